@@ -1,0 +1,40 @@
+"""What can go wrong, one family per who must act.
+
+KagentMemoryError
+├── ConfigurationError   the operator: a setting, a URI, a missing extra or extension
+├── InvalidInput         the caller: content, vector or filter that cannot be stored or searched
+├── NotFound             the caller: no such memory or job in this scope
+├── Conflict             the caller: somebody else changed it first; read again and retry
+├── StoreError           the database: unreachable, read-only, refused
+└── ModelError           the model or embedder: unreachable, refused, nonsense
+"""
+
+from __future__ import annotations
+
+
+class KagentMemoryError(Exception):
+    """Something in kagent_memory failed; the class says who must act, the text says what to do."""
+
+
+class ConfigurationError(KagentMemoryError):
+    """A setting, URI or installed part does not fit; the operator must change it."""
+
+
+class InvalidInput(KagentMemoryError, ValueError):
+    """What was given cannot be stored or searched; nothing of that call was written."""
+
+
+class NotFound(KagentMemoryError, LookupError):
+    """No such memory or job in this scope."""
+
+
+class Conflict(KagentMemoryError):
+    """It was changed by somebody else in between; read it again and retry."""
+
+
+class StoreError(KagentMemoryError):
+    """The database is unavailable or refused the work; nothing of that call was written."""
+
+
+class ModelError(KagentMemoryError):
+    """The model or embedder is unavailable, or answered what cannot be used."""

@@ -1,0 +1,1 @@
+"""Prose lives as prose: the prompts, one file each."""

@@ -1,0 +1,321 @@
+"""The values that flow through the rivers: frozen, without I/O, importing nothing of ours but the errors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidInput
+
+MemoryType: TypeAlias = Literal["semantic", "episodic", "procedural", "reflective"]
+Origin: TypeAlias = Literal["user", "agent", "tool", "import"]
+State: TypeAlias = Literal["active", "superseded", "quarantined"]
+Mode: TypeAlias = Literal["hybrid", "vector", "keyword"]
+Vector: TypeAlias = npt.NDArray[np.float32]
+Metadata: TypeAlias = Mapping[str, Any]
+
+MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
+ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
+
+
+def new_id(at: datetime | None = None) -> str:
+    """A UUIDv7 as text (RFC 9562 §5.7): ids made later sort later, to the millisecond."""
+    milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
+    value = (milliseconds & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))
+
+
+def checked_text(value: str, what: str) -> str:
+    """`value` itself.
+
+    Raises:
+        InvalidInput: it is no text, holds NUL, or is not valid Unicode (a lone surrogate).
+    """
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"{what} must be text, not {type(value).__name__}.")
+    if "\0" in value:
+        raise InvalidInput(f"{what} holds a NUL character; remove it.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{what} is not valid Unicode ({error.reason}); decode it again.") from error
+    return value
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose memories: the whole (tenant, user, app) triple, compared whole and never by a part."""
+
+    tenant: str
+    user: str
+    app: str
+
+    def __post_init__(self) -> None:
+        for name in ("tenant", "user", "app"):
+            checked_text(getattr(self, name), f"The scope's {name}")
+
+    @cached_property
+    def id(self) -> bytes:
+        """16 bytes that stand for the triple in every table; each part is hashed with its length."""
+        digest = hashlib.blake2b(digest_size=16, person=b"kagent_memory")
+        for part in (self.tenant, self.user, self.app):
+            raw = part.encode()
+            digest.update(len(raw).to_bytes(8, "big") + raw)
+        return digest.digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One utterance of a transcript, already free of thoughts, partials and credentials.
+
+    Attributes:
+        role: who speaks: the user, an agent, or a tool's answer.
+        author: the speaker's name (the agent's name, say); may be empty.
+        event_id: the ADK event it came from; the same id is never taken in twice in one session.
+        at: when it was said (aware UTC), if known.
+        recalled: texts that memory itself put into this event; never learnt again.
+        compaction: (start, end) in epoch seconds when the text is ADK's summary of that range.
+    """
+
+    text: str
+    role: Literal["user", "agent", "tool"] = "user"
+    author: str = ""
+    event_id: str = ""
+    at: datetime | None = None
+    recalled: tuple[str, ...] = ()
+    compaction: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something worth remembering, before it is stored.
+
+    Attributes:
+        text: what is remembered.
+        verbatim: a turn kept as said: unique by (text, event), not by its normalised text.
+        ttl_days: None takes the setting; 0 or less never expires.
+        subject, attribute: the slot it fills ("user", "favourite tea"); needed for supersession.
+    """
+
+    text: str
+    type: MemoryType = "semantic"
+    topics: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    importance: float = 0.5
+    is_error: bool = False
+    origin: Origin = "user"
+    author: str | None = None
+    session_id: str | None = None
+    event_ids: tuple[str, ...] = ()
+    subject: str | None = None
+    attribute: str | None = None
+    metadata: Metadata = field(default_factory=dict[str, Any])
+    happened_at: datetime | None = None
+    ttl_days: int | None = None
+    pinned: bool = False
+    verbatim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How a memory fared: counters of one memory.
+
+    Attributes:
+        retrieved: times it was a candidate that reached the ranking's end.
+        delivered: times it was handed over since the last prune that extended it.
+        delivered_total: the same over its lifetime.
+    """
+
+    retrieved: int = 0
+    delivered: int = 0
+    delivered_total: int = 0
+    last_delivered_at: datetime | None = None
+    successes: int = 0
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One stored memory as it is now (DESIGN §4). Times are aware UTC.
+
+    Attributes:
+        id: UUIDv7 text.
+        position: its place among the memories of its session, from 0; None without a session.
+        revision: 1 when added, one more with every change.
+    """
+
+    id: str
+    content: str
+    type: MemoryType = "semantic"
+    topics: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    importance: float = 0.5
+    is_error: bool = False
+    origin: Origin = "user"
+    author: str | None = None
+    session_id: str | None = None
+    position: int | None = None
+    event_ids: tuple[str, ...] = ()
+    subject: str | None = None
+    attribute: str | None = None
+    metadata: Metadata = field(default_factory=dict[str, Any])
+    created_at: datetime
+    updated_at: datetime
+    happened_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+    ttl_days: int | None = None
+    pinned: bool = False
+    verbatim: bool = False
+    state: State = "active"
+    superseded_by: str | None = None
+    revision: int = 1
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One memory as it will be, and the account of it for the history.
+
+    Attributes:
+        kind: "add" inserts (or revives what is already there); every other kind replaces the row
+            whose revision is `memory.revision - 1`, whose former state becomes a revision.
+        group: joins the changes that one decision made, so that `undo` takes them back together.
+        explicit: a caller asked for exactly this text; tombstones do not hold it back.
+    """
+
+    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "undo"]
+    memory: Memory
+    who: str = ""
+    why: str = ""
+    event_ids: tuple[str, ...] = ()
+    group: str | None = None
+    explicit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """A former state of a memory and the change that ended it.
+
+    Attributes:
+        revision: the revision number that `before` had; 0 when the change brought the memory into being.
+        before: the memory as it was; None when the change brought it into being.
+    """
+
+    memory_id: str
+    revision: int
+    kind: str
+    before: Memory | None
+    at: datetime
+    who: str = ""
+    why: str = ""
+    event_ids: tuple[str, ...] = ()
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which memories count; every field that is set must hold. Empty: all.
+
+    Attributes:
+        types, topics: any of these.
+        tags: all of these.
+        metadata: every key is there, at top level, with an equal JSON scalar.
+        created_after, happened_after, …: half-open: after is inclusive, before is exclusive.
+        superseded: also rows that are no longer active (for the history page, never for search).
+    """
+
+    types: tuple[MemoryType, ...] = ()
+    topics: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    metadata: Mapping[str, str | int | float | bool | None] = field(default_factory=dict[str, Any])
+    session_id: str | None = None
+    min_importance: float | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    happened_after: datetime | None = None
+    happened_before: datetime | None = None
+    superseded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One question to memory, after its settings were filled in.
+
+    Attributes:
+        limit: how many hits at most.
+        min_score: invariant 14: floor on the full query's cosine for rows only the vector leg found.
+        deliver: counts the hits as delivered.
+    """
+
+    text: str
+    limit: int = 5
+    min_score: float = 0.0
+    filter: Filter = Filter()
+    explain: bool = False
+    deliver: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A memory that answers a query.
+
+    Attributes:
+        score: the fused score it was ranked by, in 0..1, comparable within one recall only.
+        cosine: the full query's cosine, when the vector leg saw it.
+        why: legs, ranks and boosts by name, when asked to explain.
+    """
+
+    memory: Memory
+    score: float
+    cosine: float | None = None
+    why: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A memory that was a candidate and was not handed over, and for which reason."""
+
+    memory_id: str
+    reason: Literal["expired", "below_min_score", "duplicate", "budget", "limit", "quarantined", "gap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Sequence[Hit]):
+    """The answer to a query: the hits in order, and how they were found.
+
+    Attributes:
+        mode: which legs answered; "keyword" too when the embedder did not answer in time.
+        degraded: why a leg or step that should have answered did not; empty when all is well.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    mode: Mode = "keyword"
+    left_out: tuple[LeftOut, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)

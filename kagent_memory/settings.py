@@ -1,0 +1,83 @@
+"""Every knob once: as an argument, a query parameter of the URI, or KAGENT_MEMORY_<NAME> in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as validated
+
+from .errors import ConfigurationError
+
+DEFAULT_URI = "libsql:///kagent_memory.db"
+PREFIX = "KAGENT_MEMORY_"
+
+
+@validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class MemorySettings:
+    """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
+
+    Attributes:
+        embedding: a LiteLLM model name; None: keyword mode.
+        llm: a LiteLLM model name; None: the agent's own model where one is at hand; False: never.
+        tenant: the tenant of scopes that a service makes from ADK's user and app.
+        search_limit: hits a search returns.
+        min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
+        ttl_days: how long a memory lives that names no TTL of its own; 0: for ever.
+        popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
+        prune_every_hours: 0 turns the background prune off.
+        dimensions: asked of the embedder; longer vectors are cut and normalised. None: as they come.
+        batch_size: texts in one call of the embedder.
+        max_content_bytes: the longest content an explicit add accepts.
+        prefetch_tokens: the most that prefetched memories may add to a turn, in tokens of about 4 characters.
+        embed_timeout_seconds, llm_timeout_seconds: of one attempt.
+        model_retries: further attempts after a failed model call.
+        lease_seconds: how long a killed worker's job waits for another (30 at most).
+        job_attempts: failures after which a job becomes a dead letter.
+        worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
+        postgres_schema: the schema our tables live in.
+        pool_size: the most connections to Postgres.
+    """
+
+    embedding: str | None = None
+    llm: str | bool | None = None
+    tenant: str = ""
+    search_limit: int = Field(default=5, ge=0)
+    min_score: float = Field(default=0.0, ge=0, le=1)
+    ttl_days: int = Field(default=15, ge=0, le=36_500)
+    popular_after: int = Field(default=10, ge=0)
+    prune_every_hours: float = Field(default=24.0, ge=0)
+    dimensions: int | None = Field(default=None, ge=1, le=4000)
+    batch_size: int = Field(default=64, ge=1)
+    max_content_bytes: int = Field(default=16_384, ge=1)
+    prefetch_tokens: int = Field(default=1024, ge=1)
+    embed_timeout_seconds: float = Field(default=30.0, gt=0)
+    llm_timeout_seconds: float = Field(default=60.0, gt=0)
+    model_retries: int = Field(default=2, ge=0)
+    lease_seconds: float = Field(default=20.0, gt=0, le=30)
+    job_attempts: int = Field(default=5, ge=1)
+    worker: bool = True
+    postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    pool_size: int = Field(default=10, ge=1)
+
+    def updated(self, options: Mapping[str, Any]) -> Self:
+        """These settings with some of them replaced.
+
+        Raises:
+            ConfigurationError: an unknown name or a value that does not fit.
+        """
+        known = {field.name for field in fields(self)}
+        if unknown := sorted(set(options) - known):
+            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; known: {', '.join(sorted(known))}.")
+        try:
+            return TypeAdapter(type(self)).validate_python({**_values(self), **options})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise ConfigurationError(f"The setting {name} does not fit: {first['msg']}.") from error
+
+
+def _values(settings: MemorySettings) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}

@@ -1,0 +1,417 @@
+"""The one seam between the rivers and a database: `MemoryStore`, its verbs and what they promise.
+
+A store keeps, finds and forgets; it decides nothing. Verbs of one scope take the `Scope` first, so that an
+unscoped query cannot be written; the few that cross scopes stand apart at the end and say so. Every verb that
+depends on the time takes `now` (aware UTC). Every verb raises `StoreError` when the database is away or refuses.
+`kagent_memory.testing.StoreContract` states the same promises as tests.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from ..errors import InvalidInput
+from ..records import Change, Filter, Memory, Revision, Scope, Vector
+
+JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
+JobState: TypeAlias = Literal["queued", "running", "dead"]
+MAX_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text."""
+
+    number: int
+    name: str
+    dimensions: int
+    probe: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A queued piece of work.
+
+    Attributes:
+        key: jobs of one scope, kind and key (not "") coalesce while queued: the later one replaces
+            payload and run_after. An inactivity timer lives as such a job.
+        provider, model: which summary provider and model it must run with; "" means none.
+        fence: moved by every claim; who holds an older one can no longer finish the job.
+        calls, tokens: what the model cost so far.
+    """
+
+    id: str
+    scope: Scope
+    kind: JobKind
+    session_id: str = ""
+    key: str = ""
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    provider: str = ""
+    model: str = ""
+    state: JobState = "queued"
+    attempts: int = 0
+    run_after: datetime
+    created_at: datetime
+    lease_until: datetime | None = None
+    owner: str = ""
+    fence: int = 0
+    error: str = ""
+    calls: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one `apply` writes, whole or not at all.
+
+    Attributes:
+        vectors: by memory id, of `generation`; a vector for a memory that exists already goes to the existing one.
+        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict.
+        reinforced: ids of memories that were met again: expiry renewed by their own TTL.
+        job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
+        expected_version: the scope's version that the changes were planned on; another: Conflict.
+        jobs: follow-on jobs, queued in the same transaction.
+    """
+
+    changes: Sequence[Change] = ()
+    vectors: Mapping[str, Vector] = field(default_factory=dict[str, Vector])
+    generation: int | None = None
+    taken: Sequence[tuple[str, str]] = ()
+    reinforced: Sequence[str] = ()
+    job: tuple[str, int] | None = None
+    expected_version: int | None = None
+    jobs: Sequence[Job] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What came of a batch: for every change, in order, the id that now holds it (None: a tombstone held it back)."""
+
+    ids: tuple[str | None, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatches:
+    """What BM25 needs of one scope: counted over the memories that are visible and pass the filter.
+
+    Attributes:
+        documents: how many memories there are.
+        average_length: mean number of index terms of a memory; 0.0 when there are none.
+        frequencies: term → in how many of them; terms that none holds are left out.
+        matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms first.
+    """
+
+    documents: int
+    average_length: float
+    frequencies: Mapping[str, int]
+    matches: Mapping[str, tuple[int, Mapping[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a memory stands, for ranking: no content."""
+
+    id: str
+    session_id: str | None
+    position: int | None
+    author: str | None
+    type: str
+    origin: str
+    importance: float
+    created_at: datetime
+    happened_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some memories in order, and the cursor of the next page (None at the end)."""
+
+    memories: tuple[Memory, ...]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeStats:
+    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state."""
+
+    visible: int = 0
+    by_type: Mapping[str, int] = field(default_factory=dict[str, int])
+    expired: int = 0
+    superseded: int = 0
+    pinned: int = 0
+    delivered_total: int = 0
+    jobs: Mapping[str, int] = field(default_factory=dict[str, int])
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What a prune did, or would do."""
+
+    deleted: int = 0
+    extended: int = 0
+
+
+Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
+
+
+def checked_key(value: str, what: str) -> str:
+    """`value` itself; session and event ids are index keys and so are bounded.
+
+    Raises:
+        InvalidInput: it is longer than 1,024 bytes.
+    """
+    if len(value.encode()) > MAX_KEY_BYTES:
+        raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
+    return value
+
+
+def checked_vector(vector: object, dimensions: int | None) -> Vector:
+    """A finite, non-zero float32 vector that also survives half precision.
+
+    Raises:
+        InvalidInput: wrong shape or length, NaN or infinite, zero, or beyond ±65,504.
+    """
+    try:
+        array = np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("A vector must be a flat sequence of numbers.") from error
+    if array.ndim != 1 or (dimensions is not None and array.shape[0] != dimensions):
+        raise InvalidInput(f"The vector has shape {array.shape}; {dimensions or 'one'} dimension(s) are expected.")
+    if not np.isfinite(array).all() or np.abs(array).max(initial=0.0) > 65504:
+        raise InvalidInput("The vector holds NaN, infinite or too large numbers.")
+    if not array.astype(np.float16).any():
+        raise InvalidInput("The vector is zero; a direction is needed.")
+    return array
+
+
+class MemoryStore(ABC):
+    """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
+
+    A store may be used by many tasks of one event loop. It never blocks that loop. Use after `close` raises
+    StoreError. "Visible" means: state active and not expired at `now`.
+    """
+
+    @classmethod
+    @abstractmethod
+    async def open(cls, uri: str, *, schema: str = "kagent_memory", pool_size: int = 10) -> Self:
+        """Connects and migrates to the newest schema; safe when many processes do so at once.
+
+        Raises:
+            ConfigurationError: the URI, password, extension or file rights do not allow it.
+            StoreError: the database cannot be reached.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Releases everything; closing twice is harmless."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- one scope: writing ---------------------------------------------------------------------
+
+    @abstractmethod
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
+        """Writes a batch in one transaction and moves the scope's version by one (not for an empty batch of
+        changes, taken and reinforced: finishing or queueing jobs and setting vectors leave it).
+
+        An added memory that equals an active one (the same `content_hash`: see `identity`) is not added: the
+        existing one is revived (expiry renewed by the new memory's TTL, metadata merged with the new one's keys
+        winning, pinned and the higher importance kept, event ids united) and its id is reported; its content,
+        created_at and usage stay. An expired one comes back the same way. Without `explicit`, a change whose event
+        ids meet a tombstone, or whose text was forgotten in that session, is held back (id None). `position` of an
+        added memory with a session is the next free one of that session, in batch order.
+
+        Raises:
+            Conflict: expected_version, a revision, a fence or a taken event does not fit any more.
+            InvalidInput: a vector does not fit its generation, or a key is too long.
+            NotFound: a change replaces a memory that is not there.
+        """
+
+    @abstractmethod
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] = (),
+        session_id: str | None = None,
+        everything: bool = False,
+        now: datetime,
+    ) -> tuple[str, ...]:
+        """Erases memories with their revisions, vectors, terms, counters and queued text; returns the ids erased.
+
+        What was merged or superseded into an erased memory goes with it, and what a merge made of an erased one.
+        Leaves tombstones: the source event ids (for the whole scope) and, per session, a keyed hash of each text.
+        `session_id` also withdraws that session's queued jobs and tombstones its queued events; `everything` does so
+        for all of the scope. Unknown ids are skipped.
+        """
+
+    @abstractmethod
+    async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
+        """Counts; takes row locks in id order. Ids that are gone are skipped. Leaves the scope's version."""
+
+    @abstractmethod
+    async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
+        """Counts one success or failure.
+
+        Raises:
+            NotFound: no such memory.
+        """
+
+    # -- one scope: reading ---------------------------------------------------------------------
+
+    @abstractmethod
+    async def get(
+        self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        """The visible ones among `ids` (with `superseded`, also those no longer active), with their usage."""
+
+    @abstractmethod
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        now: datetime,
+    ) -> Page:
+        """Visible memories that pass the filter; ties by id; a cursor stays right while rows come and go.
+
+        Raises:
+            InvalidInput: the cursor is not one of ours.
+        """
+
+    @abstractmethod
+    async def search_vector(
+        self,
+        scope: Scope,
+        generation: int,
+        vectors: Sequence[Vector],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        now: datetime,
+    ) -> list[list[tuple[str, float]]]:
+        """For each query vector the nearest visible memories, exact within the scope: (id, cosine in -1..1 rounded
+        to 6 digits), highest first, ties by id descending. Exactly min(limit, how many have a vector and pass).
+
+        Raises:
+            InvalidInput: a vector does not fit the generation.
+        """
+
+    @abstractmethod
+    async def search_text(
+        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> TextMatches:
+        """The visible memories that hold any of the terms (as `text.index_terms` made them), rarest terms first.
+
+        The cut at `limit` keeps those with the highest sum of 1/frequency over the query's terms they hold, ties by
+        id descending. No terms: no matches, but the counts.
+        """
+
+    @abstractmethod
+    async def places(self, scope: Scope, ids: Sequence[str], *, reach: int = 0, now: datetime) -> Sequence[Place]:
+        """Where these visible memories stand, and those up to `reach` positions before and after in their sessions."""
+
+    @abstractmethod
+    async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these events are taken in already, or must not be because a tombstone holds them."""
+
+    @abstractmethod
+    async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
+        """What happened to a memory, oldest first; empty when nothing has since it was added."""
+
+    @abstractmethod
+    async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
+        """All revisions that one decision made (see `Change.group`)."""
+
+    @abstractmethod
+    async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+        """Visible memories without a vector of this generation, oldest first."""
+
+    @abstractmethod
+    async def version(self, scope: Scope) -> int:
+        """The scope's version; 0 when nothing was ever written."""
+
+    @abstractmethod
+    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
+        """Counts of the scope."""
+
+    # -- across scopes: models, queue, maintenance ----------------------------------------------
+
+    @abstractmethod
+    async def generations(self) -> Sequence[Generation]:
+        """All embedders that ever wrote here, oldest first. Crosses scopes."""
+
+    @abstractmethod
+    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> Generation:
+        """The generation of this name and width, made (with its table) if it is new. Crosses scopes."""
+
+    @abstractmethod
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Queues; returns when the jobs are durable. See `Job.key` for coalescing. Crosses scopes."""
+
+    @abstractmethod
+    async def claim(
+        self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
+    ) -> Job | None:
+        """The oldest due job whose lease is free and whose scope has no other running job with a live lease, now
+        leased to `owner` with a moved fence and one more attempt. `exclude`: (provider, model) pairs that this
+        worker cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
+        """
+
+    @abstractmethod
+    async def renew(self, job: Job, *, now: datetime, lease_seconds: float) -> bool:
+        """Prolongs the lease; False when the fence moved on or the job is gone."""
+
+    @abstractmethod
+    async def release(
+        self, job: Job, *, run_after: datetime, error: str, dead: bool = False, payload: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Gives a claimed job back to run later, or buries it as a dead letter; stores `calls`, `tokens` of `job`.
+        `payload` replaces the job's. False when the fence moved on. Does not reset attempts.
+        """
+
+    @abstractmethod
+    async def jobs(
+        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100, id: str | None = None
+    ) -> Sequence[Job]:
+        """Jobs, oldest first. Without a scope it crosses scopes."""
+
+    @abstractmethod
+    async def retry(self, job_id: str, *, now: datetime) -> None:
+        """Queues a dead letter again with no attempts counted. Raises NotFound when there is no such dead letter."""
+
+    @abstractmethod
+    async def drop(self, job_id: str) -> None:
+        """Deletes a job that is not running. Raises NotFound when there is none."""
+
+    @abstractmethod
+    async def lease(self, name: str, owner: str, *, now: datetime, seconds: float) -> bool:
+        """Takes or renews the named lease for `owner`; False while somebody else holds it. Crosses scopes."""
+
+    @abstractmethod
+    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
+        """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
+        to them; otherwise extended by their own TTL from now, delivered reset to 0. Safe with two at once.
+        """
+
+    @abstractmethod
+    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
+        """Scopes that hold memories or jobs, in order of (tenant, app, user). Crosses scopes."""
