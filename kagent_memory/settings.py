@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import parse_qsl, quote, urlencode
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
 from .errors import ConfigurationError
 
 DEFAULT_URI = "libsql:///kagent_memory.db"
 PREFIX = "KAGENT_MEMORY_"
+
+
+def _off(value: object) -> object:
+    return False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
 
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -42,7 +47,7 @@ class MemorySettings:
     """
 
     embedding: str | None = None
-    llm: str | bool | None = None
+    llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
     search_limit: int = Field(default=5, ge=0)
     min_score: float = Field(default=0.0, ge=0, le=1)
@@ -81,3 +86,42 @@ class MemorySettings:
 
 def _values(settings: MemorySettings) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
+def compose(
+    uri: str | None, settings: MemorySettings | None, options: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[str, MemorySettings]:
+    """Which store, and the settings it runs with: arguments win over the URI's query, that over the environment.
+
+    `settings`, when given, stands in for the environment. Query parameters that name no setting stay in a Postgres
+    URI, for libpq.
+
+    Raises:
+        ConfigurationError: an unknown setting or query parameter, or a value that does not fit.
+    """
+    base = settings or MemorySettings().updated(_from_environment(environ))
+    bare, _, query = (uri or _default_uri(environ)).partition("?")
+    known = {field.name for field in fields(base)}
+    pairs = parse_qsl(query, keep_blank_values=True)
+    others = [pair for pair in pairs if pair[0] not in known]
+    if others and not bare.removeprefix("kagent+").startswith("postgres"):
+        raise ConfigurationError(f"Unknown query parameter {others[0][0]!r}; known: {', '.join(sorted(known))}.")
+    if others:
+        bare = f"{bare}?{urlencode(others, quote_via=quote)}"
+    return bare, base.updated(dict(pair for pair in pairs if pair[0] in known)).updated(options)
+
+
+def _default_uri(environ: Mapping[str, str]) -> str:
+    if uri := environ.get(f"{PREFIX}URI"):
+        return uri
+    if environ.get("MEMORY_BACKEND", "").lower() != "pgvector":
+        return DEFAULT_URI
+    if url := environ.get("DATABASE_URL"):
+        return url
+    raise ConfigurationError("MEMORY_BACKEND=pgvector needs DATABASE_URL, the URL of the Postgres to use.")
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    known = {field.name for field in fields(MemorySettings)}
+    named = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+    return {name: value for name, value in named.items() if name in known}
