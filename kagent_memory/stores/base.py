@@ -234,10 +234,13 @@ class MemoryStore(ABC):
         winning, pinned and the higher importance kept, event ids united) and its id is reported; its content,
         created_at and usage stay. An expired one comes back the same way. Without `explicit`, a change whose event
         ids meet a tombstone, or whose text was forgotten in that session, is held back (id None). `position` of an
-        added memory with a session is the next free one of that session, in batch order.
+        added memory with a session is the next free one of that session, in batch order. Two equal memories added
+        by one batch become one. A replaced memory whose content changed loses its vectors of every generation, but
+        for the one this batch brings. A vector for a memory that is not there is left out.
 
         Raises:
-            Conflict: expected_version, a revision, a fence or a taken event does not fit any more.
+            Conflict: expected_version, a revision, a fence or a taken event does not fit any more, or a replaced
+                memory would equal another active one.
             InvalidInput: a vector does not fit its generation, or a key is too long.
             NotFound: a change replaces a memory that is not there.
         """
@@ -291,7 +294,10 @@ class MemoryStore(ABC):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        """Visible memories that pass the filter; ties by id; a cursor stays right while rows come and go.
+        """Visible memories that pass the filter; a cursor stays right while rows come and go.
+
+        "newest", "delivered" and "importance" begin with the highest, ties by id descending; "oldest" and "expires"
+        with the lowest, ties by id ascending; what never expires comes last. `limit` 0 is an empty page.
 
         Raises:
             InvalidInput: the cursor is not one of ours.

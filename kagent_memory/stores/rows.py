@@ -114,4 +114,4 @@ def from_cursor(cursor: str, order: str) -> list[Any]:
 
 def to_iso(at: datetime) -> str:
     """Aware UTC as fixed-width text that sorts like the time: 2026-01-31T09:30:00.000000Z."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
