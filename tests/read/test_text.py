@@ -1,0 +1,82 @@
+import time
+
+import pytest
+
+from kagent_memory.text import MAX_TERM_CHARS, STOP_WORDS, identity, index_terms, normalised, query_terms, tokens
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        ("It failed with ERR-00123 again", "ERR-00123"),
+        ("It failed with ERR-00123 again", "err 00123"),
+        ("Upgraded to v1.28.3-gke.1200 today", "1.28.3"),
+        ("Upgraded to v1.28.3-gke.1200 today", "v1.28.3-gke.1200"),
+        ("See /var/log/app-12.log", "app-12.log"),
+        ("Write to bob.smith@example.com", "bob"),
+        ("call getUserName there", "user name"),
+        ("call getUserName there", "getusername"),
+        ("max_content_bytes is 16384", "content"),
+        ("The budget is $10,000", "10000"),
+        ("She ran at the café", "running cafe"),
+        ("We rewrote it in C++", "c++"),
+        ("私は猫が好きです", "猫"),
+        ("我喜欢吃苹果", "苹果多少钱"),
+        ("예산은 오백만원", "예산이 얼마"),
+        ("使用Python3编程", "python3"),
+        ("ผมชอบแมวมาก", "แมว"),
+        ("मुझे हिन्दी पसंद है", "हिन्दी"),
+        ("L’été à Zürich", "ete zurich"),
+    ],
+)
+def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, asked: str) -> None:
+    shared = set(query_terms(asked)) & set(index_terms(stored))
+    assert shared - STOP_WORDS
+
+
+def test_identifiers_that_differ_in_one_part_share_the_other_parts_only() -> None:
+    ours, other = set(tokens("ERR-00123")), set(tokens("ERR-00124"))
+    assert ours & other == {"err"}
+
+
+def test_signs_of_brahmic_scripts_stay_inside_their_word() -> None:
+    assert tokens("हिन्दी") == ["हिन्दी"]
+
+
+def test_question_words_are_not_searched_unless_nothing_else_is_there() -> None:
+    assert query_terms("When did she paint the fence?") == ["paint", "fenc"]
+    assert set(query_terms("who are you?")) & set(index_terms("Who are you?"))
+
+
+def test_the_author_is_one_of_the_memory_s_words_once() -> None:
+    assert index_terms("Melanie and Melanie", "Melanie") == {"melani": 2}
+    assert index_terms("paints", "Melanie") == {"paint": 1, "melani": 1}
+
+
+def test_terms_are_bounded() -> None:
+    terms = tokens("x" * 10_000 + " " + "a/" * 5_000 + "b " + "b-c" * 900)
+    assert max(map(len, terms)) <= MAX_TERM_CHARS
+
+
+def test_text_without_letters_has_no_terms() -> None:
+    assert not index_terms("🎉 … !!!")
+    assert query_terms("") == []
+
+
+def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
+    assert normalised("  Likes   TEA. ") == "likes tea"
+    assert identity("Likes tea.", verbatim=False) == identity("likes TEA", verbatim=False, event_ids=["e"])
+    assert identity("yes", verbatim=True, event_ids=["1"]) != identity("yes", verbatim=True, event_ids=["2"])
+
+
+def test_twenty_thousand_short_texts_a_second_once_warm() -> None:
+    texts = [f"I went to the number {n % 97} support group with my children yesterday" for n in range(2000)]
+    for text in texts:
+        index_terms(text, "Caroline")
+    best = float("inf")
+    for _ in range(5):
+        start = time.process_time()
+        for text in texts:
+            index_terms(text, "Caroline")
+        best = min(best, time.process_time() - start)
+    assert best < len(texts) / 20_000
