@@ -1,0 +1,178 @@
+"""The libSQL driver behind one wrapper, the only place that imports it; every trap of it is closed here.
+
+All of it runs on the store's driver thread (see `thread.py`). The driver keeps Python's global lock during every
+call, a wait for another process included; so nothing here waits inside the driver, and long writes come in chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, TypeVar
+
+import libsql
+
+from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
+from ...records import checked_text
+from .statement import Statement, statement
+
+CHUNK_ROWS = 200
+MAX_INTEGER = 2**31 - 1
+
+Value: TypeAlias = str | bytes | int | float | None
+T = TypeVar("T")
+
+
+class Busy(StoreError):
+    """Another connection holds the lock; nothing was done, and it may be tried again."""
+
+
+_CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
+    (("is locked", "is busy"), Busy, "The libSQL file is locked by another process; try again."),
+    (("UNIQUE constraint",), Conflict, "The row exists already; read it again and retry."),
+    (
+        ("readonly database",),
+        ConfigurationError,
+        "The libSQL file cannot be written; make the file and its directory writable for this user.",
+    ),
+    (
+        ("not a database", "file is encrypted"),
+        ConfigurationError,
+        "The file is no libSQL database, or it is encrypted; name another file, or move this one away.",
+    ),
+    (
+        ("Unable to open", "unable to open"),
+        ConfigurationError,
+        "The libSQL file cannot be opened; see that its directory exists and that this user may read and write both.",
+    ),
+    (("disk is full",), StoreError, "The disk is full; free some space. Nothing of this call was written."),
+    (("disk image is malformed",), StoreError, "The libSQL file is damaged; restore a backup."),
+)
+
+
+def mapped(error: BaseException) -> KagentMemoryError:
+    """Our error for one of the driver's, all of which are ValueError or a panic: only the text tells them apart."""
+    message = str(error)
+    for marks, kind, advice in _CAUSES:
+        if any(mark in message for mark in marks):
+            return kind(f"{advice} ({message})")
+    return StoreError(f"libSQL refused: {message}")
+
+
+def _is_panic(error: BaseException) -> bool:
+    return type(error).__name__ == "PanicException"
+
+
+def checked_value(value: object, name: str) -> Value:
+    """`value` itself, if the driver keeps it as it is.
+
+    Raises:
+        InvalidInput: the driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse it.
+    """
+    if value is None or type(value) is bytes:
+        return value
+    if type(value) is str:
+        return checked_text(value, name)
+    if type(value) is int and abs(value) <= MAX_INTEGER:
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
+    raise InvalidInput(f"{name}={value!r} ({type(value).__name__}) cannot be stored as it is.")
+
+
+def _bound(command: Statement, values: Mapping[str, object]) -> tuple[Value, ...]:
+    if len(values) != len(command.names) or not all(name in values for name in command.names):
+        raise StoreError(f"The statement takes {sorted(command.names)}, not {sorted(values)}.")
+    return tuple(checked_value(values[name], name) for name in command.names)
+
+
+class Connection:
+    """One connection of the driver. Used from one thread only.
+
+    Raises:
+        ConfigurationError: the file cannot be opened, written or understood.
+        Busy: another process is opening it at this moment.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._closed = False
+        self._driver = _guarded(lambda: libsql.connect(path, timeout=0, isolation_level=None))
+
+    def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
+        """All rows of a statement that reads; fetched once, since the driver would run it again at a second fetch."""
+        command = statement(sql)
+        bound = _bound(command, values)
+
+        def read() -> list[dict[str, Any]]:
+            cursor = self._driver.execute(command.text, bound)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall() or ()]
+
+        return self._call(read)
+
+    def tuples(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """The same as plain tuples, for many small rows."""
+        command = statement(sql)
+        bound = _bound(command, values)
+        return self._call(lambda: self._driver.execute(command.text, bound).fetchall() or [])
+
+    def run(self, sql: str, values: Mapping[str, object]) -> int:
+        """How many rows the statement changed."""
+        command = statement(sql)
+        bound = _bound(command, values)
+
+        def write() -> int:
+            cursor = self._driver.execute(command.text, bound)
+            cursor.fetchall()  # an open cursor would keep its lock
+            return cursor.rowcount
+
+        return self._call(write)
+
+    def run_many(self, sql: str, values: Sequence[Mapping[str, object]]) -> None:
+        """Runs the statement for each set of values, in chunks that let other threads breathe."""
+        command = statement(sql)
+        bound = [_bound(command, one) for one in values]
+        for start in range(0, len(bound), CHUNK_ROWS):
+            chunk = bound[start : start + CHUNK_ROWS]
+            self._call(lambda chunk=chunk: self._driver.executemany(command.text, chunk))
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+        """Commits at the end, or rolls back when anything at all is raised.
+
+        A writer takes the lock at once: one that first reads could no longer get it.
+
+        Raises:
+            Busy: another connection is writing; nothing was done.
+        """
+        self.run("BEGIN IMMEDIATE" if write else "BEGIN", {})
+        try:
+            yield
+            self.run("COMMIT", {})
+        except BaseException:
+            if self._call(lambda: self._driver.in_transaction):  # a full disk has rolled back already
+                self.run("ROLLBACK", {})
+            raise
+
+    def close(self) -> None:
+        """Closes; an open transaction is rolled back. Closing twice is harmless."""
+        if not self._closed:
+            self._closed = True
+            _guarded(self._driver.close)
+
+    def _call(self, action: Callable[[], T]) -> T:
+        if self._closed:  # the driver itself would panic
+            raise StoreError("The store is closed; open it again.")
+        return _guarded(action)
+
+
+def _guarded(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except ValueError as error:
+        raise mapped(error) from error
+    except BaseException as error:
+        if _is_panic(error):
+            raise mapped(error) from error
+        raise

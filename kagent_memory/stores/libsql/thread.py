@@ -1,0 +1,52 @@
+"""The one thread that ever calls the driver, and how tasks of an event loop hand it work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from ...errors import StoreError
+
+T = TypeVar("T")
+
+
+class DriverThread:
+    """Runs actions one after another on its own thread."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-libsql")
+
+    async def run(self, action: Callable[[], T]) -> T:
+        """The action's result. A cancelled caller either keeps it from starting, or waits for its end: an action is
+        never left half done behind the caller's back.
+
+        Raises:
+            StoreError: the thread has ended.
+        """
+        try:
+            work = self._executor.submit(action)
+        except RuntimeError as error:
+            raise StoreError("The store is closed; open it again.") from error
+        waiting = asyncio.wrap_future(work)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            if not work.cancel():
+                await _ended(waiting)
+            raise
+
+    def end(self) -> None:
+        """Takes no more work; what was handed over before still runs."""
+        self._executor.shutdown(wait=False)
+
+
+async def _ended(waiting: asyncio.Future[T]) -> None:
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            continue
+    if not waiting.cancelled():
+        waiting.exception()  # seen: nobody else will ask for it

@@ -1,0 +1,255 @@
+"""Every trap of the libSQL driver (it is a young one) is closed in the one wrapper around it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, StoreError
+from kagent_memory.stores.libsql import connection as driver
+from kagent_memory.stores.libsql.connection import Busy, Connection
+from kagent_memory.stores.libsql.statement import split, statement
+from kagent_memory.stores.libsql.thread import DriverThread
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "driver.db"
+
+
+@pytest.fixture
+def connection(path):
+    opened = Connection(str(path))
+    opened.rows("PRAGMA journal_mode=WAL", {})
+    opened.run("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)", {})
+    yield opened
+    opened.close()
+
+
+def add(connection, id, body="x"):
+    return connection.run("INSERT INTO note VALUES (:id, :body)", {"id": id, "body": body})
+
+
+def ids(connection):
+    return [row[0] for row in connection.tuples("SELECT id FROM note ORDER BY id", {})]
+
+
+def test_named_places_are_numbered_and_may_repeat_but_not_inside_text_or_comments():
+    command = statement("SELECT :b, ':no', \":no\", :a, :b -- :no\n/* :no; */ ;")
+    assert command.text == "SELECT ?1, ':no', \":no\", ?2, ?1 -- :no\n/* :no; */"
+    assert command.names == ("b", "a")
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO note VALUES ('1', 'a') RETURNING id", "SELECT 1; SELECT 2"])
+def test_statements_that_the_driver_would_run_wrongly_are_refused(connection, sql):
+    with pytest.raises(StoreError):
+        connection.rows(sql, {})
+    assert ids(connection) == []
+
+
+def test_a_migration_is_split_at_the_ends_of_its_statements_only():
+    assert split("CREATE TABLE a (b TEXT DEFAULT ';'); -- not; here\n/* nor; here */ DROP TABLE a;\n") == [
+        "CREATE TABLE a (b TEXT DEFAULT ';')",
+        "DROP TABLE a",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a\0b", "\ud800", True, 2**31, -(2**31), 2**53 + 1, float("nan"), float("inf"), Path("p"), bytearray(b"x"), [1]],
+    ids=repr,
+)
+def test_values_that_the_driver_would_change_are_refused_before_it_sees_them(connection, value):
+    with pytest.raises(InvalidInput):
+        add(connection, "1", value)
+    with pytest.raises(InvalidInput):
+        connection.run_many("INSERT INTO note VALUES (:id, :body)", [{"id": "1", "body": value}])
+    assert ids(connection) == []
+
+
+@pytest.mark.parametrize(
+    "value", ["", "Ω≈ç 日本 👩‍👩‍👧", b"", b"\0\xff", 0, 2**31 - 1, -(2**31) + 1, 0.1, None], ids=repr
+)
+def test_values_that_it_keeps_come_back_the_same(connection, value):
+    row = connection.rows("SELECT :v AS v", {"v": value})
+    assert row == [{"v": value}]
+    assert type(row[0]["v"]) is type(value)
+
+
+@pytest.mark.parametrize("values", [{"id": "1"}, {"id": "1", "body": "x", "more": 1}, {"id": "1", "bodies": "x"}])
+def test_a_missing_or_surplus_value_is_an_error_not_null(connection, values):
+    with pytest.raises(StoreError):
+        connection.run("INSERT INTO note VALUES (:id, :body)", values)
+    assert ids(connection) == []
+
+
+def test_changed_rows_are_counted(connection):
+    assert add(connection, "1") == 1
+    assert connection.run("UPDATE note SET body = 'y'", {}) == 1
+    assert connection.run("DELETE FROM note WHERE id = 'none'", {}) == 0
+
+
+def test_a_duplicate_key_is_a_conflict(connection):
+    add(connection, "1")
+    with pytest.raises(Conflict):
+        add(connection, "1")
+
+
+def test_a_writer_takes_the_lock_at_once_and_the_next_one_is_told_so_without_waiting(connection, path):
+    other = Connection(str(path))
+    with connection.transaction(write=True):
+        started = time.perf_counter()
+        with pytest.raises(Busy), other.transaction(write=True):
+            pass
+        assert time.perf_counter() - started < 0.5
+    with other.transaction(write=True):
+        add(other, "1")
+    other.close()
+
+
+def test_a_read_leaves_no_cursor_behind_that_holds_the_file(connection, path):
+    add(connection, "1")
+    ids(connection)
+    connection.rows("SELECT * FROM note", {})
+    other = Connection(str(path))
+    add(other, "2")
+    assert other.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {}) == [(0, 0, 0)]
+    other.close()
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(connection):
+    def interrupted():
+        with connection.transaction(write=True):
+            add(connection, "1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with connection.transaction(write=True):
+        add(connection, "2")
+    assert ids(connection) == ["2"]
+
+
+def test_a_full_disk_is_a_store_error_and_nothing_of_the_transaction_stays(connection):
+    connection.rows("PRAGMA max_page_count = 10", {})
+
+    def too_much():
+        with connection.transaction(write=True):
+            add(connection, "1")
+            add(connection, "2", "x" * 200_000)
+
+    with pytest.raises(StoreError, match="disk is full"):
+        too_much()
+    assert ids(connection) == []
+
+
+def test_a_panic_of_the_driver_is_a_store_error_and_the_connection_goes_on(connection, capfd):
+    with pytest.raises(StoreError):
+        connection.rows("SELECT CAST(x'ff' AS TEXT)", {})
+    assert ids(connection) == []
+    assert "panicked" in capfd.readouterr().err
+
+
+def test_a_syntax_error_is_a_store_error(connection):
+    with pytest.raises(StoreError, match="syntax"):
+        connection.rows("SELEC 1", {})
+
+
+def test_use_after_close_is_a_store_error_without_a_panic(connection, capfd):
+    connection.close()
+    connection.close()
+    with pytest.raises(StoreError, match="closed"):
+        ids(connection)
+    with pytest.raises(StoreError, match="closed"), connection.transaction(write=True):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_is_no_database_is_a_configuration_error(path):
+    path.write_bytes(b"This is a letter, not a database. " * 100)
+    opened = Connection(str(path))
+    with pytest.raises(ConfigurationError, match="no libSQL database"):
+        opened.rows("PRAGMA journal_mode=WAL", {})
+    opened.close()
+
+
+@pytest.mark.parametrize("place", [".", "missing/file.db"])
+def test_a_directory_or_a_missing_one_is_a_configuration_error(tmp_path, place):
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        Connection(str(tmp_path / place))
+
+
+READ_ONLY = """
+import os, sys
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.stores.libsql.connection import Connection
+if os.getuid() == 0:
+    os.setuid(65534)  # root may write anything
+try:
+    Connection(sys.argv[1]).run("INSERT INTO note VALUES ('1', 'x')", {})
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_file_without_write_permission_is_a_configuration_error(connection, path, tmp_path):
+    connection.rows("PRAGMA journal_mode=DELETE", {})
+    path.chmod(0o444)
+    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        directory.chmod(0o755)
+    done = subprocess.run([sys.executable, "-c", READ_ONLY, str(path)], capture_output=True, text=True, check=True)
+    assert "writable" in done.stdout
+
+
+def test_long_writes_come_in_chunks_that_let_other_threads_run(connection, monkeypatch):
+    calls = []
+    guarded = driver._guarded
+    monkeypatch.setattr(driver, "_guarded", lambda action: (calls.append(1), guarded(action))[1])
+    connection.run_many("INSERT INTO note VALUES (:id, :body)", [{"id": str(n), "body": "x"} for n in range(1000)])
+    assert len(calls) == 5
+    assert len(ids(connection)) == 1000
+
+
+async def test_actions_run_on_one_thread_that_is_not_the_loops():
+    thread = DriverThread()
+    names = await asyncio.gather(*(thread.run(lambda: threading.current_thread().name) for _ in range(20)))
+    assert len(set(names)) == 1
+    assert names[0] != threading.current_thread().name
+    thread.end()
+
+
+async def test_a_cancelled_caller_waits_for_the_end_of_what_runs_and_keeps_the_rest_from_starting():
+    thread, entered, release, done = DriverThread(), threading.Event(), threading.Event(), []
+
+    def slow():
+        entered.set()
+        release.wait(10)
+        done.append("slow")
+
+    running = asyncio.create_task(thread.run(slow))
+    queued = asyncio.create_task(thread.run(lambda: done.append("queued")))
+    await asyncio.to_thread(entered.wait, 10)
+    running.cancel()
+    queued.cancel()
+    await asyncio.wait([running, queued], timeout=0.05)
+    assert queued.cancelled()
+    assert not running.done()
+    running.cancel()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await thread.run(lambda: list(done)) == ["slow"]
+    thread.end()
+
+
+async def test_work_for_a_thread_that_ended_is_a_store_error():
+    thread = DriverThread()
+    thread.end()
+    with pytest.raises(StoreError, match="closed"):
+        await thread.run(lambda: None)
