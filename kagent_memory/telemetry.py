@@ -1,0 +1,103 @@
+"""What tracing and metrics see of memory: OpenTelemetry's GenAI memory conventions, content only when opted in.
+
+Span and attribute names follow open-telemetry/semantic-conventions-genai (status Development); they are not in the
+released convention packages yet, hence the literals. Without an OpenTelemetry SDK nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from opentelemetry import metrics, trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+OperationName: TypeAlias = Literal[
+    "search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory", "delete_memory_store"
+]
+CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CAPTURING = ("true", "1", "span_only", "span_and_event")
+Attributes: TypeAlias = dict[str, str | int | bool]
+
+_tracer = trace.get_tracer("kagent_memory")
+_duration = metrics.get_meter("kagent_memory").create_histogram(
+    "kagent_memory.operation.duration",
+    unit="s",
+    description="How long memory operations took, by operation, mode, error and whether the answer was empty.",
+)
+
+
+class Operation:
+    """One running operation: the caller tells it what came of it."""
+
+    def __init__(self, name: OperationName, span: Span) -> None:
+        self._span = span
+        self.measured: Attributes = {"gen_ai.operation.name": name}
+
+    def mode(self, mode: str) -> None:
+        """Which legs answered a search."""
+        self.measured["kagent_memory.mode"] = mode
+        self._span.set_attribute("kagent_memory.mode", mode)
+
+    def records(self, found: Iterable[tuple[str, str, float | None]]) -> None:
+        """The memories read or written, as (id, content, score); the content is kept only when opted in."""
+        rows = list(found)
+        self._span.set_attribute("gen_ai.memory.record.count", len(rows))
+        self.measured["kagent_memory.empty"] = not rows
+        if len(rows) == 1:
+            self._span.set_attribute("gen_ai.memory.record.id", rows[0][0])
+        if rows and captures_content():
+            shown = [{"id": id, "content": content, "score": score} for id, content, score in rows]
+            self._span.set_attribute("gen_ai.memory.records", json.dumps(shown, ensure_ascii=False))
+
+
+def captures_content() -> bool:
+    """Whether the operator allows texts in traces."""
+    return os.environ.get(CAPTURE_CONTENT, "").lower() in _CAPTURING
+
+
+@contextmanager
+def operation(
+    name: OperationName, *, store: str, scope_app: str = "", query: str | None = None
+) -> Generator[Operation, None, None]:
+    """A span and a duration around one operation on memory.
+
+    Args:
+        name: by the conventions: add is create_memory, taking in a session upsert_memory.
+        store: the location without password, as `Memories.location` gives it.
+        scope_app: names the store within traces; users are never named.
+        query: the masked text of a search; recorded only when opted in.
+    """
+    started = time.perf_counter()
+    with _tracer.start_as_current_span(
+        name, kind=SpanKind.CLIENT, attributes=_attributes(name, store, scope_app), record_exception=False
+    ) as span:
+        if query is not None and captures_content():
+            span.set_attribute("gen_ai.memory.query.text", query)
+        running = Operation(name, span)
+        try:
+            yield running
+        except BaseException as error:
+            running.measured["error.type"] = type(error).__qualname__
+            span.set_attribute("error.type", type(error).__qualname__)
+            span.set_status(Status(StatusCode.ERROR))
+            raise
+        finally:
+            _duration.record(time.perf_counter() - started, running.measured)
+
+
+def _attributes(name: OperationName, store: str, scope_app: str) -> Attributes:
+    where = urlsplit(store)
+    attributes: Attributes = {"gen_ai.operation.name": name, "kagent_memory.store": where.scheme or store}
+    if scope_app:
+        attributes["gen_ai.memory.store.id"] = scope_app
+    if where.hostname:
+        attributes["server.address"] = where.hostname
+    if where.port:
+        attributes["server.port"] = where.port
+    return attributes
