@@ -1,0 +1,60 @@
+-- name: session_memories
+SELECT id FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s ORDER BY id
+
+-- name: scope_memories
+SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
+
+-- name: kin
+-- What was merged or superseded into these memories, and what a merge made of them.
+SELECT id FROM memory WHERE scope_id = %(scope_id)s AND superseded_by = ANY(%(ids)s::uuid[])
+UNION
+SELECT m.superseded_by
+FROM memory AS m
+JOIN memory_revision AS r ON r.scope_id = m.scope_id AND r.memory_id = m.id
+WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.superseded_by IS NOT NULL
+    AND (
+        r.kind = 'merge'
+        OR EXISTS (
+            SELECT 1 FROM memory_revision AS g
+            WHERE g.scope_id = r.scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
+        )
+    )
+
+-- name: revisions_of_all
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
+
+-- name: insert_tombstones
+INSERT INTO tombstone (scope_id, kind, key, at)
+SELECT %(scope_id)s, given.kind, given.key, %(at)s
+FROM unnest(%(kinds)s::text[], %(keys)s::text[]) AS given (kind, key)
+ON CONFLICT DO NOTHING
+
+-- name: queued_payloads
+SELECT id, session_id, payload FROM ingest_job WHERE scope_id = %(scope_id)s ORDER BY id
+
+-- name: withdraw_jobs
+DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+
+-- name: replace_payload
+UPDATE ingest_job SET payload = %(payload)s WHERE scope_id = %(scope_id)s AND id = %(id)s
+
+-- name: erase_memories
+DELETE FROM memory AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+
+-- name: erase_terms
+DELETE FROM memory_term AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+
+-- name: erase_stats
+DELETE FROM memory_stats AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+
+-- name: erase_revisions
+DELETE FROM memory_revision AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+WHERE t.scope_id = gone.scope_id AND t.memory_id = gone.id
+
+-- name: erase_vectors
+DELETE FROM memory_vector_{generation} AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+WHERE t.scope_id = gone.scope_id AND t.id = gone.id

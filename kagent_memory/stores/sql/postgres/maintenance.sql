@@ -1,0 +1,55 @@
+-- name: take_lease
+INSERT INTO lease AS l (name, owner, until)
+VALUES (%(name)s, %(owner)s, %(until)s)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
+WHERE l.owner = excluded.owner OR l.until <= %(now)s
+
+-- name: expired_scopes
+-- The next scopes after this one that hold something to prune.
+SELECT DISTINCT scope_id FROM memory
+WHERE expires_at <= %(now)s AND NOT pinned AND (%(after)s::uuid IS NULL OR scope_id > %(after)s::uuid)
+ORDER BY scope_id
+LIMIT %(limit)s
+
+-- name: touch_scopes
+-- The locks of several scopes in their order, so that no two writers wait for each other.
+UPDATE scope SET version = version + 1
+WHERE scope_id IN (
+    SELECT scope_id FROM scope WHERE scope_id = ANY(%(scope_ids)s::uuid[]) ORDER BY scope_id FOR UPDATE
+)
+
+-- name: expired_memories
+SELECT m.scope_id, m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
+FROM memory AS m
+LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
+WHERE m.scope_id = ANY(%(scope_ids)s::uuid[]) AND m.expires_at <= %(now)s AND NOT m.pinned
+
+-- name: extend_memories
+UPDATE memory AS t SET expires_at = %(expires_at)s
+FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
+WHERE t.scope_id = kept.scope_id AND t.id = kept.id
+
+-- name: reset_delivered
+UPDATE memory_stats AS t SET delivered = 0
+FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
+WHERE t.scope_id = kept.scope_id AND t.id = kept.id
+
+-- name: scopes
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+    AND (
+        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
+        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
+    )
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT %(limit)s
+
+-- name: generations
+SELECT number, name, dimensions, probe FROM embedder ORDER BY number
+
+-- name: insert_generation
+-- No row when somebody else adds one at the same time: read again.
+INSERT INTO embedder (number, name, dimensions, probe)
+SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s FROM embedder
+ON CONFLICT DO NOTHING

@@ -1,0 +1,85 @@
+-- name: coalesce_job
+-- The newest queued job of this key takes over what the later one brings.
+UPDATE ingest_job SET
+    payload = %(payload)s, run_after = %(run_after)s, session_id = %(session_id)s, provider = %(provider)s,
+    model = %(model)s
+WHERE scope_id = %(scope_id)s AND id = (
+    SELECT id FROM ingest_job
+    WHERE scope_id = %(scope_id)s AND kind = %(kind)s AND key = %(key)s AND state = 'queued'
+    ORDER BY created_at DESC, id DESC
+    LIMIT 1
+)
+
+-- name: insert_job
+INSERT INTO ingest_job (
+    scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
+    owner, fence, error, calls, tokens
+) VALUES (
+    %(scope_id)s, %(id)s, %(kind)s, %(session_id)s, %(key)s, %(payload)s, %(provider)s, %(model)s, %(state)s,
+    %(attempts)s, %(run_after)s, %(created_at)s, %(lease_until)s, %(owner)s, %(fence)s, %(error)s, %(calls)s, %(tokens)s
+)
+ON CONFLICT (scope_id, id) DO NOTHING
+
+-- name: claimable
+-- Read without locks; take_job decides.
+SELECT j.*, s.tenant, s.user_id, s.app
+FROM ingest_job AS j
+JOIN scope AS s ON s.scope_id = j.scope_id
+WHERE (
+        (j.state = 'queued' AND j.run_after <= %(now)s)
+        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= %(now)s))
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM ingest_job AS o
+        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running' AND o.lease_until > %(now)s
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM unnest(%(providers)s::text[], %(models)s::text[]) AS x (provider, model)
+        WHERE x.provider = j.provider AND x.model = j.model
+    )
+ORDER BY j.created_at, j.id
+LIMIT %(limit)s
+
+-- name: take_job
+-- Compare and set, under the scope's lock: of two workers with two jobs of one scope only one gets through.
+UPDATE ingest_job AS j SET
+    state = 'running', fence = j.fence + 1, attempts = j.attempts + 1, owner = %(owner)s, lease_until = %(lease_until)s
+WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
+    AND (
+        (j.state = 'queued' AND j.run_after <= %(now)s)
+        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= %(now)s))
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM ingest_job AS o
+        WHERE o.scope_id = %(scope_id)s AND o.id <> j.id AND o.state = 'running' AND o.lease_until > %(now)s
+    )
+
+-- name: lock_scope
+-- As touch_scope without a step, for a scope that is there.
+UPDATE scope SET version = version WHERE scope_id = %(scope_id)s
+
+-- name: renew_job
+UPDATE ingest_job SET lease_until = %(lease_until)s
+WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
+
+-- name: release_job
+UPDATE ingest_job SET
+    state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s, tokens = %(tokens)s,
+    payload = coalesce(%(payload)s::json, payload), lease_until = NULL, owner = ''
+WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
+
+-- name: jobs
+SELECT j.*, s.tenant, s.user_id, s.app
+FROM ingest_job AS j
+JOIN scope AS s ON s.scope_id = j.scope_id
+WHERE (%(scope_id)s::uuid IS NULL OR j.scope_id = %(scope_id)s::uuid)
+    AND (%(state)s::text IS NULL OR j.state = %(state)s::text)
+    AND (%(id)s::uuid IS NULL OR j.id = %(id)s::uuid)
+ORDER BY j.created_at, j.id
+LIMIT %(limit)s
+
+-- name: retry_job
+UPDATE ingest_job SET state = 'queued', attempts = 0, run_after = %(now)s, error = '' WHERE id = %(id)s::uuid AND state = 'dead'
+
+-- name: drop_job
+DELETE FROM ingest_job WHERE id = %(id)s::uuid AND state <> 'running'

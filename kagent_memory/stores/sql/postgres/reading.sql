@@ -1,0 +1,137 @@
+-- name: visible_memories
+SELECT * FROM remembered
+WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    AND (state = 'active' OR %(superseded)s)
+    AND (expires_at IS NULL OR expires_at > %(now)s)
+
+-- name: list_memories
+-- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
+SELECT l.*, l.key::text AS sort_key
+FROM (
+    SELECT
+        m.*,
+        CASE %(order)s::text
+            WHEN 'newest' THEN -extract(epoch FROM m.created_at)
+            WHEN 'oldest' THEN extract(epoch FROM m.created_at)
+            WHEN 'delivered' THEN -m.delivered
+            WHEN 'expires' THEN coalesce(extract(epoch FROM m.expires_at), 'Infinity'::numeric)
+            ELSE -m.importance::numeric
+        END AS key,
+        %(order)s::text IN ('oldest', 'expires') AS upwards
+    FROM remembered AS m
+    WHERE m.scope_id = %(scope_id)s
+        AND (m.state = 'active' OR %(superseded)s)
+        AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+        AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
+        AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
+        AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
+        AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
+        AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
+        AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
+        AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
+        AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
+        AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
+        AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
+        AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+) AS l
+WHERE %(after_id)s::uuid IS NULL
+    OR l.key > %(after_key)s::numeric
+    OR (
+        l.key = %(after_key)s::numeric
+        AND CASE WHEN l.upwards THEN l.id > %(after_id)s::uuid ELSE l.id < %(after_id)s::uuid END
+    )
+ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
+LIMIT %(limit)s
+
+-- name: search_text
+-- One row a term with its postings packed, 24 bytes each: id (16), count (4), length (4), big endian; first the row
+-- without a term: the number of memories and the sum of their lengths. Visible ids are joined as a hashed subplan
+-- (IS TRUE keeps it one), whatever the planner guesses; without a filter they come from the key's index alone.
+WITH live AS MATERIALIZED (
+    SELECT m.id, m.length
+    FROM memory AS m
+    WHERE m.scope_id = %(scope_id)s
+        AND (m.state = 'active' OR %(superseded)s)
+        AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+        AND (NOT %(filtered)s OR m.id IN (
+            SELECT f.id FROM memory AS f
+            WHERE f.scope_id = %(scope_id)s
+                AND (%(types)s::text[] IS NULL OR f.type = ANY(%(types)s::text[]))
+                AND (%(topics)s::text[] IS NULL OR f.topics && %(topics)s::text[])
+                AND (%(tags)s::text[] IS NULL OR f.tags @> %(tags)s::text[])
+                AND (%(origins)s::text[] IS NULL OR f.origin = ANY(%(origins)s::text[]))
+                AND (%(metadata)s::jsonb IS NULL OR f.metadata::jsonb @> %(metadata)s::jsonb)
+                AND (%(session_id)s::text IS NULL OR f.session_id = %(session_id)s::text)
+                AND (%(min_importance)s::float8 IS NULL OR f.importance >= %(min_importance)s::float8)
+                AND (%(created_after)s::timestamptz IS NULL OR f.created_at >= %(created_after)s::timestamptz)
+                AND (%(created_before)s::timestamptz IS NULL OR f.created_at < %(created_before)s::timestamptz)
+                AND (%(happened_after)s::timestamptz IS NULL OR f.happened_at >= %(happened_after)s::timestamptz)
+                AND (%(happened_before)s::timestamptz IS NULL OR f.happened_at < %(happened_before)s::timestamptz)
+        ))
+)
+SELECT NULL AS term, count(*) AS frequency, coalesce(sum(length), 0)::bigint AS total, NULL AS postings
+FROM live
+UNION ALL
+SELECT t.term, count(*), 0, string_agg(uuid_send(t.id) || int4send(t.count) || int4send(t.length), ''::bytea)
+FROM memory_term AS t
+WHERE t.scope_id = %(scope_id)s AND t.term = ANY(%(terms)s::text[]) AND (t.id IN (SELECT id FROM live)) IS TRUE
+GROUP BY t.term
+
+-- name: places
+SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+    AND m.id IN (
+        SELECT given.id FROM unnest(%(ids)s::uuid[]) AS given (id)
+        UNION
+        SELECT n.id
+        FROM memory AS a
+        JOIN memory AS n
+            ON n.scope_id = a.scope_id AND n.session_id = a.session_id
+            AND n.position BETWEEN a.position - %(reach)s AND a.position + %(reach)s
+        WHERE a.scope_id = %(scope_id)s AND n.scope_id = %(scope_id)s AND a.id = ANY(%(ids)s::uuid[])
+            AND a.state = 'active' AND (a.expires_at IS NULL OR a.expires_at > %(now)s)
+            AND %(reach)s > 0
+    )
+ORDER BY m.id
+
+-- name: taken_events
+SELECT event_id FROM taken_event
+WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s AND event_id = ANY(%(event_ids)s::text[])
+UNION
+SELECT key FROM tombstone
+WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(event_ids)s::text[])
+
+-- name: revisions_of
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = %(id)s::uuid ORDER BY revision
+
+-- name: revisions_in
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s ORDER BY at, memory_id, revision
+
+-- name: unembedded
+SELECT * FROM remembered AS r
+WHERE r.scope_id = %(scope_id)s AND r.state = 'active' AND (r.expires_at IS NULL OR r.expires_at > %(now)s)
+    AND NOT EXISTS (
+        SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
+    )
+ORDER BY r.created_at, r.id
+LIMIT %(limit)s
+
+-- name: scope_counts
+SELECT
+    type,
+    count(*) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)) AS visible,
+    count(*) FILTER (WHERE state = 'active' AND expires_at <= %(now)s) AS expired,
+    count(*) FILTER (WHERE state = 'superseded') AS superseded,
+    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > %(now)s)) AS pinned,
+    coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)), 0)
+        ::bigint AS delivered_total
+FROM remembered
+WHERE scope_id = %(scope_id)s
+GROUP BY type
+ORDER BY type
+
+-- name: job_counts
+SELECT state, count(*) AS jobs FROM ingest_job WHERE scope_id = %(scope_id)s GROUP BY state ORDER BY state

@@ -1,0 +1,111 @@
+-- name: touch_scope
+-- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version.
+INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
+VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
+ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
+
+-- name: scope_row
+SELECT version, salt FROM scope WHERE scope_id = %(scope_id)s
+
+-- name: end_job
+DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
+
+-- name: taken_pairs
+SELECT t.session_id, t.event_id
+FROM taken_event AS t
+JOIN unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
+    ON t.session_id = given.session_id AND t.event_id = given.event_id
+WHERE t.scope_id = %(scope_id)s
+
+-- name: insert_taken
+INSERT INTO taken_event (scope_id, session_id, event_id, at)
+SELECT %(scope_id)s, given.session_id, given.event_id, %(at)s
+FROM unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
+ON CONFLICT DO NOTHING
+
+-- name: tombstoned
+SELECT kind, key FROM tombstone
+WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(events)s::text[])
+UNION ALL
+SELECT kind, key FROM tombstone
+WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
+
+-- name: equal_memories
+-- The active memories with one of these content hashes, expired or not.
+SELECT r.*, m.content_hash
+FROM memory AS m
+JOIN remembered AS r ON r.scope_id = m.scope_id AND r.id = m.id
+WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.content_hash = ANY(%(hashes)s::bytea[])
+
+-- name: stored_memories
+-- In whatever state, expired or not.
+SELECT * FROM remembered WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[]) ORDER BY id
+
+-- name: next_positions
+SELECT session_id, max(position) + 1 AS position
+FROM memory
+WHERE scope_id = %(scope_id)s AND session_id = ANY(%(session_ids)s::text[]) AND position IS NOT NULL
+GROUP BY session_id
+
+-- name: insert_memory
+INSERT INTO memory (
+    scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
+    event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
+    ttl_days, pinned, verbatim, state, superseded_by, revision, length
+) VALUES (
+    %(scope_id)s, %(id)s, %(content)s, %(content_hash)s, %(type)s, %(topics)s, %(tags)s, %(importance)s, %(is_error)s,
+    %(origin)s, %(author)s, %(session_id)s, %(position)s, %(event_ids)s, %(subject)s, %(attribute)s, %(metadata)s,
+    %(created_at)s, %(updated_at)s, %(happened_at)s, %(valid_from)s, %(valid_to)s, %(expires_at)s, %(ttl_days)s,
+    %(pinned)s, %(verbatim)s, %(state)s, %(superseded_by)s, %(revision)s, %(length)s
+)
+
+-- name: replace_memory
+UPDATE memory SET
+    content = %(content)s, content_hash = %(content_hash)s, type = %(type)s, topics = %(topics)s, tags = %(tags)s,
+    importance = %(importance)s, is_error = %(is_error)s, origin = %(origin)s, author = %(author)s,
+    session_id = %(session_id)s, position = %(position)s, event_ids = %(event_ids)s, subject = %(subject)s,
+    attribute = %(attribute)s, metadata = %(metadata)s, created_at = %(created_at)s, updated_at = %(updated_at)s,
+    happened_at = %(happened_at)s, valid_from = %(valid_from)s, valid_to = %(valid_to)s, expires_at = %(expires_at)s,
+    ttl_days = %(ttl_days)s, pinned = %(pinned)s, verbatim = %(verbatim)s, state = %(state)s,
+    superseded_by = %(superseded_by)s, revision = %(revision)s, length = %(length)s
+WHERE scope_id = %(scope_id)s AND id = %(id)s
+
+-- name: insert_terms
+INSERT INTO memory_term (scope_id, term, id, count, length)
+SELECT %(scope_id)s, given.term, given.id, given.count, given.length
+FROM unnest(%(ids)s::uuid[], %(terms)s::text[], %(counts)s::integer[], %(lengths)s::integer[])
+    AS given (id, term, count, length)
+
+-- name: insert_revision
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)
+VALUES (
+    %(scope_id)s, %(memory_id)s, %(revision)s, %(kind)s, %(before)s, %(at)s, %(who)s, %(why)s, %(event_ids)s, %(group)s
+)
+
+-- name: put_vector
+INSERT INTO memory_vector_{generation} (scope_id, id, embedding)
+VALUES (%(scope_id)s, %(id)s, %(embedding)s)
+ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
+
+-- name: count_usage
+-- In the order of ids: two calls that overlap take their row locks in the same order.
+INSERT INTO memory_stats AS s (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
+SELECT
+    m.scope_id, m.id, (m.id = ANY(%(retrieved)s::uuid[]))::integer, (m.id = ANY(%(delivered)s::uuid[]))::integer,
+    (m.id = ANY(%(delivered)s::uuid[]))::integer, CASE WHEN m.id = ANY(%(delivered)s::uuid[]) THEN %(now)s::timestamptz END
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND (m.id = ANY(%(retrieved)s::uuid[]) OR m.id = ANY(%(delivered)s::uuid[]))
+ORDER BY m.id
+ON CONFLICT (scope_id, id) DO UPDATE SET
+    retrieved = s.retrieved + excluded.retrieved,
+    delivered = s.delivered + excluded.delivered,
+    delivered_total = s.delivered_total + excluded.delivered_total,
+    last_delivered_at = coalesce(excluded.last_delivered_at, s.last_delivered_at)
+
+-- name: count_feedback
+INSERT INTO memory_stats AS s (scope_id, id, successes, failures)
+SELECT m.scope_id, m.id, %(successes)s, %(failures)s
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.id = %(id)s::uuid
+ON CONFLICT (scope_id, id) DO UPDATE SET
+    successes = s.successes + excluded.successes, failures = s.failures + excluded.failures
