@@ -1,0 +1,52 @@
+"""Secrets out of a text, before any model, embedder, queue, log or disk sees it (invariant 13)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from . import named, numbers, shapes
+
+Redactor: TypeAlias = Callable[[str], str]
+KINDS = shapes.KINDS | named.KINDS | numbers.KINDS
+
+_MASK = re.compile(r"\[secret: (" + "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True)) + r")\]")
+
+
+def redact(text: str) -> str:
+    """The text with every secret it is known to hold replaced by `[secret: <kind>]`.
+
+    Secrets are known by their shape (a GitHub token, a private key block), by what stands beside them
+    (`password=`, `Authorization:`, the password in a URL), or by their check digit (a credit card number). Masking
+    what is masked changes nothing. Takes time linear in the length of the text.
+    """
+    pieces: list[str] = []
+    at = 0
+    for start, end, kind in _united(text):
+        pieces += text[at:start], f"[secret: {kind}]"
+        at = end
+    return "".join((*pieces, text[at:])) if pieces else text
+
+
+def kinds_in(text: str) -> Sequence[str]:
+    """The kinds of secrets that `redact` would mask, in their order."""
+    return [kind for start, end, kind in _united(text) if not _MASK.fullmatch(text, start, end)]
+
+
+def _united(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where secrets and earlier masks stand, in order; what overlaps is one, of the kind that begins first."""
+    masks = [(match.start(), match.end(), match.group(1)) for match in _MASK.finditer(text)]
+    inside = {place for start, end, _ in masks for place in range(start + 1, end)}
+    found = [span for part in (shapes, named, numbers) for span in part.spans(text) if span[0] not in inside]
+    united: tuple[int, int, str] | None = None
+    for span in sorted((*masks, *found), key=lambda span: (span[0], -span[1])):
+        if united is None:
+            united = span
+        elif span[0] < united[1]:
+            united = (united[0], max(united[1], span[1]), united[2])
+        else:
+            yield united
+            united = span
+    if united is not None:
+        yield united

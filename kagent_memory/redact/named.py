@@ -1,0 +1,119 @@
+"""Secrets that are known by what stands beside them: a name, a header, an address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+Span = tuple[int, int, str]
+
+# How each kind is named in code, configuration and headers; after the name comes the sign that assigns it.
+_NAMES: tuple[tuple[str, str], ...] = (
+    ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret_?access_?key"),
+    ("client secret", r"(?:client|consumer|app)[_-]?secret"),
+    ("private key", r"private[_-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?key"),
+    ("api key", r"(?:api|app|auth|access|account|subscription|service|master|admin|license)[_-]?key"),
+    (
+        "password",
+        r"pass(?:word|wd|phrase|code|wort)|kennwort|contrase[nñ]a|mot[ _]de[ _]passe|senha|密码|密碼|パスワード"
+        r"|пароль|(?<![a-z])pwd|(?<=[_.\-])pass",
+    ),
+    ("token", r"(?<![a-z])token|(?:access|auth|refresh|id|bearer|session|api|csrf|bot)token"),
+    ("secret", r"secret(?:[_-]?key(?:[_-]?base)?|[_-]?token)?|credentials?|connection[_-]?string"),
+)
+_NAMED = re.compile(
+    "(?:"
+    + "|".join(f"({names})" for _, names in _NAMES)
+    + r""")(?:\\{0,3}["'\]])?\s{0,3}(?P<sign>=>|:=|==?|:|：)\s{0,3}"""
+)
+_QUOTED = re.compile(r"""(?P<quote>\\{0,3}["'`])(?P<value>[^"'`\\\n]{3,4096}+)(?P=quote)""")
+_BARE = re.compile(
+    r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""  # after a quote left open too
+)
+_ALONE = re.compile(r"[)\]},.;]*[ \t\r]*(?:$|\\n)", re.MULTILINE)
+
+_PLACEHOLDER = re.compile(
+    r"(?i)(?:[*x.•_\-]{3,}|\$.*|%.*|none|null|nil|true|false|undefined|required|optional|redacted|masked|hidden"
+    r"|str|string|text|bytes|secretstr|any|your[_\-].*|(?:os|self|process|config|settings|args|env)\.[\w.]+.*"
+    r"|[a-z_][\w.]*\(.*)\Z"
+)
+_SAID = re.compile(
+    r"(?:(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha|api key|secret(?: key)?|token)"
+    r"\s{1,3}(?:is|was|lautet|ist|es|est|é)\s{1,3}(?:now |jetzt |ahora )?[:\"'`]?|login \S{1,64} password )"
+    r"(?P<value>[^\s\"'`\[]{5,}+)"
+)
+_HEADER = re.compile(
+    r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws|bot)\b)?[ ]{0,3}"
+    r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
+)
+_BEARER = re.compile(r"(?<![a-z])bearer[ ]{1,3}(?P<value>[A-Za-z0-9_\-.~+/]{16,}+=*)")
+_COOKIE = re.compile(r"(?:set-)?cookie[\"']?\s{0,3}:\s{0,3}[\"']?(?P<value>[\w.%\-]{1,80}=[^\r\n\"']{1,4096}+)")
+_URL = re.compile(r"://[^\s/@:\"'<>]{0,256}+:(?P<value>[^\s/\"'<>\[]{1,512})@")
+_ELEMENT = re.compile(
+    r"<[\w:.\-]{0,40}?(?:password|passwd|secret|token|api[-_]?key)>(?P<value>(?!\[secret: )[^<>\n]{3,4096}+)</"
+)
+_OPTION = re.compile(
+    r"(?<![\w\-])(?:--(?:[a-z]{1,20}-){0,3}(?:password|passwd|pass|token|secret|api-?key)\s{1,3}"
+    r"|(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,64}+:)[\"']?(?P<value>[^\s\"'\[\-$<][^\s\"']{2,}+)"
+)
+_NEAR = re.compile(
+    r"(?<![a-z0-9])(?:heroku|twilio|datadog|mailgun|cloudflare|okta|pagerduty|algolia)[^\n]{0,24}?"
+    r"(?:key|token|secret|auth)\W{0,4}(?:is)?\W{0,4}"
+    r"(?P<value>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}|[a-z0-9_\-]{40})(?![a-z0-9\-])"
+)
+# kind, what every match holds, pattern, whether the value must look made rather than said
+_BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
+    ("password", " ", _SAID, True),
+    ("authorization", "authorization", _HEADER, True),
+    ("bearer token", "bearer", _BEARER, True),
+    ("cookie", "cookie", _COOKIE, False),
+    ("url password", "://", _URL, False),
+    ("secret", "</", _ELEMENT, False),
+    ("command line secret", "-", _OPTION, False),
+    ("service key", " ", _NEAR, False),
+)
+KINDS = frozenset(kind for kind, *_ in (*_NAMES, *_BESIDE))
+_LEAST = {"token": 8, "api key": 6, "aws secret key": 16}
+
+
+def spans(text: str) -> Iterator[Span]:
+    """Where the values of named secrets stand; they may overlap and come in no order."""
+    low = text.replace("İ", "I").lower()  # the one capital whose small form is longer: places must stay the same
+    yield from _assigned(text, low)
+    for kind, held, pattern, made in _BESIDE:
+        for match in pattern.finditer(low) if held in low else ():
+            start, end = match.span("value")
+            if not made or _looks_made(text[start:end]):
+                yield start, end, kind
+
+
+def _assigned(text: str, low: str) -> Iterator[Span]:
+    at = 0
+    while name := _NAMED.search(low, at):
+        at = name.end()
+        kind = next(kind for (kind, _), found in zip(_NAMES, name.groups(), strict=False) if found)
+        value = _QUOTED.match(text, name.end()) or _BARE.match(text, name.end())
+        if value is None:
+            continue
+        start, end = value.span("value")
+        if value.re is _BARE:
+            end = start + len(text[start:end].rstrip(".,)]}"))
+            if name["sign"] in ":：" and not _looks_made(text[start:end]) and not _ALONE.match(text, end):
+                continue
+        if _is_secret(kind, text[start:end]):
+            yield start, end, kind
+            at = end
+
+
+def _is_secret(kind: str, value: str) -> bool:
+    if len(value) < _LEAST.get(kind, 3) or _PLACEHOLDER.match(value):
+        return False
+    return kind != "token" or _looks_made(value) or len(value) >= 20
+
+
+def _looks_made(value: str) -> bool:
+    """Whether it holds what said words do not: a digit, a sign within, or capitals within."""
+    core = value.strip(".,;:!?()")
+    if any(letter.isdigit() or letter in "_@#$%^&*+=/!~|" for letter in core):
+        return True
+    return any(letter.isupper() for letter in core[1:]) and any(letter.islower() for letter in core)
