@@ -38,6 +38,9 @@ class MemorySettings:
         max_content_bytes: the longest content an explicit add accepts.
         prefetch_tokens: the most that prefetched memories may add to a turn, in tokens of about 4 characters.
         embed_timeout_seconds, llm_timeout_seconds: of one attempt.
+        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
+        rerank_base_url: where that model is reached, when it is not at its usual place.
+        rerank_timeout_seconds: after which the order stands as it was.
         model_retries: further attempts after a failed model call.
         lease_seconds: how long a killed worker's job waits for another (30 at most).
         job_attempts: failures after which a job becomes a dead letter.
@@ -60,6 +63,9 @@ class MemorySettings:
     prefetch_tokens: int = Field(default=1024, ge=1)
     embed_timeout_seconds: float = Field(default=30.0, gt=0)
     llm_timeout_seconds: float = Field(default=60.0, gt=0)
+    rerank: str | None = None
+    rerank_base_url: str | None = None
+    rerank_timeout_seconds: float = Field(default=5.0, gt=0)
     model_retries: int = Field(default=2, ge=0)
     lease_seconds: float = Field(default=20.0, gt=0, le=30)
     job_attempts: int = Field(default=5, ge=1)

@@ -1,0 +1,240 @@
+"""A model provider on loopback that speaks OpenAI's wire (and the rerank routes), for tests that drive real clients.
+
+    with Loopback() as provider:
+        provider.plan({"status": 500}, "hello")   # the next two chat answers; afterwards its own rules
+        LiteLlm(model="openai/any", api_base=provider.url, api_key="any")
+        provider.requests                          # what came in
+
+A plan's step is a text, `{"tool": name, "args": {…}}`, `{"tools": [(name, args), …]}`, `{"refusal": text}`,
+`{"status": 429, "headers": {…}}`, `{"delay": seconds, "then": step}`, `{"json": body}`, `{"finish": reason, "then":
+step}`, or a function of the request's body that gives one of these. Plans hold for every route: an embedding or rerank
+takes `status`, `delay` and `json` from it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Request:
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str] = field(repr=False)
+
+
+def vector(text: str, dimensions: int) -> list[float]:
+    """Words hashed into a vector of length 1: texts that share words are near each other."""
+    row = [0.0] * dimensions
+    for word in WORD.findall(text.lower()) or [text]:
+        digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
+        row[int.from_bytes(digest[:4], "big") % dimensions] += 1.0
+        row[int.from_bytes(digest[4:], "big") % dimensions] += 0.5
+    length = sum(value * value for value in row) ** 0.5
+    return [value / length for value in row]
+
+
+def said(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def own_answer(body: dict[str, Any]) -> Any:
+    """Without a plan: tools are called where the words ask for them, else the last message comes back."""
+    last = body.get("messages", [{}])[-1]
+    text = said(last)
+    tools = {tool["function"]["name"] for tool in body.get("tools") or ()}
+    if last.get("role") == "tool":
+        return f"From memory: {text}"
+    if "save_memory" in tools and (asked := re.search(r"remember that (.+)", text, re.IGNORECASE)):
+        return {"tool": "save_memory", "args": {"content": asked[1]}}
+    if "load_memory" in tools and "?" in text:
+        return {"tool": "load_memory", "args": {"query": text}}
+    return f"You said: {text}"
+
+
+class Loopback:
+    """The provider. `url` ends in /v1, `root` does not."""
+
+    def __init__(self, *, dimensions: int = 8, takes_dimensions: bool = True) -> None:
+        self.dimensions = dimensions
+        self.takes_dimensions = takes_dimensions
+        self.requests: list[Request] = []
+        self._plan: list[Any] = []
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"provider": self}))
+        self._server.daemon_threads = True
+        self.root = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"{self.root}/v1"
+
+    def __enter__(self) -> Loopback:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def plan(self, *steps: Any) -> None:
+        with self._lock:
+            self._plan.extend(steps)
+
+    def bodies(self, ending: str) -> list[dict[str, Any]]:
+        return [request.body for request in self.requests if request.path.split("?")[0].endswith(ending)]
+
+    def received(self, request: Request) -> Any:
+        """The planned step for a request, None without a plan."""
+        with self._lock:
+            self.requests.append(request)
+            step = self._plan.pop(0) if self._plan else None
+        while callable(step):
+            step = step(request.body)
+        return step
+
+
+def embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
+    given = body["input"]
+    texts = [given] if isinstance(given, str) else list(given)
+    if body.get("dimensions") and not provider.takes_dimensions:
+        return 400, {"error": {"message": "This model does not support specifying dimensions."}}
+    rows = [vector(text, int(body.get("dimensions") or provider.dimensions)) for text in texts]
+    data = [
+        {"object": "embedding", "index": index, "embedding": encoded(row, body.get("encoding_format"))}
+        for index, row in enumerate(rows)
+    ]
+    count = sum(len(WORD.findall(text)) for text in texts)
+    usage = {"prompt_tokens": count, "total_tokens": count}
+    return 200, {"object": "list", "model": body.get("model"), "data": data, "usage": usage}
+
+
+def encoded(row: list[float], form: str | None) -> Any:
+    return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() if form == "base64" else row
+
+
+def ollama_embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
+    rows = [vector(text, provider.dimensions) for text in body["input"]]
+    return 200, {"model": body["model"], "embeddings": rows, "prompt_eval_count": len(rows)}
+
+
+def rerank(body: dict[str, Any]) -> tuple[int, Any]:
+    """Best first, as providers do: the share of the query's words that a document holds."""
+    wanted = set(WORD.findall(body["query"].lower()))
+    documents = [item if isinstance(item, str) else item["text"] for item in body["documents"]]
+    scores = [len(wanted & set(WORD.findall(text.lower()))) / max(1, len(wanted)) for text in documents]
+    best = sorted(range(len(documents)), key=lambda index: -scores[index])[: body.get("top_n") or len(documents)]
+    results = [{"index": index, "relevance_score": scores[index]} for index in best]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return 200, {"id": "rerank-1", "model": body.get("model"), "results": results, "usage": usage, "meta": {}}
+
+
+def message_of(step: Any) -> tuple[dict[str, Any], str]:
+    if not isinstance(step, dict):
+        return {"role": "assistant", "content": step if step is None else str(step)}, "stop"
+    if "refusal" in step:
+        return {"role": "assistant", "content": None, "refusal": step["refusal"]}, "stop"
+    if "finish" in step:
+        return message_of(step["then"])[0], step["finish"]
+    calls = step.get("tools") or [(step["tool"], step.get("args", {}))]
+    called = [
+        {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for number, (name, arguments) in zip(itertools.count(time.time_ns()), calls, strict=False)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": called}, "tool_calls"
+
+
+def chat(body: dict[str, Any], step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole answer, and its choice apart for a stream."""
+    message, finish = message_of(own_answer(body) if step is None else step)
+    prompt = sum(len(WORD.findall(said(item))) for item in body.get("messages", ()))
+    reply = len(WORD.findall(json.dumps(message.get("content") or message.get("tool_calls") or "")))
+    usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    head = {"id": f"chatcmpl-{time.time_ns()}", "created": int(time.time()), "model": body.get("model"), "usage": usage}
+    return {**head, "object": "chat.completion", "choices": [choice]}, choice
+
+
+def chunks(whole: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
+    message = choice["message"]
+    deltas: list[dict[str, Any]] = [{"role": "assistant"}]
+    deltas += [{"content": part} for part in re.findall(r"\S+\s*|\s+", message.get("content") or "")]
+    deltas += [{"tool_calls": [{"index": n, **call}]} for n, call in enumerate(message.get("tool_calls") or ())]
+    head = {key: whole[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    parts = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    return [*parts, {**head, "choices": [last], "usage": whole["usage"]}]
+
+
+class Handler(BaseHTTPRequestHandler):
+    provider: Loopback
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+    def do_GET(self) -> None:
+        self.answer(200, {"object": "list", "data": [{"id": "any", "object": "model"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        step = self.provider.received(Request(self.path, body, dict(self.headers)))
+        while isinstance(step, dict) and "delay" in step:
+            time.sleep(step["delay"])
+            step = step.get("then")
+        if isinstance(step, dict) and "status" in step:
+            error = {"message": step.get("message", "planned"), "type": "planned", "code": step.get("code")}
+            self.answer(step["status"], {"error": error}, step.get("headers"))
+        elif isinstance(step, dict) and "json" in step:
+            self.answer(200, step["json"])
+        else:
+            self.route(body, step)
+
+    def route(self, body: dict[str, Any], step: Any) -> None:
+        path = self.path.split("?")[0]
+        if path.endswith("/chat/completions"):
+            whole, choice = chat(body, step)
+            self.stream(chunks(whole, choice)) if body.get("stream") else self.answer(200, whole)
+        elif path.endswith("/api/embed"):
+            self.answer(*ollama_embeddings(self.provider, body))
+        elif path.endswith("/embeddings"):
+            self.answer(*embeddings(self.provider, body))
+        elif path.endswith("/rerank"):
+            self.answer(*rerank(body))
+        else:
+            self.answer(404, {"error": {"message": f"no route {path}"}})
+
+    def answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        raw = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.hand_over(raw)
+
+    def stream(self, parts: list[dict[str, Any]]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for text in (*map(json.dumps, parts), "[DONE]"):
+            raw = f"data: {text}\n\n".encode()
+            self.hand_over(f"{len(raw):x}\r\n".encode() + raw + b"\r\n")
+        self.hand_over(b"0\r\n\r\n")
+
+    def hand_over(self, raw: bytes) -> None:
+        try:
+            self.wfile.write(raw)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # a client that no longer waits
