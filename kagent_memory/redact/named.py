@@ -102,7 +102,7 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
                 continue
         if _is_secret(kind, text[start:end]):
             yield start, end, kind
-            at = end
+            at = max(at, end - 40)  # a value may end in the name of the next one
 
 
 def _is_secret(kind: str, value: str) -> bool:
