@@ -1,0 +1,103 @@
+"""Erasing memories with all that belongs to them, so that nothing of them is left and nothing brings them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from ...records import Memory, Scope
+from .. import rows
+from .decoding import event_ids_in, known, to_memory, to_revision, without_events
+from .queue import touch
+from .session import Session
+
+
+async def forget(
+    session: Session, scope: Scope, *, ids: Sequence[str], session_id: str | None, everything: bool, now: datetime
+) -> tuple[str, ...]:
+    """See `MemoryStore.forget`."""
+    await touch(session, scope, 1)
+    chosen = await _chosen(session, scope, known(ids), session_id, everything)
+    doomed = await _with_kin(session, scope, chosen)
+    stones = await _stones(session, scope, doomed)
+    stones |= await _withdraw(session, scope, session_id, everything)
+    await _bury(session, scope, stones, now)
+    await _clear_queue(session, scope, frozenset(key for kind, key in stones if kind == "event"))
+    await erase(session, [scope.id] * len(doomed), [memory.id for memory in doomed])
+    return tuple(memory.id for memory in doomed)
+
+
+async def erase(session: Session, scope_ids: Sequence[str | bytes], ids: Sequence[str]) -> None:
+    """Deletes these memories and all that belongs to them; the scopes' locks are held."""
+    if not ids:
+        return
+    values = {"scope_ids": list(scope_ids), "ids": list(ids)}
+    for row in await session.rows("generations", {}):
+        await session.run_many("erase_vectors", [values], generation=row["number"])
+    for statement in ("erase_terms", "erase_stats", "erase_revisions", "erase_memories"):
+        await session.run_many(statement, [values])
+
+
+async def _chosen(
+    session: Session, scope: Scope, ids: list[str], session_id: str | None, everything: bool
+) -> list[str]:
+    if everything:
+        return [row["id"] for row in await session.rows("scope_memories", {"scope_id": scope.id})]
+    if session_id is None:
+        return ids
+    found = await session.rows("session_memories", {"scope_id": scope.id, "session_id": session_id})
+    return list(dict.fromkeys((*ids, *(row["id"] for row in found))))
+
+
+async def _with_kin(session: Session, scope: Scope, ids: list[str]) -> list[Memory]:
+    chosen, fresh = dict.fromkeys(ids), ids
+    while fresh:
+        found = await session.rows("kin", {"scope_id": scope.id, "ids": fresh})
+        fresh = [row["id"] for row in found if row["id"] not in chosen]
+        chosen.update(dict.fromkeys(fresh))
+    if not chosen:
+        return []
+    stored = {
+        row["id"]: to_memory(row)
+        for row in await session.rows("stored_memories", {"scope_id": scope.id, "ids": list(chosen)})
+    }
+    return [stored[id] for id in chosen if id in stored]
+
+
+async def _stones(session: Session, scope: Scope, doomed: Sequence[Memory]) -> set[tuple[str, str]]:
+    # The events and the texts of every state these memories ever had.
+    if not doomed:
+        return set()
+    salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["salt"]
+    values = {"scope_id": scope.id, "ids": [memory.id for memory in doomed]}
+    revisions = [to_revision(row) for row in await session.rows("revisions_of_all", values)]
+    states = [*doomed, *(revision.before for revision in revisions if revision.before)]
+    events: Iterable[str] = (event for source in (*states, *revisions) for event in source.event_ids)
+    texts = (rows.forgotten_key(salt, state.session_id, state.content) for state in states)
+    return {("event", event) for event in events} | {("text", key) for key in texts}
+
+
+async def _withdraw(session: Session, scope: Scope, session_id: str | None, everything: bool) -> set[tuple[str, str]]:
+    if session_id is None and not everything:
+        return set()
+    queued = await session.rows("queued_payloads", {"scope_id": scope.id})
+    gone = [row for row in queued if everything or row["session_id"] == session_id]
+    if gone:
+        await session.run_many("withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}])
+    return {("event", event) for row in gone for event in event_ids_in(row["payload"])}
+
+
+async def _bury(session: Session, scope: Scope, stones: set[tuple[str, str]], now: datetime) -> None:
+    if stones:
+        kinds, keys = zip(*sorted(stones), strict=True)
+        values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
+        await session.run_many("insert_tombstones", [values])
+
+
+async def _clear_queue(session: Session, scope: Scope, events: frozenset[str]) -> None:
+    if not events:
+        return
+    for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
+        if events & event_ids_in(row["payload"]):
+            payload = without_events(row["payload"], events)
+            await session.run_many("replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload}])

@@ -1,0 +1,87 @@
+"""What keeps a whole store: generations, leases, the prune. These scripts cross scopes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from ...records import Scope, Vector
+from .. import rows
+from ..base import Generation, Pruned
+from .decoding import bounded
+from .forgetting import erase
+from .session import Row, Session
+
+SCOPES_AT_ONCE = 100
+
+
+async def generations(session: Session) -> Sequence[Generation]:
+    """See `MemoryStore.generations`."""
+    return [
+        Generation(
+            number=row["number"],
+            name=row["name"],
+            dimensions=row["dimensions"],
+            probe=None if row["probe"] is None else np.frombuffer(row["probe"], "<f4"),
+        )
+        for row in await session.rows("generations", {})
+    ]
+
+
+async def insert_generation(session: Session, name: str, dimensions: int, probe: Vector | None) -> Generation | None:
+    """The new generation, still without its table; None when somebody else added one at the same time."""
+    packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
+    if not await session.run("insert_generation", {"name": name, "dimensions": dimensions, "probe": packed}):
+        return None
+    return found(await generations(session), name, dimensions)
+
+
+def found(known: Sequence[Generation], name: str, dimensions: int) -> Generation | None:
+    """The generation of this name and width among the known ones."""
+    return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
+
+
+async def lease(session: Session, name: str, owner: str, *, now: datetime, seconds: float) -> bool:
+    """See `MemoryStore.lease`."""
+    values = {"name": name, "owner": owner, "now": now, "until": now + timedelta(seconds=seconds)}
+    return bool(await session.run("take_lease", values))
+
+
+async def scopes(session: Session, *, tenant: str | None, limit: int) -> Sequence[Scope]:
+    """See `MemoryStore.scopes`."""
+    found = await session.rows("scopes", {"tenant": tenant, "limit": bounded(limit)})
+    return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
+
+
+async def expired_scopes(session: Session, *, after: str | None, now: datetime) -> Sequence[str]:
+    """The next scopes, as the database names them, that hold something to prune."""
+    found = await session.rows("expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE})
+    return [row["scope_id"] for row in found]
+
+
+async def prune(
+    session: Session, scope_ids: Sequence[str], *, now: datetime, popular_after: int, dry_run: bool
+) -> Pruned:
+    """Invariant 7 over some scopes, in one transaction that holds their locks."""
+    if not dry_run:
+        await session.run("touch_scopes", {"scope_ids": list(scope_ids)})
+    expired = await session.rows("expired_memories", {"scope_ids": list(scope_ids), "now": now})
+    popular = [row for row in expired if row["delivered"] >= popular_after]
+    doomed = [row for row in expired if row["delivered"] < popular_after]
+    if not dry_run:
+        await _extend(session, popular, now)
+        await erase(session, [row["scope_id"] for row in doomed], [row["id"] for row in doomed])
+    return Pruned(deleted=len(doomed), extended=len(popular))
+
+
+async def _extend(session: Session, popular: Sequence[Row], now: datetime) -> None:
+    by_ttl: dict[int | None, list[Row]] = defaultdict(list)
+    for row in popular:
+        by_ttl[row["ttl_days"]].append(row)
+    for ttl_days, kept in by_ttl.items():
+        keys = {"scope_ids": [row["scope_id"] for row in kept], "ids": [row["id"] for row in kept]}
+        await session.run_many("extend_memories", [{**keys, "expires_at": rows.expiry(ttl_days, now)}])
+        await session.run_many("reset_delivered", [keys])

@@ -1,0 +1,193 @@
+"""What a batch comes to, before anything is written: pure decisions over the rows that it meets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from ... import text
+from ...errors import Conflict, InvalidInput, NotFound
+from ...records import Change, Memory, checked_text
+from .. import rows
+from ..base import Batch, checked_key, checked_vector
+from .decoding import is_id
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
+
+
+def identity_of(memory: Memory) -> bytes:
+    """The content hash of a memory."""
+    return text.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
+
+
+def check(batch: Batch, dimensions: int | None) -> None:
+    """Refuses what cannot be stored before anything is.
+
+    Raises:
+        InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not fit.
+    """
+    for change in batch.changes:
+        _check_memory(change.memory)
+        _check_keys(change.event_ids, "An event id")
+    for session_id, event_id in batch.taken:
+        _check_keys((session_id, event_id), "A taken event's session or id")
+    for vector in batch.vectors.values():
+        checked_vector(vector, dimensions)
+
+
+def _check_memory(memory: Memory) -> None:
+    if not is_id(memory.id):
+        raise InvalidInput(f"The memory's id {memory.id!r} is no UUID.")
+    for value in (memory.content, memory.author, memory.subject, memory.attribute, *memory.topics, *memory.tags):
+        if value is not None:
+            checked_text(value, "A text of the memory")
+    _check_keys(memory.event_ids, "An event id")
+    if memory.session_id is not None:
+        _check_keys((memory.session_id,), "The session id")
+    if memory.metadata:
+        _check_metadata(memory.metadata)
+
+
+def _check_keys(values: Sequence[str], what: str) -> None:
+    for value in values:
+        checked_key(checked_text(value, what), what)
+
+
+def _check_metadata(metadata: Mapping[str, Any]) -> None:
+    try:
+        written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
+        written.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"The metadata is no JSON: {error}.") from error
+    if _NUL.search(written):
+        raise InvalidInput("The metadata holds a NUL character; remove it.")
+
+
+def events_of(change: Change, former: Memory | None = None) -> frozenset[str]:
+    """The source events that a change brings with it."""
+    return frozenset({*change.event_ids, *change.memory.event_ids}.difference(former.event_ids if former else ()))
+
+
+def held_back(
+    changes: Sequence[Change], stored: Mapping[str, Memory], stones: frozenset[tuple[str, str]], salt: bytes
+) -> frozenset[str]:
+    """The ids of the memories whose changes a tombstone holds back, and of those that they would supersede."""
+    held = {change.memory.id for change in changes if is_stoned(change, stored, stones, salt)}
+    return frozenset(held | {change.memory.id for change in changes if change.memory.superseded_by in held})
+
+
+def is_stoned(change: Change, stored: Mapping[str, Memory], stones: frozenset[tuple[str, str]], salt: bytes) -> bool:
+    """Whether a tombstone stands against what this change brings."""
+    if change.explicit or change.kind not in _BRINGS_TEXT:
+        return False
+    former = stored.get(change.memory.id)
+    if any(("event", event) in stones for event in events_of(change, former)):
+        return True
+    return ("text", rows.forgotten_key(salt, change.memory.session_id, change.memory.content)) in stones
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a batch writes.
+
+    Attributes:
+        stored: the rows that it meets, as they are in the database.
+        standing: the rows that it writes, as they will be; `fresh` of them are new.
+        given: the id that a change named → the id that now holds it.
+    """
+
+    stored: dict[str, Memory]
+    equal: dict[bytes, str]
+    positions: dict[str, int]
+    now: datetime
+    standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
+    fresh: list[str] = field(default_factory=list[str])
+    given: dict[str, str] = field(default_factory=dict[str, str])
+    revisions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def take(self, change: Change) -> None:
+        """Adds one change to the plan."""
+        if change.kind == "add":
+            self._add(change)
+        else:
+            self._replace(change)
+
+    def renew(self, memory_id: str) -> None:
+        """Lets a memory that was met again live anew."""
+        current = self.standing.get(memory_id) or self.stored.get(memory_id)
+        if current is not None and current.state == "active":
+            self.standing[memory_id] = rows.renewed(current, self.now)
+
+    def close(self) -> None:
+        """Settles what only the whole batch shows: who superseded whom, and that active memories differ.
+
+        Raises:
+            Conflict: a memory would become equal to another active one.
+        """
+        for memory in list(self.standing.values()):
+            if memory.superseded_by in self.given:
+                self.standing[memory.id] = replace(memory, superseded_by=self.given[memory.superseded_by])
+        seen = {key: id for key, id in self.equal.items() if id not in self.standing}
+        for memory in self.standing.values():
+            if memory.state == "active" and seen.setdefault(identity_of(memory), memory.id) != memory.id:
+                raise Conflict(f"Another memory already says what {memory.id} would say; forget one of them.")
+
+    def _add(self, change: Change) -> None:
+        added = change.memory
+        same = self.equal.get(identity_of(added)) if added.state == "active" else None
+        current = same and (self.standing.get(same) or self.stored.get(same))
+        if same and current:
+            self.standing[same] = rows.revived(current, added, self.now)
+            self.given[added.id] = same
+            return
+        if added.id in self.stored or added.id in self.standing:
+            raise Conflict(f"The memory {added.id} is there already, and says something else.")
+        self.standing[added.id] = replace(added, position=self._next_position(added.session_id))
+        self.fresh.append(added.id)
+        self.given[added.id] = added.id
+        if added.state == "active":
+            self.equal[identity_of(added)] = added.id
+        if change.group is not None:
+            self._note(change, None)
+
+    def _replace(self, change: Change) -> None:
+        memory = change.memory
+        current = self.standing.get(memory.id) or self.stored.get(memory.id)
+        if current is None:
+            raise NotFound(f"There is no memory {memory.id!r}.")
+        if current.revision != memory.revision - 1:
+            raise Conflict(f"The memory {memory.id} was changed in between; read it again and retry.")
+        self._note(change, current)
+        self.standing[memory.id] = memory
+        self.given[memory.id] = memory.id
+        if current.state == "active" and self.equal.get(identity_of(current)) == memory.id:
+            del self.equal[identity_of(current)]
+        if memory.state == "active":
+            self.equal.setdefault(identity_of(memory), memory.id)
+
+    def _next_position(self, session_id: str | None) -> int | None:
+        if session_id is None:
+            return None
+        position = self.positions.get(session_id, 0)
+        self.positions[session_id] = position + 1
+        return position
+
+    def _note(self, change: Change, before: Memory | None) -> None:
+        self.revisions.append(
+            {
+                "memory_id": change.memory.id,
+                "revision": before.revision if before else 0,
+                "kind": change.kind,
+                "before": rows.to_snapshot(before) if before else None,
+                "at": self.now,
+                "who": change.who,
+                "why": change.why,
+                "event_ids": change.event_ids,
+                "group": change.group,
+            }
+        )

@@ -1,0 +1,66 @@
+"""The postings of a text search, packed, and which memories they put first."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+RECORD = np.dtype([("high", ">u8"), ("low", ">u8"), ("count", ">i4"), ("length", ">i4")])
+Matches: TypeAlias = Mapping[str, tuple[int, Mapping[str, int]]]
+
+
+def rarest(postings: Mapping[str, bytes], limit: int) -> Matches:
+    """Memory id → (length, {term: count}) of the `limit` memories with the highest sum of 1/frequency.
+
+    `postings`: term → for every visible memory that holds it 24 bytes: id (16), count (4), length (4), big endian.
+    Ties by id, later ids first.
+    """
+    terms = sorted(postings)
+    if not terms or limit <= 0:
+        return {}
+    blocks = [np.frombuffer(postings[term], RECORD) for term in terms]
+    records = np.concatenate(blocks)
+    owner, first = _numbered(records)
+    weights = np.bincount(owner, np.concatenate([np.full(len(block), 1 / len(block)) for block in blocks]))
+    best = np.lexsort((np.arange(len(weights)), weights))[::-1][:limit]
+    return _collected(terms, blocks, records, owner, first, best)
+
+
+def _numbered(records: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    # Each record's memory as a number that grows with the id, and the first record of each memory.
+    high, low = records["high"].astype(np.uint64), records["low"].astype(np.uint64)
+    order = np.lexsort((low, high))
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
+    owner = np.empty(len(order), dtype=np.intp)
+    owner[order] = np.cumsum(fresh) - 1
+    return owner, order[fresh]
+
+
+def _collected(
+    terms: list[str],
+    blocks: list[npt.NDArray[Any]],
+    records: npt.NDArray[Any],
+    owner: npt.NDArray[np.intp],
+    first: npt.NDArray[np.intp],
+    best: npt.NDArray[np.intp],
+) -> Matches:
+    rank = np.full(len(first), -1)
+    rank[best] = np.arange(len(best))
+    found: list[tuple[int, dict[str, int]]] = [(length, {}) for length in records["length"][first[best]].tolist()]
+    start = 0
+    for term, block in zip(terms, blocks, strict=True):
+        ranks = rank[owner[start : start + len(block)]]
+        kept = ranks >= 0
+        for place, count in zip(ranks[kept].tolist(), block["count"][kept].tolist(), strict=True):
+            found[place][1][term] = count
+        start += len(block)
+    heads = records[first[best]]
+    ids = (
+        uuid.UUID(int=high << 64 | low) for high, low in zip(heads["high"].tolist(), heads["low"].tolist(), strict=True)
+    )
+    return {str(id): entry for id, entry in zip(ids, found, strict=True)}

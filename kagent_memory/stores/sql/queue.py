@@ -1,0 +1,103 @@
+"""The durable queue: scripts that put in, hand out under a lease, and take back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ...errors import InvalidInput, NotFound
+from ...records import Scope
+from ..base import Job, JobState, checked_key
+from .decoding import bounded, is_id, job_values, to_job
+from .session import Session
+
+
+async def touch(session: Session, scope: Scope, step: int) -> None:
+    """Takes the scope's lock, makes its row if there is none, and moves its version by `step`."""
+    texts = {"tenant": scope.tenant, "user": scope.user, "app": scope.app}
+    await session.run_many("touch_scope", [{"scope_id": scope.id, **texts, "step": step, "salt": os.urandom(16)}])
+
+
+async def enqueue(session: Session, jobs: Sequence[Job]) -> None:
+    """See `MemoryStore.enqueue`."""
+    for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
+        await touch(session, scope, 0)
+    await put(session, jobs)
+
+
+async def put(session: Session, jobs: Sequence[Job]) -> None:
+    """Queues jobs whose scopes' locks are held."""
+    for job in jobs:
+        if not is_id(job.id):
+            raise InvalidInput(f"The job's id {job.id!r} is no UUID.")
+        checked_key(job.session_id, "The job's session id")
+        checked_key(job.key, "The job's key")
+        values = job_values(job)
+        if not job.key or not await session.run("coalesce_job", values):
+            await session.run_many("insert_job", [values])
+
+
+async def claimable(
+    session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]], limit: int
+) -> Sequence[Job]:
+    """The oldest jobs that could be claimed at this moment."""
+    values = {
+        "now": now,
+        "providers": [provider for provider, _ in exclude],
+        "models": [model for _, model in exclude],
+        "limit": limit,
+    }
+    return [to_job(row) for row in await session.rows("claimable", values)]
+
+
+async def take(session: Session, job: Job, owner: str, *, now: datetime, lease_seconds: float) -> Job | None:
+    """The job leased to `owner`; None when somebody else was first."""
+    await session.run_many("lock_scope", [{"scope_id": job.scope.id}])
+    until = now + timedelta(seconds=lease_seconds)
+    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
+    if not await session.run("take_job", {**mine, "owner": owner, "now": now, "lease_until": until}):
+        return None
+    found = await session.rows("jobs", {"scope_id": job.scope.id, "state": "running", "id": job.id, "limit": 1})
+    return to_job(found[0])
+
+
+async def renew(session: Session, job: Job, *, now: datetime, lease_seconds: float) -> bool:
+    """See `MemoryStore.renew`."""
+    until = now + timedelta(seconds=lease_seconds)
+    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
+    return bool(await session.run("renew_job", {**mine, "lease_until": until}))
+
+
+async def release(
+    session: Session, job: Job, *, run_after: datetime, error: str, dead: bool, payload: Mapping[str, Any] | None
+) -> bool:
+    """See `MemoryStore.release`."""
+    given = replace(job, state="dead" if dead else "queued", run_after=run_after, error=error)
+    names = ("scope_id", "id", "fence", "state", "run_after", "error", "calls", "tokens")
+    values = job_values(given)
+    return bool(await session.run("release_job", {**{name: values[name] for name in names}, "payload": payload}))
+
+
+async def jobs(
+    session: Session, *, scope: Scope | None, state: JobState | None, limit: int, id: str | None
+) -> Sequence[Job]:
+    """See `MemoryStore.jobs`."""
+    if id is not None and not is_id(id):
+        return []
+    values = {"scope_id": scope and scope.id, "state": state, "id": id, "limit": bounded(limit)}
+    return [to_job(row) for row in await session.rows("jobs", values)]
+
+
+async def retry(session: Session, job_id: str, *, now: datetime) -> None:
+    """See `MemoryStore.retry`."""
+    if not is_id(job_id) or not await session.run("retry_job", {"id": job_id, "now": now}):
+        raise NotFound(f"There is no dead letter {job_id!r}.")
+
+
+async def drop(session: Session, job_id: str) -> None:
+    """See `MemoryStore.drop`."""
+    if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
+        raise NotFound(f"There is no job {job_id!r} that is not running.")

@@ -1,0 +1,122 @@
+"""What readers of one scope ask: scripts that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from ...errors import InvalidInput
+from ...records import Filter, Memory, Revision, Scope
+from .. import rows
+from ..base import Order, Page, Place, ScopeStats, TextMatches
+from .decoding import bounded, filter_values, is_id, known, to_memory, to_place, to_revision
+from .postings import rarest
+from .session import Session
+
+
+async def get(
+    session: Session, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool
+) -> Mapping[str, Memory]:
+    """See `MemoryStore.get`."""
+    wanted = known(ids)
+    values = {"scope_id": scope.id, "ids": wanted, "now": now, "superseded": superseded}
+    found = {row["id"]: to_memory(row) for row in await session.rows("visible_memories", values)}
+    return {id: found[id] for id in wanted if id in found}
+
+
+async def list_page(
+    session: Session, scope: Scope, *, filter: Filter, order: Order, limit: int, cursor: str | None, now: datetime
+) -> Page:
+    """See `MemoryStore.list`."""
+    after_key, after_id = _after(cursor, order)
+    limit = bounded(limit)
+    values = {
+        **filter_values(scope, filter, now),
+        "order": order,
+        "after_key": after_key,
+        "after_id": after_id,
+        "limit": limit + 1,
+    }
+    if not limit:
+        return Page(memories=())
+    found = await session.rows("list_memories", values)
+    more = rows.to_cursor(order, found[limit - 1]["sort_key"], found[limit - 1]["id"]) if len(found) > limit else None
+    return Page(memories=tuple(to_memory(row) for row in found[:limit]), cursor=more)
+
+
+def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | None]:
+    match rows.from_cursor(cursor, order) if cursor is not None else [None, None]:
+        case [None, None]:
+            return None, None
+        case [str() | int() | float() as key, str() as id] if is_id(id):
+            return key, id
+        case _:
+            raise InvalidInput("This is no cursor of a former page; start without one.")
+
+
+async def search_text(
+    session: Session, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter, now: datetime
+) -> TextMatches:
+    """See `MemoryStore.search_text`."""
+    values = {**filter_values(scope, filter, now), "terms": list(dict.fromkeys(terms))}
+    counted, *found = sorted(await session.rows("search_text", values), key=lambda row: row["term"] or "")
+    documents = counted["frequency"]
+    return TextMatches(
+        documents=documents,
+        average_length=counted["total"] / documents if documents else 0.0,
+        frequencies={row["term"]: row["frequency"] for row in found},
+        matches=rarest({row["term"]: row["postings"] for row in found}, bounded(limit)),
+    )
+
+
+async def places(session: Session, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime) -> Sequence[Place]:
+    """See `MemoryStore.places`."""
+    values = {"scope_id": scope.id, "ids": known(ids), "reach": bounded(reach), "now": now}
+    return [to_place(row) for row in await session.rows("places", values)]
+
+
+async def taken(session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
+    """See `MemoryStore.taken`."""
+    values = {"scope_id": scope.id, "session_id": session_id, "event_ids": list(event_ids)}
+    return frozenset(row["event_id"] for row in await session.rows("taken_events", values))
+
+
+async def history(session: Session, scope: Scope, memory_id: str) -> Sequence[Revision]:
+    """See `MemoryStore.history`."""
+    if not is_id(memory_id):
+        return []
+    found = await session.rows("revisions_of", {"scope_id": scope.id, "id": memory_id})
+    return [to_revision(row) for row in found]
+
+
+async def group(session: Session, scope: Scope, name: str) -> Sequence[Revision]:
+    """See `MemoryStore.group`."""
+    return [to_revision(row) for row in await session.rows("revisions_in", {"scope_id": scope.id, "group": name})]
+
+
+async def unembedded(session: Session, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+    """See `MemoryStore.unembedded`."""
+    values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
+    return [to_memory(row) for row in await session.rows("unembedded", values, generation=generation)]
+
+
+async def version(session: Session, scope: Scope) -> int:
+    """See `MemoryStore.version`."""
+    found = await session.rows("scope_row", {"scope_id": scope.id})
+    return found[0]["version"] if found else 0
+
+
+async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
+    """See `MemoryStore.stats`."""
+    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
+    jobs = await session.rows("job_counts", {"scope_id": scope.id})
+    return ScopeStats(
+        visible=sum(row["visible"] for row in counts),
+        by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
+        expired=sum(row["expired"] for row in counts),
+        superseded=sum(row["superseded"] for row in counts),
+        pinned=sum(row["pinned"] for row in counts),
+        delivered_total=sum(row["delivered_total"] for row in counts),
+        jobs={row["state"]: row["jobs"] for row in jobs},
+        version=await version(session, scope),
+    )

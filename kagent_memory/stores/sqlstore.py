@@ -1,0 +1,241 @@
+"""What every SQL adapter has in common: the verbs as transactions, each made of scripts that are written once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+from ..errors import InvalidInput, StoreError
+from ..records import Filter, Memory, Revision, Scope, Vector
+from .base import (
+    Applied,
+    Batch,
+    Generation,
+    Job,
+    JobState,
+    MemoryStore,
+    Order,
+    Page,
+    Place,
+    Pruned,
+    ScopeStats,
+    TextMatches,
+    checked_vector,
+)
+from .sql import forgetting, maintenance, planning, queue, reading, writing
+from .sql.session import Session
+
+T = TypeVar("T")
+Script: TypeAlias = Callable[[Session], Awaitable[T]]
+CANDIDATES = 20
+ATTEMPTS = 5
+
+
+class SqlStore(MemoryStore):
+    """A store whose verbs are the scripts of `stores.sql`, run by an adapter's transactions.
+
+    An adapter adds `open`, `close` and `search_vector`, which are its own, and the three methods below.
+    """
+
+    def __init__(self) -> None:
+        self._dimensions: dict[int, int] = {}
+
+    @abstractmethod
+    async def _read(self, script: Script[T]) -> T:
+        """Runs a script that changes nothing."""
+
+    @abstractmethod
+    async def _write(self, script: Script[T]) -> T:
+        """Runs a script in one transaction, committed when it returns and rolled back whole when it raises."""
+
+    @abstractmethod
+    async def _make_vectors(self, session: Session, generation: Generation) -> None:
+        """Makes the table of a new generation's vectors."""
+
+    async def _dimensions_of(self, generation: int) -> int:
+        if generation not in self._dimensions:
+            self._dimensions.update((one.number, one.dimensions) for one in await self.generations())
+        if generation not in self._dimensions:
+            raise InvalidInput(f"There is no generation {generation} of vectors here.")
+        return self._dimensions[generation]
+
+    # -- one scope: writing ---------------------------------------------------------------------
+
+    @override
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
+        if batch.vectors and batch.generation is None:
+            raise InvalidInput("Vectors need the number of their generation.")
+        dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
+        planning.check(batch, dimensions)
+        return await self._write(partial(writing.apply, scope=scope, batch=batch, now=now))
+
+    @override
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] = (),
+        session_id: str | None = None,
+        everything: bool = False,
+        now: datetime,
+    ) -> tuple[str, ...]:
+        options = {"ids": ids, "session_id": session_id, "everything": everything, "now": now}
+        return await self._write(partial(forgetting.forget, scope=scope, **options))
+
+    @override
+    async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
+        await self._write(partial(writing.deliver, scope=scope, retrieved=retrieved, delivered=delivered, now=now))
+
+    @override
+    async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
+        await self._write(partial(writing.feedback, scope=scope, memory_id=memory_id, success=success))
+
+    # -- one scope: reading ---------------------------------------------------------------------
+
+    @override
+    async def get(
+        self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        return await self._read(partial(reading.get, scope=scope, ids=ids, now=now, superseded=superseded))
+
+    @override
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        now: datetime,
+    ) -> Page:
+        options: dict[str, Any] = {"filter": filter, "order": order, "limit": limit, "cursor": cursor, "now": now}
+        return await self._read(partial(reading.list_page, scope=scope, **options))
+
+    async def _checked_vectors(self, generation: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
+        dimensions = await self._dimensions_of(generation)
+        return [checked_vector(vector, dimensions) for vector in vectors]
+
+    @override
+    async def search_text(
+        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> TextMatches:
+        return await self._read(
+            partial(reading.search_text, scope=scope, terms=terms, limit=limit, filter=filter, now=now)
+        )
+
+    @override
+    async def places(self, scope: Scope, ids: Sequence[str], *, reach: int = 0, now: datetime) -> Sequence[Place]:
+        return await self._read(partial(reading.places, scope=scope, ids=ids, reach=reach, now=now))
+
+    @override
+    async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
+        return await self._read(partial(reading.taken, scope=scope, session_id=session_id, event_ids=event_ids))
+
+    @override
+    async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
+        return await self._read(partial(reading.history, scope=scope, memory_id=memory_id))
+
+    @override
+    async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
+        return await self._read(partial(reading.group, scope=scope, name=group))
+
+    @override
+    async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+        await self._dimensions_of(generation)
+        return await self._read(partial(reading.unembedded, scope=scope, generation=generation, limit=limit, now=now))
+
+    @override
+    async def version(self, scope: Scope) -> int:
+        return await self._read(partial(reading.version, scope=scope))
+
+    @override
+    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
+        return await self._read(partial(reading.stats, scope=scope, now=now))
+
+    # -- across scopes: models, queue, maintenance ----------------------------------------------
+
+    @override
+    async def generations(self) -> Sequence[Generation]:
+        return await self._read(maintenance.generations)
+
+    @override
+    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> Generation:
+        for _ in range(ATTEMPTS):
+            present = maintenance.found(await self.generations(), name, dimensions)
+            made = present or await self._write(partial(self._made, name=name, dimensions=dimensions, probe=probe))
+            if made is not None:
+                return made
+        raise StoreError("Several processes add embedders at the same time; try again.")
+
+    async def _made(self, session: Session, name: str, dimensions: int, probe: Vector | None) -> Generation | None:
+        generation = await maintenance.insert_generation(session, name, dimensions, probe)
+        if generation is not None:
+            await self._make_vectors(session, generation)
+        return generation
+
+    @override
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        if jobs:
+            await self._write(partial(queue.enqueue, jobs=jobs))
+
+    @override
+    async def claim(
+        self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
+    ) -> Job | None:
+        while found := await self._read(partial(queue.claimable, now=now, exclude=exclude, limit=CANDIDATES)):
+            for job in found:
+                take = partial(queue.take, job=job, owner=owner, now=now, lease_seconds=lease_seconds)
+                if mine := await self._write(take):
+                    return mine
+        return None
+
+    @override
+    async def renew(self, job: Job, *, now: datetime, lease_seconds: float) -> bool:
+        return await self._write(partial(queue.renew, job=job, now=now, lease_seconds=lease_seconds))
+
+    @override
+    async def release(
+        self, job: Job, *, run_after: datetime, error: str, dead: bool = False, payload: Mapping[str, Any] | None = None
+    ) -> bool:
+        options: dict[str, Any] = {"run_after": run_after, "error": error, "dead": dead, "payload": payload}
+        return await self._write(partial(queue.release, job=job, **options))
+
+    @override
+    async def jobs(
+        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100, id: str | None = None
+    ) -> Sequence[Job]:
+        return await self._read(partial(queue.jobs, scope=scope, state=state, limit=limit, id=id))
+
+    @override
+    async def retry(self, job_id: str, *, now: datetime) -> None:
+        await self._write(partial(queue.retry, job_id=job_id, now=now))
+
+    @override
+    async def drop(self, job_id: str) -> None:
+        await self._write(partial(queue.drop, job_id=job_id))
+
+    @override
+    async def lease(self, name: str, owner: str, *, now: datetime, seconds: float) -> bool:
+        return await self._write(partial(maintenance.lease, name=name, owner=owner, now=now, seconds=seconds))
+
+    @override
+    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
+        run = self._read if dry_run else self._write
+        after: str | None = None
+        total = Pruned()
+        while found := await self._read(partial(maintenance.expired_scopes, after=after, now=now)):
+            options: dict[str, Any] = {"now": now, "popular_after": popular_after, "dry_run": dry_run}
+            part = await run(partial(maintenance.prune, scope_ids=found, **options))
+            total = Pruned(deleted=total.deleted + part.deleted, extended=total.extended + part.extended)
+            after = found[-1]
+        return total
+
+    @override
+    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
+        return await self._read(partial(maintenance.scopes, tenant=tenant, limit=limit))
