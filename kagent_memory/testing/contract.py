@@ -1,0 +1,55 @@
+"""`StoreContract`: what every `MemoryStore` promises, as tests that the author of a store runs."""
+
+from __future__ import annotations
+
+import pytest
+
+THEMES = (
+    "isolation", "round_trip", "apply", "history", "taken", "forget", "paging", "filters", "text", "vectors",
+    "concurrency", "queue", "keeping", "input",
+)  # fmt: skip
+pytest.register_assert_rewrite(*(f"kagent_memory.testing.contract_{theme}" for theme in THEMES))
+
+from .contract_apply import ApplyContract  # noqa: E402 after the themes asked for readable assertions
+from .contract_concurrency import ConcurrencyContract  # noqa: E402
+from .contract_filters import FilterContract  # noqa: E402
+from .contract_forget import ForgetContract  # noqa: E402
+from .contract_history import HistoryContract  # noqa: E402
+from .contract_input import InputContract  # noqa: E402
+from .contract_isolation import IsolationContract  # noqa: E402
+from .contract_keeping import KeepingContract  # noqa: E402
+from .contract_paging import PagingContract  # noqa: E402
+from .contract_queue import QueueContract  # noqa: E402
+from .contract_round_trip import RoundTripContract  # noqa: E402
+from .contract_taken import TakenContract  # noqa: E402
+from .contract_text import TextSearchContract  # noqa: E402
+from .contract_vectors import VectorSearchContract  # noqa: E402
+
+
+class StoreContract(
+    IsolationContract,
+    RoundTripContract,
+    ApplyContract,
+    HistoryContract,
+    TakenContract,
+    ForgetContract,
+    PagingContract,
+    FilterContract,
+    TextSearchContract,
+    VectorSearchContract,
+    ConcurrencyContract,
+    QueueContract,
+    KeepingContract,
+    InputContract,
+):
+    """Every promise of `MemoryStore`, one test each, named by the rule it states.
+
+    Inherit from it in a test module, and say how to open your store on an empty database:
+
+        class TestMyStore(StoreContract):
+            async def open_store(self) -> MemoryStore:
+                return await MyStore.open(a_fresh_database())
+
+    Each test opens a store of its own and closes it. pytest, pytest-asyncio (any mode) and hypothesis must be
+    installed; settings of hypothesis are those of its own profile but for the number of examples.
+    """

@@ -1,0 +1,120 @@
+"""Keeping: the prune of invariant 7, the counts of a scope, and which scopes there are."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..records import Scope
+from ..stores.base import Batch, MemoryStore, Pruned
+from .ground import (
+    BEYOND_INT32,
+    DAY,
+    NOW,
+    ContractPart,
+    a_job,
+    a_memory,
+    a_scope,
+    add,
+    add_texts,
+    changing,
+    contents,
+    embed,
+    the,
+    vector,
+)
+
+
+class KeepingContract(ContractPart):
+    """What lives, what goes, and what is counted."""
+
+    async def test_the_prune_deletes_the_unpopular_extends_the_popular_and_leaves_the_rest(
+        self, store: MemoryStore
+    ) -> None:
+        scope, other = a_scope(), a_scope()
+        unpopular = a_memory("unpopular", ttl_days=15)
+        popular = a_memory("popular", ttl_days=7)
+        pinned = a_memory("pinned", ttl_days=1, pinned=True)
+        living, endless = a_memory("living", ttl_days=30), a_memory("endless")
+        theirs = a_memory("theirs", ttl_days=1)
+        await add(store, scope, unpopular, popular, pinned, living, endless)
+        await add(store, other, theirs)
+        for _ in range(9):
+            await store.deliver(scope, retrieved=[], delivered=[unpopular.id], now=NOW)
+        for _ in range(10):
+            await store.deliver(scope, retrieved=[], delivered=[popular.id], now=NOW)
+        await store.deliver(scope, retrieved=[unpopular.id], delivered=[], now=NOW)
+
+        end = NOW + 15 * DAY
+        expected = Pruned(deleted=2, extended=1)
+        assert await store.prune(now=end, popular_after=10, dry_run=True) == expected
+        assert set(await contents(store, scope, now=NOW)) == {"unpopular", "popular", "pinned", "living", "endless"}
+        assert await store.prune(now=end, popular_after=10) == expected
+        assert await store.prune(now=end, popular_after=10) == Pruned()
+
+        kept = await store.get(scope, [unpopular.id, popular.id, pinned.id, living.id, endless.id], now=NOW)
+        assert set(kept) == {popular.id, pinned.id, living.id, endless.id}
+        assert kept[popular.id].expires_at == end + 7 * DAY
+        assert (kept[popular.id].usage.delivered, kept[popular.id].usage.delivered_total) == (0, 10)
+        assert kept[living.id].expires_at == NOW + 30 * DAY
+        assert await contents(store, other, now=NOW) == []
+
+    async def test_what_the_prune_deleted_leaves_no_trace_and_may_come_again(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 2, None)
+        memory = a_memory("zebra", ttl_days=1, session_id="s", event_ids=("e",))
+        await add(store, scope, memory)
+        await embed(store, scope, generation, {memory.id: (1, 0)})
+        await store.apply(scope, Batch(changes=[changing(memory, importance=0.9)]), now=NOW)
+        later = NOW + 2 * DAY
+        assert await store.prune(now=later, popular_after=10) == Pruned(deleted=1)
+        assert list(await store.history(scope, memory.id)) == []
+        again = a_memory("zebra", now=later, ttl_days=1, session_id="s", event_ids=("e",))
+        assert await add(store, scope, again, now=later) == (again.id,)
+        assert (await the(store, scope, again.id, now=later)).usage.delivered == 0
+        assert await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=later) == [[]]
+
+    async def test_a_prune_of_nothing_does_nothing(self, store: MemoryStore) -> None:
+        assert await store.prune(now=NOW, popular_after=10) == Pruned()
+
+    async def test_a_memory_on_its_last_microsecond_is_not_pruned(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await add(store, scope, a_memory("short", ttl_days=1))
+        end = NOW + DAY
+        assert await store.prune(now=end - timedelta(microseconds=1), popular_after=10) == Pruned()
+        assert await store.prune(now=end, popular_after=10) == Pruned(deleted=1)
+
+    async def test_the_stats_count_what_is_there(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        one, two = a_memory("one", pinned=True), a_memory("two", type="episodic")
+        old, past = a_memory("old", ttl_days=1), a_memory("past")
+        await add(store, scope, one, two, old, past)
+        gone = changing(past, "supersede", state="superseded", superseded_by=one.id)
+        await store.apply(scope, Batch(changes=[gone]), now=NOW)
+        await store.deliver(scope, retrieved=[one.id], delivered=[one.id, two.id], now=NOW)
+        await store.enqueue([a_job(scope, now=NOW - DAY), a_job(scope), a_job(a_scope())])
+        await store.claim("me", now=NOW, lease_seconds=30)
+        stats = await store.stats(scope, now=NOW + DAY)
+        assert (stats.visible, dict(stats.by_type)) == (2, {"semantic": 1, "episodic": 1})
+        assert (stats.expired, stats.superseded, stats.pinned) == (1, 1, 1)
+        assert (stats.delivered_total, stats.version) == (2, 2)
+        assert dict(stats.jobs) == {"running": 1, "queued": 1}
+
+    async def test_scopes_come_in_the_order_of_their_code_points(self, store: MemoryStore) -> None:
+        parts = ("", "B", "a", "Z", "é", "z", "a b", "_", "日", "\U0001f9e0", "\uffff")
+        scopes = [Scope(tenant=part, user=user, app=app) for part in parts for user, app in (("u", "b"), ("v", "B"))]
+        for scope in scopes:
+            await add(store, scope, a_memory("here"))
+        ordered = sorted(scopes, key=lambda scope: (scope.tenant, scope.app, scope.user))
+        assert list(await store.scopes()) == ordered
+        assert list(await store.scopes(limit=3)) == ordered[:3]
+        assert list(await store.scopes(limit=BEYOND_INT32)) == ordered
+        assert list(await store.scopes(tenant="a")) == [scope for scope in ordered if scope.tenant == "a"]
+        assert list(await store.scopes(tenant="%")) == []
+
+    async def test_a_scope_is_there_while_it_holds_memories_or_jobs(self, store: MemoryStore) -> None:
+        with_job, with_memory, emptied = a_scope(), a_scope(), a_scope()
+        await store.enqueue([a_job(with_job)])
+        await add_texts(store, with_memory, "here")
+        await add_texts(store, emptied, "gone")
+        await store.forget(emptied, everything=True, now=NOW)
+        assert set(await store.scopes()) == {with_job, with_memory}

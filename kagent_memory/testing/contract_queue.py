@@ -1,0 +1,232 @@
+"""The durable queue: leases and fences, one running job a scope, dead letters, timers that coalesce."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ..errors import Conflict, NotFound
+from ..records import Scope
+from ..stores.base import Batch, Job, MemoryStore
+from .ground import (
+    BEYOND_INT32,
+    NOW,
+    SECOND,
+    ContractPart,
+    a_job,
+    a_memory,
+    a_scope,
+    adding,
+    contents,
+)
+
+LATER = NOW + 30 * SECOND
+
+
+async def claimed(store: MemoryStore, owner: str = "me", **values: Any) -> Job:
+    """The next job, which there must be."""
+    asked: dict[str, Any] = {"now": NOW, "lease_seconds": 30, **values}
+    job = await store.claim(owner, **asked)
+    assert job is not None
+    return job
+
+
+async def queued(store: MemoryStore, scope: Scope, **values: Any) -> Job:
+    """A job that was just queued."""
+    job = a_job(scope, **values)
+    await store.enqueue([job])
+    return job
+
+
+class QueueContract(ContractPart):
+    """A job is done once, by one worker at a time, and never lost."""
+
+    async def test_a_queued_job_comes_back_whole(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        payload = {"text": "it's \u2028 \U0001f9e0", "list": [1, None, True, 2.5], "big": 2**53 + 1}
+        job = a_job(
+            scope, "consolidate", session_id="s", key="k", payload=payload, provider="llm", model="m", calls=2, tokens=9
+        )
+        await store.enqueue([job])
+        assert list(await store.jobs(scope=scope)) == [job]
+        assert list(await store.jobs(id=job.id)) == [job]
+
+    async def test_the_oldest_due_job_is_claimed_first(self, store: MemoryStore) -> None:
+        times = [NOW - n * SECOND for n in (5, 9, 1)]
+        jobs = [a_job(a_scope(), run_after=at, created_at=at) for at in times]
+        await store.enqueue(jobs)
+        order = [(await claimed(store)).id for _ in jobs]
+        assert order == [jobs[1].id, jobs[0].id, jobs[2].id]
+        assert await store.claim("me", now=NOW, lease_seconds=30) is None
+
+    async def test_a_claim_leases_the_job_and_moves_its_fence(self, store: MemoryStore) -> None:
+        job = await queued(store, a_scope())
+        taken = await claimed(store, "worker 1")
+        assert (taken.id, taken.state, taken.owner, taken.attempts) == (job.id, "running", "worker 1", 1)
+        assert taken.fence > job.fence
+        assert taken.lease_until == LATER
+        assert list(await store.jobs(state="running")) == [taken]
+        assert list(await store.jobs(state="queued")) == []
+
+    async def test_a_job_is_not_claimed_before_it_is_due(self, store: MemoryStore) -> None:
+        job = await queued(store, a_scope(), run_after=LATER)
+        assert await store.claim("me", now=LATER - SECOND, lease_seconds=30) is None
+        assert (await claimed(store, now=LATER)).id == job.id
+
+    async def test_one_scope_has_one_running_job_and_others_go_on(self, store: MemoryStore) -> None:
+        scope, other = a_scope(), a_scope()
+        await store.enqueue([a_job(scope), a_job(scope), a_job(other, created_at=LATER)])
+        first = await claimed(store)
+        assert first.scope == scope
+        assert (await claimed(store)).scope == other
+        assert await store.claim("me", now=NOW, lease_seconds=30) is None
+        await store.apply(scope, Batch(job=(first.id, first.fence)), now=NOW)
+        assert (await claimed(store)).scope == scope
+
+    async def test_after_its_lease_a_job_goes_to_the_next_and_the_first_can_do_nothing_more(
+        self, store: MemoryStore
+    ) -> None:
+        scope = a_scope()
+        await queued(store, scope)
+        first = await claimed(store, "killed")
+        assert await store.claim("next", now=LATER - SECOND, lease_seconds=30) is None
+        second = await claimed(store, "next", now=LATER + SECOND)
+        assert (second.id, second.attempts, second.owner) == (first.id, 2, "next")
+        assert second.fence > first.fence
+        assert not await store.renew(first, now=LATER, lease_seconds=30)
+        assert not await store.release(first, run_after=LATER, error="late")
+        batch = Batch(changes=adding(a_memory("too late")), job=(first.id, first.fence))
+        with pytest.raises(Conflict):
+            await store.apply(scope, batch, now=LATER)
+        assert await contents(store, scope) == []
+        await store.apply(scope, Batch(changes=adding(a_memory("in time")), job=(second.id, second.fence)), now=LATER)
+        assert await contents(store, scope) == ["in time"]
+        assert list(await store.jobs()) == []
+
+    async def test_a_renewed_lease_holds_longer(self, store: MemoryStore) -> None:
+        await queued(store, a_scope())
+        job = await claimed(store)
+        assert await store.renew(job, now=LATER, lease_seconds=30)
+        assert await store.claim("other", now=LATER + 29 * SECOND, lease_seconds=30) is None
+        assert (await claimed(store, "other", now=LATER + 31 * SECOND)).id == job.id
+
+    async def test_a_finished_job_is_gone_and_cannot_be_finished_renewed_or_released_again(
+        self, store: MemoryStore
+    ) -> None:
+        scope = a_scope()
+        await queued(store, scope)
+        job = await claimed(store)
+        finish = Batch(changes=adding(a_memory("done")), job=(job.id, job.fence), taken=[("s", "e")])
+        await store.apply(scope, finish, now=NOW)
+        with pytest.raises(Conflict):
+            await store.apply(scope, replace(finish, changes=(), taken=()), now=NOW)
+        assert not await store.renew(job, now=NOW, lease_seconds=30)
+        assert not await store.release(job, run_after=NOW, error="late")
+        assert list(await store.jobs()) == []
+
+    async def test_follow_on_jobs_are_queued_with_the_batch(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await queued(store, scope)
+        job, follow = await claimed(store), a_job(scope, "embed")
+        await store.apply(scope, Batch(job=(job.id, job.fence), jobs=[follow]), now=NOW)
+        assert list(await store.jobs()) == [follow]
+
+    async def test_a_released_job_waits_keeps_its_costs_and_counts_its_attempts(self, store: MemoryStore) -> None:
+        await queued(store, a_scope(), payload={"part": 1})
+        job = await claimed(store)
+        spent = replace(job, calls=3, tokens=500)
+        assert await store.release(spent, run_after=LATER, error="model away", payload={"part": 2})
+        (waiting,) = await store.jobs()
+        assert (waiting.state, waiting.error, waiting.calls, waiting.tokens) == ("queued", "model away", 3, 500)
+        assert (dict(waiting.payload), waiting.attempts, waiting.run_after) == ({"part": 2}, 1, LATER)
+        assert await store.claim("me", now=NOW, lease_seconds=30) is None
+        again = await claimed(store, now=LATER)
+        assert (again.attempts, dict(again.payload)) == (2, {"part": 2})
+        assert await store.release(again, run_after=NOW, error="")
+        assert dict((await store.jobs())[0].payload) == {"part": 2}
+
+    async def test_a_dead_letter_lies_until_it_is_retried(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await queued(store, scope)
+        job = await claimed(store)
+        assert await store.release(job, run_after=NOW, error="hopeless", dead=True)
+        assert await store.claim("me", now=LATER, lease_seconds=30) is None
+        (dead,) = await store.jobs(state="dead")
+        assert (dead.id, dead.error) == (job.id, "hopeless")
+        assert (await store.stats(scope, now=NOW)).jobs == {"dead": 1}
+        await store.retry(job.id, now=LATER)
+        again = await claimed(store, now=LATER)
+        assert (again.id, again.attempts) == (job.id, 1)
+        assert again.fence > job.fence
+
+    async def test_only_dead_letters_are_retried_and_running_jobs_are_not_dropped(self, store: MemoryStore) -> None:
+        job = await queued(store, a_scope())
+        for id in (job.id, "unknown"):
+            with pytest.raises(NotFound):
+                await store.retry(id, now=NOW)
+        running = await claimed(store)
+        for id in (running.id, "unknown"):
+            with pytest.raises(NotFound):
+                await store.drop(id)
+        assert await store.release(running, run_after=NOW, error="", dead=True)
+        await store.drop(job.id)
+        assert list(await store.jobs()) == []
+
+    async def test_queued_jobs_of_one_key_become_the_latest(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await queued(store, scope, kind="session_end", key="s", payload={"n": 1})
+        await queued(store, scope, kind="session_end", key="s", payload={"n": 2}, run_after=LATER)
+        (timer,) = await store.jobs(scope=scope)
+        assert (dict(timer.payload), timer.run_after) == ({"n": 2}, LATER)
+        await queued(store, scope, kind="session_end", key="t")
+        await queued(store, scope, kind="transcript", key="s")
+        await queued(store, a_scope(), kind="session_end", key="s")
+        assert len(await store.jobs()) == 4
+
+    async def test_jobs_without_a_key_never_coalesce(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await store.enqueue([a_job(scope), a_job(scope)])
+        await store.apply(scope, Batch(jobs=[a_job(scope)]), now=NOW)
+        assert len(await store.jobs(scope=scope)) == 3
+
+    async def test_a_running_job_is_left_alone_by_a_new_one_of_its_key(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await queued(store, scope, key="k", payload={"n": 1})
+        running = await claimed(store)
+        await queued(store, scope, key="k", payload={"n": 2})
+        assert list(await store.jobs(state="running")) == [running]
+        (waiting,) = await store.jobs(state="queued")
+        assert dict(waiting.payload) == {"n": 2}
+
+    async def test_jobs_that_a_worker_cannot_run_are_left_to_others(self, store: MemoryStore) -> None:
+        foreign = a_job(a_scope(), provider="custom", model="m1", created_at=NOW - SECOND)
+        mine = a_job(a_scope(), provider="custom", model="m2")
+        plain = a_job(a_scope(), created_at=NOW + SECOND)
+        await store.enqueue([foreign, mine, plain])
+        exclude = [("custom", "m1"), ("other", "m2")]
+        assert {(await claimed(store, exclude=exclude)).id for _ in range(2)} == {mine.id, plain.id}
+        assert await store.claim("me", now=NOW, lease_seconds=30, exclude=exclude) is None
+        assert (await claimed(store)).id == foreign.id
+
+    async def test_jobs_are_listed_by_scope_and_state_oldest_first(self, store: MemoryStore) -> None:
+        scope, other = a_scope(), a_scope()
+        jobs = [a_job(scope, created_at=NOW + n * SECOND) for n in (2, 0, 1)]
+        await store.enqueue([*jobs, a_job(other)])
+        listed = [job.id for job in await store.jobs(scope=scope)]
+        assert listed == [jobs[1].id, jobs[2].id, jobs[0].id]
+        assert [job.id for job in await store.jobs(scope=scope, limit=1)] == listed[:1]
+        assert list(await store.jobs(scope=scope, limit=0)) == []
+        assert len(await store.jobs(limit=BEYOND_INT32)) == 4
+        assert list(await store.jobs(id="unknown")) == []
+        assert list(await store.jobs(scope=other, id=jobs[0].id)) == []
+
+    async def test_a_named_lease_is_held_by_one_until_it_ends(self, store: MemoryStore) -> None:
+        assert await store.lease("prune", "a", now=NOW, seconds=30)
+        assert not await store.lease("prune", "b", now=NOW, seconds=30)
+        assert await store.lease("other", "b", now=NOW, seconds=30)
+        assert await store.lease("prune", "a", now=NOW + 20 * SECOND, seconds=30)
+        assert not await store.lease("prune", "b", now=LATER + SECOND, seconds=30)
+        assert await store.lease("prune", "b", now=NOW + 51 * SECOND, seconds=30)
+        assert not await store.lease("prune", "a", now=NOW + 52 * SECOND, seconds=30)

@@ -1,0 +1,203 @@
+"""What goes in comes out: any text, any JSON, every field, every time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ..records import Memory
+from ..stores.base import Batch, MemoryStore
+from ..text import index_terms, query_terms
+from .ground import (
+    DAY,
+    HOSTILE,
+    NOW,
+    ContractPart,
+    a_job,
+    a_memory,
+    a_scope,
+    add,
+    adding,
+    changing,
+    contents,
+    examples,
+    the,
+)
+
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
+numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+times = st.datetimes(datetime(100, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal: true is not 1, and 1 is 1.0."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        left, right = cast_map(one), cast_map(other)
+        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        rows = list(zip(cast_list(one), cast_list(other), strict=False))
+        return len(cast_list(one)) == len(cast_list(other)) and all(same_json(a, b) for a, b in rows)
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, float) or isinstance(other, float):
+        return isinstance(one, (int, float)) and isinstance(other, (int, float)) and float(one) == float(other)
+    return bool(one == other)
+
+
+def cast_map(value: Any) -> dict[str, Any]:
+    """The value, known to be a mapping."""
+    return value
+
+
+def cast_list(value: Any) -> list[Any]:
+    """The value, known to be a list."""
+    return list(value)
+
+
+class RoundTripContract(ContractPart):
+    """Nothing is lost, cut, folded or reordered on its way."""
+
+    @examples
+    @given(content=texts.filter(bool), name=texts, labels=st.lists(texts, max_size=3, unique=True))
+    async def test_any_text_comes_back_as_it_was(
+        self, store: MemoryStore, content: str, name: str, labels: list[str]
+    ) -> None:
+        scope = a_scope()
+        memory = a_memory(content, author=name, subject=name, attribute=name, topics=tuple(labels), tags=tuple(labels))
+        await add(store, scope, memory)
+        assert await the(store, scope, memory.id) == memory
+
+    @examples
+    @given(metadata=st.dictionaries(texts, json_values, max_size=4))
+    async def test_any_json_metadata_comes_back_as_it_was(self, store: MemoryStore, metadata: dict[str, Any]) -> None:
+        scope = a_scope()
+        memory = a_memory("plain", metadata=metadata)
+        await add(store, scope, memory)
+        stored = (await the(store, scope, memory.id)).metadata
+        assert same_json(dict(stored), metadata), stored
+
+    @examples
+    @given(happened_at=times, importance=st.floats(0, 1))
+    async def test_any_time_and_importance_come_back_to_the_last_digit(
+        self, store: MemoryStore, happened_at: datetime, importance: float
+    ) -> None:
+        scope = a_scope()
+        memory = a_memory("once", happened_at=happened_at, valid_from=happened_at, importance=importance)
+        await add(store, scope, memory)
+        stored = await the(store, scope, memory.id)
+        assert stored == memory
+        assert stored.happened_at is not None
+        assert stored.happened_at.utcoffset() == timedelta(0)
+
+    async def test_every_field_comes_back(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        memory = full_memory()
+        await add(store, scope, memory)
+        assert await the(store, scope, memory.id) == replace(memory, position=0)
+        assert (await store.list(scope, now=NOW)).memories == (replace(memory, position=0),)
+
+    async def test_times_of_another_zone_come_back_as_the_same_moment_in_utc(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        there = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))
+        memory = a_memory("elsewhere", now=there, happened_at=there)
+        await store.apply(scope, Batch(changes=adding(memory)), now=there)
+        stored = await the(store, scope, memory.id, now=there)
+        assert (stored.created_at, stored.happened_at) == (NOW, NOW)
+        assert stored.created_at.utcoffset() == timedelta(0)
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    async def test_hostile_text_is_only_text(self, store: MemoryStore, text: str) -> None:
+        scope = a_scope()
+        memory = a_memory(text, session_id=text, event_ids=(text,), author=text, tags=(text,), metadata={text: text})
+        await store.apply(scope, Batch(changes=adding(memory), taken=[(text, text)]), now=NOW)
+        await store.enqueue([a_job(scope, session_id=text, key=text, payload={text: [text]}, provider=text)])
+
+        assert await the(store, scope, memory.id) == replace(memory, position=0)
+        assert await store.taken(scope, text, [text]) == {text}
+        assert [dict(job.payload) for job in await store.jobs(scope=scope)] == [{text: [text]}]
+        terms = list(query_terms(text))
+        counts = _counts(memory, terms)
+        found = await store.search_text(scope, terms, limit=9, now=NOW)
+        assert dict(found.matches) == ({memory.id: (found.average_length, counts)} if counts else {})
+        nothing = await store.search_text(scope, [text], limit=9, now=NOW)
+        assert set(nothing.matches) == ({memory.id} if text in index_terms(text, text) else set())
+        assert await store.get(scope, [text], now=NOW) == {}
+
+    async def test_a_very_long_text_comes_back_and_is_found_by_its_words(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        content = " ".join(f"word{number}" for number in range(20_000)) + " " + "x" * 100_000
+        memory = a_memory(content)
+        await add(store, scope, memory)
+        assert (await the(store, scope, memory.id)).content == content
+        terms = list(query_terms("word19999"))
+        assert memory.id in (await store.search_text(scope, terms, limit=1, now=NOW)).matches
+
+    async def test_entries_of_a_session_keep_their_order_over_several_calls(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        for call in range(3):
+            spoken = [a_memory(f"turn {call}.{turn}", session_id="s") for turn in range(3)]
+            await add(store, scope, *spoken, a_memory(f"aside {call}", session_id="other"))
+        memories = (await store.list(scope, now=NOW)).memories
+        said = sorted((m for m in memories if m.session_id == "s"), key=lambda m: m.position or 0)
+        assert [m.position for m in said] == list(range(9))
+        assert [m.content for m in said] == [f"turn {call}.{turn}" for call in range(3) for turn in range(3)]
+        assert sorted(m.position or 0 for m in memories if m.session_id == "other") == [0, 1, 2]
+
+    async def test_a_memory_without_a_session_has_no_position(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        (id,) = await add(store, scope, a_memory("alone"))
+        assert id is not None
+        assert (await the(store, scope, id)).position is None
+
+    async def test_an_edit_comes_back_whole_and_is_found_by_its_new_words_only(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        memory = a_memory("alpha", ttl_days=3, session_id="s", metadata={"a": 1})
+        await add(store, scope, memory)
+        stored = await the(store, scope, memory.id)
+        later = NOW + DAY
+        change = changing(stored, now=later, content="omega", importance=1.0, metadata={"b": None}, tags=("x",))
+        await store.apply(scope, Batch(changes=[change]), now=later)
+        assert await the(store, scope, memory.id) == change.memory
+        found = await store.search_text(scope, ["alpha", "omega"], limit=9, now=NOW)
+        assert dict(found.frequencies) == {"omega": 1}
+        assert await contents(store, scope) == ["omega"]
+
+
+def full_memory() -> Memory:
+    """A memory with every field set to something else than its default."""
+    return a_memory(
+        "Ann's favourite tea is green",
+        ttl_days=40,
+        type="procedural",
+        topics=("tea", "ann"),
+        tags=("b", "a"),
+        importance=0.1 + 0.2,
+        is_error=True,
+        origin="tool",
+        author="barista",
+        session_id="s-1",
+        event_ids=("e2", "e1"),
+        subject="ann",
+        attribute="favourite tea",
+        metadata={"nested": {"list": [1, 2.5, None, True, "x"]}, "n": 2**53 + 1},
+        happened_at=NOW - DAY,
+        valid_from=NOW - 2 * DAY,
+        valid_to=NOW + DAY,
+        pinned=True,
+        verbatim=True,
+    )
+
+
+def _counts(memory: Memory, terms: list[str]) -> dict[str, int]:
+    indexed = index_terms(memory.content, memory.author)
+    return {term: indexed[term] for term in terms if term in indexed}

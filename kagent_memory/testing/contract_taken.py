@@ -1,0 +1,77 @@
+"""Taken events, and the tombstones that hold forgotten things back."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..errors import Conflict
+from ..stores.base import Batch, MemoryStore
+from .ground import NOW, ContractPart, a_memory, a_scope, add, adding, contents, vector
+
+
+class TakenContract(ContractPart):
+    """An event is taken in once; what was forgotten stays forgotten until somebody asks for it."""
+
+    async def test_taken_says_which_events_were_taken_in_this_session(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await store.apply(scope, Batch(taken=[("s", "e1"), ("s", "e2")]), now=NOW)
+        assert await store.taken(scope, "s", ["e2", "e3", "e1", "e1"]) == {"e1", "e2"}
+        assert await store.taken(scope, "other", ["e1"]) == frozenset()
+        assert await store.taken(scope, "s", []) == frozenset()
+        assert await store.taken(scope, "s", [f"x{n}" for n in range(5_000)]) == frozenset()
+
+    async def test_the_second_taking_of_an_event_is_a_conflict_and_writes_nothing(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await store.apply(scope, Batch(changes=adding(a_memory("first")), taken=[("s", "e")]), now=NOW)
+        batch = Batch(changes=adding(a_memory("second")), taken=[("s", "f"), ("s", "e")])
+        with pytest.raises(Conflict):
+            await store.apply(scope, batch, now=NOW)
+        assert await contents(store, scope) == ["first"]
+        assert await store.taken(scope, "s", ["e", "f"]) == {"e"}
+        await store.apply(scope, Batch(taken=[("another session", "e")]), now=NOW)
+
+    async def test_the_event_of_a_forgotten_memory_is_held_back_whatever_session_brings_it(
+        self, store: MemoryStore
+    ) -> None:
+        scope = a_scope()
+        memory = a_memory("the secret", session_id="s", event_ids=("e1", "e2"))
+        await add(store, scope, memory)
+        await store.forget(scope, ids=[memory.id], now=NOW)
+        assert await store.taken(scope, "elsewhere", ["e1", "e2", "e3"]) == {"e1", "e2"}
+        reworded = a_memory("secretly told", session_id="elsewhere", event_ids=("e2",))
+        innocent = a_memory("nothing of it", session_id="elsewhere", event_ids=("e3",))
+        assert await add(store, scope, reworded, innocent) == (None, innocent.id)
+        assert await contents(store, scope) == ["nothing of it"]
+
+    async def test_a_forgotten_text_is_held_back_in_its_session_only(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        memory = a_memory("The secret.", session_id="s", event_ids=("e1",))
+        await add(store, scope, memory)
+        await store.forget(scope, ids=[memory.id], now=NOW)
+        same = a_memory("the SECRET", session_id="s", event_ids=("e7",))
+        apart = a_memory("the secret", session_id="t", event_ids=("e8",))
+        assert await add(store, scope, same, apart) == (None, apart.id)
+
+    async def test_an_explicit_save_of_what_was_forgotten_wins(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        memory = a_memory("the secret", session_id="s", event_ids=("e1",))
+        await add(store, scope, memory)
+        await store.forget(scope, everything=True, now=NOW)
+        again = a_memory("the secret", session_id="s", event_ids=("e1",))
+        assert await add(store, scope, again) == (None,)
+        assert await add(store, scope, again, explicit=True) == (again.id,)
+        assert await contents(store, scope) == ["the secret"]
+
+    async def test_what_a_tombstone_holds_back_leaves_the_rest_of_its_batch(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = (await store.add_generation("hash", 2, None)).number
+        gone = a_memory("gone", session_id="s", event_ids=("e",))
+        await add(store, scope, gone)
+        await store.forget(scope, ids=[gone.id], now=NOW)
+        held, free = a_memory("gone", session_id="s", event_ids=("e",)), a_memory("free", session_id="s")
+        rows = {held.id: vector(1, 0), free.id: vector(0, 1)}
+        batch = Batch(changes=adding(held, free), vectors=rows, generation=generation, taken=[("s", "e")])
+        assert (await store.apply(scope, batch, now=NOW)).ids == (None, free.id)
+        assert await contents(store, scope) == ["free"]
+        near = await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW)
+        assert near == [[(free.id, 1.0)]]

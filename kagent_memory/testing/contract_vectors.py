@@ -1,0 +1,183 @@
+"""The vector leg: exact within the scope, against numpy; small whole numbers keep every store's arithmetic exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ..errors import InvalidInput
+from ..records import Filter, Vector
+from ..stores.base import Batch, MemoryStore
+from .ground import (
+    BEYOND_INT32,
+    DAY,
+    NOW,
+    ContractPart,
+    a_memory,
+    a_scope,
+    add,
+    add_texts,
+    adding,
+    changing,
+    embed,
+    examples,
+    vector,
+)
+
+rows = st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any)
+
+
+def nearest(stored: Mapping[str, Vector], query: Vector, limit: int) -> list[tuple[str, float]]:
+    """Ids and cosines in the order that the docstring of `search_vector` promises."""
+    wanted = query.astype(np.float64)
+
+    def cosine(row: Vector) -> float:
+        exact = row.astype(np.float64)
+        return round(float(exact @ wanted / (np.linalg.norm(exact) * np.linalg.norm(wanted))), 6)
+
+    found = [(id, cosine(row)) for id, row in stored.items()]
+    return sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit]
+
+
+class VectorSearchContract(ContractPart):
+    """The k nearest, whoever else is near."""
+
+    @examples
+    @given(
+        stored=st.lists(rows, max_size=9),
+        queries=st.lists(rows, max_size=3),
+        limit=st.sampled_from([0, 1, 3, BEYOND_INT32]),
+    )
+    async def test_it_agrees_with_numpy_to_the_last_tie(
+        self, store: MemoryStore, stored: list[list[int]], queries: list[list[int]], limit: int
+    ) -> None:
+        scope = a_scope()
+        generation = (await store.add_generation("hash", 3, None)).number
+        memories = [a_memory(f"row {number}") for number in range(len(stored))]
+        vectors = {memory.id: vector(*row) for memory, row in zip(memories, stored, strict=True)}
+        await store.apply(scope, Batch(changes=adding(*memories), vectors=vectors, generation=generation), now=NOW)
+        asked = [vector(*query) for query in queries]
+        found = await store.search_vector(scope, generation, asked, limit=limit, now=NOW)
+        assert found == [nearest(vectors, query, limit) for query in asked]
+
+    async def test_a_thousand_closer_memories_of_others_take_no_place(self, store: MemoryStore) -> None:
+        generation = (await store.add_generation("hash", 3, None)).number
+        for _ in range(10):
+            crowd = [a_memory(f"near {number}") for number in range(100)]
+            near = {memory.id: vector(1, 0, 0) for memory in crowd}
+            await store.apply(a_scope(), Batch(changes=adding(*crowd), vectors=near, generation=generation), now=NOW)
+        scope = a_scope()
+        mine = {a_memory(f"far {n}").id: vector(-1, n, 3) for n in range(7)}
+        memories = [a_memory(f"far {n}", id=id) for n, id in enumerate(mine)]
+        await store.apply(scope, Batch(changes=adding(*memories), vectors=mine, generation=generation), now=NOW)
+        for limit in (1, 5, 7, 50):
+            found = await store.search_vector(scope, generation, [vector(1, 0, 0)], limit=limit, now=NOW)
+            assert found == [nearest(mine, vector(1, 0, 0), limit)]
+
+    async def test_the_limit_counts_after_filter_expiry_and_supersession(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = (await store.add_generation("hash", 3, None)).number
+        memories = [
+            a_memory(f"row {n}", tags=("y",) if n % 4 == 3 else ("x",), ttl_days=1 if n % 4 == 1 else None)
+            for n in range(40)
+        ]
+        vectors = {memory.id: vector(40 - number, number, 1) for number, memory in enumerate(memories)}
+        await store.apply(scope, Batch(changes=adding(*memories), vectors=vectors, generation=generation), now=NOW)
+        past = [changing(memory, "supersede", state="superseded") for memory in memories[2::4]]
+        await store.apply(scope, Batch(changes=past), now=NOW)
+        visible = {memory.id: vectors[memory.id] for memory in memories[0::4]}
+        found = await store.search_vector(
+            scope, generation, [vector(1, 0, 0)], limit=10, filter=Filter(tags=("x",)), now=NOW + DAY
+        )
+        assert found == [nearest(visible, vector(1, 0, 0), 10)]
+
+    async def test_the_vectors_of_two_generations_never_mix(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        first, second = await store.add_generation("one", 3, None), await store.add_generation("two", 3, None)
+        a, b = await add_texts(store, scope, "a", "b")
+        await embed(store, scope, first, {a: (1, 0, 0)})
+        await embed(store, scope, second, {a: (0, 1, 0), b: (1, 0, 0)})
+        query = [vector(1, 0, 0)]
+        assert await store.search_vector(scope, first.number, query, limit=9, now=NOW) == [[(a, 1.0)]]
+        assert await store.search_vector(scope, second.number, query, limit=9, now=NOW) == [[(b, 1.0), (a, 0.0)]]
+
+    async def test_a_new_vector_replaces_the_old_one(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 3, None)
+        (id,) = await add_texts(store, scope, "turned")
+        await embed(store, scope, generation, {id: (1, 0, 0)})
+        assert await store.search_vector(scope, generation.number, [vector(1, 0, 0)], limit=9, now=NOW) == [[(id, 1.0)]]
+        await embed(store, scope, generation, {id: (-1, 0, 0)})
+        found = await store.search_vector(scope, generation.number, [vector(1, 0, 0)], limit=9, now=NOW)
+        assert found == [[(id, -1.0)]]
+
+    async def test_changed_content_loses_its_vectors_and_other_changes_keep_them(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 3, None)
+        number, query = generation.number, [vector(1, 0, 0)]
+        memory = a_memory("old words")
+        await add(store, scope, memory)
+        await embed(store, scope, generation, {memory.id: (1, 0, 0)})
+        pinned = changing(memory, "pin", pinned=True)
+        await store.apply(scope, Batch(changes=[pinned]), now=NOW)
+        assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[(memory.id, 1.0)]]
+        reworded = changing(pinned.memory, content="new words")
+        await store.apply(scope, Batch(changes=[reworded]), now=NOW)
+        assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[]]
+        assert [m.id for m in await store.unembedded(scope, number, limit=9, now=NOW)] == [memory.id]
+        with_vector = Batch(
+            changes=[changing(reworded.memory, content="newer words")],
+            vectors={memory.id: vector(0, 0, 1)},
+            generation=number,
+        )
+        await store.apply(scope, with_vector, now=NOW)
+        assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[(memory.id, 0.0)]]
+
+    @pytest.mark.parametrize(
+        "bad",
+        [(1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1), (70_000, 1, 1), (1e-30, 0, 0)],
+        ids=str,
+    )
+    async def test_a_query_that_does_not_fit_is_invalid_input(self, store: MemoryStore, bad: tuple[float, ...]) -> None:
+        generation = (await store.add_generation("hash", 3, None)).number
+        with pytest.raises(InvalidInput):
+            await store.search_vector(a_scope(), generation, [vector(1, 0, 0), vector(*bad)], limit=9, now=NOW)
+
+    @pytest.mark.parametrize("dimensions", [1, 768, 1536, 3072, 4000])
+    async def test_vectors_of_any_usual_width_are_kept_and_found(self, store: MemoryStore, dimensions: int) -> None:
+        scope = a_scope()
+        generation = (await store.add_generation(f"wide {dimensions}", dimensions, None)).number
+        near, far = np.ones(dimensions, dtype=np.float32), np.ones(dimensions, dtype=np.float32)
+        far[: dimensions // 2 + 1] = -1
+        memories = [a_memory("near"), a_memory("far")]
+        vectors = {memories[0].id: near, memories[1].id: far}
+        await store.apply(scope, Batch(changes=adding(*memories), vectors=vectors, generation=generation), now=NOW)
+        assert await store.search_vector(scope, generation, [near], limit=2, now=NOW) == [nearest(vectors, near, 2)]
+
+    async def test_what_has_no_vector_yet_is_given_oldest_first(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 3, None)
+        oldest, middle, newest = await add_texts(store, scope, "a", "b", "c")
+        await embed(store, scope, generation, {middle: (1, 0, 0)})
+        for limit, expected in ((9, [oldest, newest]), (1, [oldest]), (0, [])):
+            missing = await store.unembedded(scope, generation.number, limit=limit, now=NOW)
+            assert [memory.id for memory in missing] == expected
+
+    async def test_a_generation_is_made_once_and_keeps_its_probe(self, store: MemoryStore) -> None:
+        one = await store.add_generation("hash", 3, vector(1, 2, 3))
+        again = await store.add_generation("hash", 3, vector(1, 2, 3))
+        wider = await store.add_generation("hash", 4, None)
+        hostile = await store.add_generation("'; DROP TABLE x; --", 3, None)
+        assert one.number == again.number
+        assert len({one.number, wider.number, hostile.number}) == 3
+        kept = list(await store.generations())
+        assert [(g.number, g.name, g.dimensions) for g in kept] == [
+            (g.number, g.name, g.dimensions) for g in (one, wider, hostile)
+        ]
+        assert kept[0].probe is not None
+        assert kept[0].probe.tolist() == [1, 2, 3]
+        assert kept[1].probe is None
