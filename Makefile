@@ -1,3 +1,61 @@
+# make demo   an agent that remembers across two processes    (STORE=postgres, MODEL=…, EMBEDDING=…)
+# make test   all tests, on libSQL and PostgreSQL
+# make check  format, lint, types, architecture, wheel, tests: what CI runs
 PYTHON ?= python3
-VENV ?= .venv
-BIN := $(VENV)/bin
+VENV   ?= .venv
+STORE  ?= libsql
+MODEL  ?=
+EMBEDDING ?=
+BIN    := $(VENV)/bin
+APT    := chromium fonts-noto-cjk fonts-noto-color-emoji
+
+.PHONY: demo test check lint types architecture format wheel matrix local browser bench clean
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo-$(STORE): $(VENV)/.made pyproject.toml
+	$(BIN)/pip install --quiet --editable ".$(if $(filter postgres,$(STORE)),[pgserver])"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	@touch $@
+
+demo: $(VENV)/.demo-$(STORE)
+	$(BIN)/kagent-memory demo --store "$(STORE)" --model "$(MODEL)" --embedding "$(EMBEDDING)"
+
+browser:
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(APT) >/dev/null; }
+
+test: $(VENV)/.dev browser
+	$(BIN)/pytest
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+architecture: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+check: lint types architecture test
+
+# The ADK-facing tests on other versions of google-adk and Python; prints one line each.
+matrix:
+	tests/matrix.sh
+
+# Tests that want torch: a local embedder and cross-encoder on tiny models that the tests make.
+local: $(VENV)/.dev
+	$(BIN)/pip install --quiet "torch==2.13.0" ".[local]"
+	$(BIN)/pytest -m local tests/local
+
+clean:
+	rm -rf $(VENV) .demo dist

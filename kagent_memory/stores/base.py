@@ -76,6 +76,7 @@ class Batch:
         taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict.
         reinforced: ids of memories that were met again: expiry renewed by their own TTL.
         job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
+        calls, tokens: what the model cost for this batch; added to the scope's totals.
         expected_version: the scope's version that the changes were planned on; another: Conflict.
         jobs: follow-on jobs, queued in the same transaction.
     """
@@ -86,6 +87,8 @@ class Batch:
     taken: Sequence[tuple[str, str]] = ()
     reinforced: Sequence[str] = ()
     job: tuple[str, int] | None = None
+    calls: int = 0
+    tokens: int = 0
     expected_version: int | None = None
     jobs: Sequence[Job] = ()
 
@@ -140,7 +143,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeStats:
-    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state."""
+    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs."""
 
     visible: int = 0
     by_type: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -149,6 +152,8 @@ class ScopeStats:
     pinned: int = 0
     delivered_total: int = 0
     jobs: Mapping[str, int] = field(default_factory=dict[str, int])
+    calls: int = 0
+    tokens: int = 0
     version: int = 0
 
 
@@ -348,6 +353,10 @@ class MemoryStore(ABC):
         """All revisions that one decision made (see `Change.group`)."""
 
     @abstractmethod
+    async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
+        """The queued job of this kind and key, if there is one."""
+
+    @abstractmethod
     async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         """Visible memories without a vector of this generation, oldest first."""
 
@@ -399,6 +408,12 @@ class MemoryStore(ABC):
         self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100, id: str | None = None
     ) -> Sequence[Job]:
         """Jobs, oldest first. Without a scope it crosses scopes."""
+
+    @abstractmethod
+    async def pending(self, *, now: datetime) -> int:
+        """How many accepted jobs are open: queued or running transcripts and embeddings, and session ends that are
+        due. Neither timers nor consolidation nor dead letters. Crosses scopes.
+        """
 
     @abstractmethod
     async def retry(self, job_id: str, *, now: datetime) -> None:

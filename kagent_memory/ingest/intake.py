@@ -1,0 +1,96 @@
+"""The near end of the queue: a transcript comes in, and is durable before the caller goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from ..llm import Llm
+from ..records import Message, Scope, new_id
+from ..stores.base import Job, MemoryStore
+from .payload import batch_key, from_payload, prepared, to_payload
+from .providers import Providers
+
+
+class Intake:
+    """Queues transcripts; nothing here calls a model."""
+
+    def __init__(
+        self, store: MemoryStore, providers: Providers, *, redact: Callable[[str], str], clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._providers = providers
+        self._redact = redact
+        self._clock = clock
+
+    async def queue(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        session_id: str,
+        *,
+        ended: bool = False,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+        provider: str = "",
+        llm: Llm | None = None,
+    ) -> str | None:
+        """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
+        new = await self._new(scope, session_id, prepared(messages, session_id, self._redact))
+        chosen = self._providers.choose(provider, llm)
+        now = self._clock()
+        jobs: list[Job] = []
+        if save and (new or ended):
+            jobs.append(self._transcript(scope, session_id, new, chosen, now, ended=ended))
+        if end_after_minutes is not None:
+            waiting = await self._store.waiting(scope, "session_end", session_id)
+            kept = _united(from_payload(waiting.payload) if waiting else [], new)
+            timer = self._timer(scope, session_id, kept, chosen, now)
+            jobs.append(replace(timer, run_after=now + timedelta(minutes=end_after_minutes)))
+        await self._store.enqueue(jobs)
+        return jobs[0].id if save and (new or ended) else None
+
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        """Makes the session's armed timer due."""
+        waiting = await self._store.waiting(scope, "session_end", session_id)
+        if waiting is not None:
+            await self._store.enqueue([replace(waiting, run_after=self._clock())])
+
+    async def _new(self, scope: Scope, session_id: str, messages: Sequence[Message]) -> list[Message]:
+        taken = await self._store.taken(scope, session_id, [message.event_id for message in messages])
+        return [message for message in messages if message.event_id not in taken]
+
+    def _transcript(
+        self,
+        scope: Scope,
+        session_id: str,
+        messages: Sequence[Message],
+        chosen: tuple[str, str],
+        now: datetime,
+        *,
+        ended: bool,
+    ) -> Job:
+        return Job(
+            id=new_id(now),
+            scope=scope,
+            kind="transcript",
+            session_id=session_id,
+            key=batch_key(messages),
+            payload=to_payload(messages, ended=ended),
+            provider=chosen[0],
+            model=chosen[1],
+            run_after=now,
+            created_at=now,
+        )
+
+    def _timer(
+        self, scope: Scope, session_id: str, messages: Sequence[Message], chosen: tuple[str, str], now: datetime
+    ) -> Job:
+        transcript = self._transcript(scope, session_id, messages, chosen, now, ended=True)
+        return replace(transcript, kind="session_end", key=session_id)
+
+
+def _united(waiting: Sequence[Message], new: Sequence[Message]) -> list[Message]:
+    known = {message.event_id for message in new}
+    return [*(message for message in waiting if message.event_id not in known), *new]

@@ -1,0 +1,89 @@
+"""A transcript as it waits in the queue: JSON of messages that are already free of secrets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ..records import Message, checked_text
+from ..stores.base import checked_key
+
+
+def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str], str]) -> list[Message]:
+    """The messages as they may be queued: checked, masked, each with an event id.
+
+    A message without an event id gets one made of what it says and how often it was said before in this call, so that
+    the same transcript gives the same ids when it comes again.
+
+    Raises:
+        InvalidInput: text that is not valid, or ids that are too long.
+    """
+    checked_key(checked_text(session_id, "The session id"), "The session id")
+    seen: Counter[str] = Counter()
+    return [_prepared(message, session_id, redact, seen) for message in messages]
+
+
+def _prepared(message: Message, session_id: str, redact: Callable[[str], str], seen: Counter[str]) -> Message:
+    event_id = message.event_id or _made_id(message, session_id, seen)
+    return replace(
+        message,
+        text=redact(checked_text(message.text, "A message")),
+        author=checked_text(message.author, "A message's author"),
+        event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
+        recalled=tuple(redact(checked_text(text, "A recalled text")) for text in message.recalled),
+    )
+
+
+def _made_id(message: Message, session_id: str, seen: Counter[str]) -> str:
+    said = "\0".join(
+        (session_id, message.role, message.author, message.at.isoformat() if message.at else "", message.text)
+    )
+    digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+    seen[digest] += 1
+    return f"{digest}-{seen[digest]}"
+
+
+def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
+    """The JSON that a job carries; `messages[].event_id` is what `forget` and coalescing look at."""
+    return {"ended": ended, "messages": [_to_json(message) for message in messages]}
+
+
+def from_payload(payload: Mapping[str, Any]) -> list[Message]:
+    """The messages that `to_payload` wrote."""
+    return [_from_json(values) for values in payload.get("messages", ())]
+
+
+def batch_key(messages: Sequence[Message]) -> str:
+    """The same set of events queued twice is one job."""
+    digest = hashlib.blake2b(digest_size=16)
+    for event_id in sorted({message.event_id for message in messages}):
+        digest.update(hashlib.blake2b(event_id.encode(), digest_size=16).digest())
+    return digest.hexdigest()
+
+
+def _to_json(message: Message) -> dict[str, Any]:
+    return {
+        "text": message.text,
+        "role": message.role,
+        "author": message.author,
+        "event_id": message.event_id,
+        "at": message.at.isoformat() if message.at else None,
+        "recalled": list(message.recalled),
+        "compaction": message.compaction,
+    }
+
+
+def _from_json(values: Mapping[str, Any]) -> Message:
+    return Message(
+        text=values["text"],
+        role=values["role"],
+        author=values["author"],
+        event_id=values["event_id"],
+        at=datetime.fromisoformat(values["at"]) if values["at"] else None,
+        recalled=tuple(values["recalled"]),
+        compaction=tuple(values["compaction"]) if values["compaction"] else None,
+    )

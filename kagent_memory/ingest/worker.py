@@ -1,0 +1,171 @@
+"""The worker: claims jobs with a lease, keeps the lease alive while they run, and settles how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from ..errors import Conflict, KagentMemoryError, StoreError
+from ..records import new_id
+from ..stores.base import Job, MemoryStore
+from .providers import Unresolvable
+
+log = logging.getLogger("kagent_memory")
+
+POLL_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 300.0
+UNRESOLVED_PAUSE_SECONDS = 5.0
+
+Run = Callable[[Job], Awaitable[Job]]
+
+
+class Worker:
+    """Works on the queue of one store; any number of workers, in any processes, may.
+
+    Args:
+        store: whose queue.
+        run: performs one claimed job to its end (its last act commits and ends it) and gives it back with its costs.
+        clock: the time now (aware UTC).
+        lease_seconds: how long a killed worker's job waits for another.
+        attempts: failures after which a job becomes a dead letter; a job that only waits for the embedder never does.
+        at_once: jobs in progress at a time.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        run: Run,
+        *,
+        clock: Callable[[], datetime],
+        lease_seconds: float,
+        attempts: int,
+        at_once: int = 4,
+    ) -> None:
+        self.owner = new_id()
+        self._store = store
+        self._run = run
+        self._clock = clock
+        self._lease_seconds = lease_seconds
+        self._attempts = attempts
+        self._at_once = at_once
+        self._wake = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._unresolvable: set[tuple[str, str]] = set()
+        self.finished = 0
+
+    def wake(self) -> None:
+        """Tells that a job was queued, so that it does not wait for the next look."""
+        self._wake.set()
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Works until told to stop, then lets what runs come to its end; cancelled, it gives its jobs back."""
+        try:
+            while not stop.is_set():
+                await self._pause(stop, POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS)
+            await self._settle()
+        finally:
+            for task in self._running:
+                task.cancel()
+            await self._settle()
+
+    async def work_until_idle(self) -> int:
+        """Works until nothing is due and nothing runs; gives how many jobs came to their end."""
+        before = self.finished
+        while await self._claim_due() and self._running:
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        await self._settle()
+        return self.finished - before
+
+    async def _claim_due(self) -> bool:
+        """Starts due jobs while there is room; False when the database is away."""
+        self._wake.clear()
+        while len(self._running) < self._at_once:
+            try:
+                job = await self._store.claim(
+                    self.owner,
+                    now=self._clock(),
+                    lease_seconds=self._lease_seconds,
+                    exclude=sorted(self._unresolvable),
+                )
+            except StoreError as error:
+                log.warning("The queue cannot be read: %s", error)
+                return False
+            if job is None:
+                return True
+            task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+        return True
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._wake.set()
+
+    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
+        waits = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(stop.wait())]
+        try:
+            await asyncio.wait(waits, timeout=seconds * random.uniform(0.75, 1.25), return_when=asyncio.FIRST_COMPLETED)  # noqa: S311 spreads workers, no secret
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _settle(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def _leased(self, job: Job) -> None:
+        work = asyncio.ensure_future(self._run(job))
+        heart = asyncio.create_task(self._keep_lease(job, work))
+        try:
+            done = await work
+            self.finished += 1
+            log.info("Job %s (%s) done: %d model calls, %d tokens.", job.id, job.kind, done.calls, done.tokens)
+        except asyncio.CancelledError:
+            if heart.done():
+                return
+            await asyncio.shield(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
+            raise
+        except Exception as error:  # noqa: BLE001 a summary provider may raise anything; the job must be settled
+            await self._failed(job, error)
+        finally:
+            heart.cancel()
+
+    async def _keep_lease(self, job: Job, work: asyncio.Future[Job]) -> None:
+        while True:
+            await asyncio.sleep(self._lease_seconds / 3)
+            try:
+                held = await self._store.renew(job, now=self._clock(), lease_seconds=self._lease_seconds)
+            except StoreError as error:
+                log.warning("The lease of job %s could not be renewed: %s", job.id, error)
+                continue
+            if not held:
+                log.warning("The lease of job %s was lost; another worker has it.", job.id)
+                work.cancel()
+                return
+
+    async def _failed(self, job: Job, error: Exception) -> None:
+        if isinstance(error, Unresolvable):
+            self._unresolvable.add((job.provider, job.model))
+            log.warning("Job %s stays queued for another worker: %s", job.id, error)
+            await self._give_back(job, str(error), pause=UNRESOLVED_PAUSE_SECONDS, counted=False)
+            return
+        if isinstance(error, Conflict):
+            log.warning("Job %s was taken over by another worker.", job.id)
+            return
+        known = isinstance(error, KagentMemoryError)
+        log.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, error, exc_info=None if known else error)
+        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(job.attempts, 10)) * random.uniform(0.75, 1.25)  # noqa: S311
+        dead = job.attempts >= self._attempts and job.kind != "embed" and not isinstance(error, StoreError)
+        await self._give_back(job, f"{type(error).__name__}: {error}"[:500], pause=pause, dead=dead)
+
+    async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:
+        run_after = self._clock() + timedelta(seconds=pause)
+        left = job if counted else replace(job, attempts=max(0, job.attempts - 1))
+        try:
+            await self._store.release(left, run_after=run_after, error=error, dead=dead)
+        except StoreError as away:
+            log.warning("Job %s waits for its lease to end: %s", job.id, away)

@@ -1,0 +1,168 @@
+"""`Memories`: the verbs that everything else calls. It conducts the two rivers and decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from ..embedding import Embedder, EmbeddingConfig, open_embedder
+from ..extract import SummaryProvider
+from ..ingest import Intake, Providers, Steps, Worker
+from ..keeping import Deliveries, keep_pruned
+from ..llm import Llm, open_llm
+from ..query import Gate
+from ..recall import RankSettings
+from ..records import Mode
+from ..redact import redact as mask_secrets
+from ..rerank import Reranker, open_reranker
+from ..seek import Seeker
+from ..settings import MemorySettings, compose
+from ..stores import MemoryStore, open_store
+from ..stores.base import Job, Page, Pruned, ScopeStats
+from ..vectors import Vectors
+from .parts import Parts, utc_now
+from .reading import Reading
+from .upkeep import Upkeep
+from .writing import Items, Writing
+
+__all__ = ["Items", "Job", "Memories", "Page", "Pruned", "ScopeStats"]
+
+CLOSE_SECONDS = 5.0
+
+
+class Memories(Writing, Reading, Upkeep):
+    """One store of memories and the models that serve it; belongs to the event loop that opened it."""
+
+    def __init__(self, parts: Parts) -> None:
+        Upkeep.__init__(self, parts)
+        self._background: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(
+        cls,
+        uri: str | None = None,
+        *,
+        embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None = None,
+        llm: str | bool | Llm | None = None,
+        summary: SummaryProvider | None = None,
+        rerank: str | Reranker | None = None,
+        gate: Gate | None = None,
+        rank: RankSettings | None = None,
+        resolve_llm: Callable[[str], Llm | None] | None = None,
+        redact: Callable[[str], str] = mask_secrets,
+        settings: MemorySettings | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        **options: Any,
+    ) -> Self:
+        """Opens and migrates the store, checks the embedder's name against it, and starts the background work.
+
+        Args:
+            uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or a libSQL file here.
+            embedding, llm, summary, rerank, gate, rank: see DESIGN §3; names, configurations or objects.
+            resolve_llm: makes a model of the name a queued job carries.
+            redact: masks secrets before anything else sees a text.
+            settings: instead of the environment's.
+            clock: the time now (aware UTC).
+            **options: fields of `MemorySettings`.
+
+        Raises:
+            ConfigurationError: a setting, URI, model or the embedder does not fit.
+            StoreError: the database cannot be reached.
+        """
+        bare, settings = compose(uri, settings, options, os.environ)
+        embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+        model = open_llm(settings.llm if llm is None else llm, settings)
+        reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
+        allow_model = llm is not False and (settings.llm is not False or llm is not None)
+        providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm)
+        store = await open_store(bare, schema=settings.postgres_schema, pool_size=settings.pool_size)
+        vectors = Vectors(store, embedder) if embedder is not None else None
+        steps = Steps(store, vectors, providers, settings=settings, clock=clock)
+        parts = Parts(
+            store=store,
+            settings=settings,
+            location=_without_secrets(bare),
+            vectors=vectors,
+            seeker=Seeker(store, vectors, llm=model, reranker=reranker, gate=gate, rank=rank, settings=settings),
+            intake=Intake(store, providers, redact=redact, clock=clock),
+            steps=steps,
+            worker=Worker(
+                store, steps.run, clock=clock, lease_seconds=settings.lease_seconds, attempts=settings.job_attempts
+            ),
+            deliveries=Deliveries(store, clock),
+            redact=redact,
+            clock=clock,
+        )
+        try:
+            if vectors is not None:
+                await vectors.check()
+        except BaseException:
+            await store.close()
+            raise
+        memories = cls(parts)
+        memories._start()
+        return memories
+
+    def _start(self) -> None:
+        settings = self._parts.settings
+        if not settings.worker:
+            return
+        self._background.append(asyncio.create_task(self._parts.worker.work(self._stop), name="kagent-memory-worker"))
+        if settings.prune_every_hours:
+            kept = keep_pruned(
+                self._parts.store,
+                clock=self._parts.clock,
+                every_hours=settings.prune_every_hours,
+                popular_after=settings.popular_after,
+            )
+            self._background.append(asyncio.create_task(kept, name="kagent-memory-prune"))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def store(self) -> MemoryStore:
+        """The store itself."""
+        return self._parts.store
+
+    @property
+    def settings(self) -> MemorySettings:
+        """The settings in force."""
+        return self._parts.settings
+
+    @property
+    def location(self) -> str:
+        """The store's URI without password and query."""
+        return self._parts.location
+
+    @property
+    def mode(self) -> Mode:
+        """What reads will use when all is well."""
+        return "keyword" if self._parts.vectors is None else "hybrid"
+
+    async def close(self) -> None:
+        """Lets queued work end for some seconds, then stops; what is left stays queued. Closing twice is harmless."""
+        if self._parts.settings.worker and self._background:
+            await self.drain(CLOSE_SECONDS)
+        self._stop.set()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self._background.clear()
+        await self._parts.deliveries.close()
+        await self._parts.store.close()
+
+
+def _without_secrets(uri: str) -> str:
+    bare = uri.partition("?")[0]
+    scheme, _, rest = bare.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

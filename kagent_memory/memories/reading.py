@@ -1,0 +1,120 @@
+"""The verbs of the read river."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .. import telemetry
+from ..errors import NotFound
+from ..records import Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
+from ..stores.base import Order, Page, ScopeStats, checked_vector
+from .parts import Parts
+
+
+class Reading:
+    """Recall, get, list, history, stats."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def recall(
+        self,
+        scope: Scope,
+        query: str,
+        *,
+        limit: int | None = None,
+        min_score: float | None = None,
+        filter: Filter = Filter(),
+        embedding: Vector | None = None,
+        generation: str | None = None,
+        explain: bool = False,
+        deliver: bool = True,
+        gate: bool = False,
+        history: Sequence[str] = (),
+        budget_tokens: int | None = None,
+    ) -> Recall:
+        """The memories that answer a query, best first.
+
+        Args:
+            scope: whose.
+            query: natural language; may be empty when `embedding` is given.
+            limit: hits at most; None: the setting.
+            min_score: invariant 14; None: the setting.
+            filter: which memories count.
+            embedding: the query's vector, brought by the caller, of `generation` (default "external-<dimensions>").
+            generation: the name of that generation.
+            explain: fills `Hit.why` and `Recall.left_out`; counts nothing.
+            deliver: counts the hits as delivered.
+            gate: lets the gate answer empty for what needs no memory.
+            history: the last user turns, oldest first, to complete a vague query from.
+            budget_tokens: the most the hits' contents may hold, in tokens of about 4 characters.
+
+        Raises:
+            InvalidInput: the query, limit or vector does not fit.
+            StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
+        """
+        text = self._parts.redact(checked_text(query, "The query"))
+        question = Query(
+            text=text,
+            limit=self._parts.settings.search_limit if limit is None else limit,
+            min_score=self._parts.settings.min_score if min_score is None else min_score,
+            filter=filter,
+            explain=explain,
+            deliver=deliver and not explain,
+        )
+        brought = None
+        if embedding is not None:
+            vector = checked_vector(embedding, None)
+            brought = await self._parts.generation(generation, vector), vector
+        with telemetry.operation("search_memory", store=self._parts.location, scope_app=scope.app, query=text) as seen:
+            found = await self._parts.seeker.seek(
+                scope,
+                question,
+                now=self._parts.clock(),
+                brought=brought,
+                gated=gate,
+                history=[self._parts.redact(turn) for turn in history],
+                budget_tokens=budget_tokens,
+            )
+            seen.mode(found.mode)
+            seen.records((hit.memory.id, hit.memory.content, hit.score) for hit in found)
+        if question.deliver:
+            ids = [hit.memory.id for hit in found]
+            self._parts.deliveries.count(
+                scope, retrieved=[*ids, *(out.memory_id for out in found.left_out)], delivered=ids
+            )
+        return found if explain else replace(found, left_out=())
+
+    async def get(self, scope: Scope, id: str) -> Memory:
+        """One visible memory.
+
+        Raises:
+            NotFound: no such memory.
+        """
+        found = await self._parts.store.get(scope, [id], now=self._parts.clock())
+        if id not in found:
+            raise NotFound(f"No memory {id} in this scope.")
+        return found[id]
+
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """A page of visible memories; counts nothing."""
+        return await self._parts.store.list(
+            scope, filter=filter, order=order, limit=limit, cursor=cursor, now=self._parts.clock()
+        )
+
+    async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
+        """What happened to a memory, oldest first: who, why, and what it was before."""
+        return await self._parts.store.history(scope, id)
+
+    async def stats(self, scope: Scope) -> ScopeStats:
+        """Counts of the scope."""
+        return await self._parts.store.stats(scope, now=self._parts.clock())

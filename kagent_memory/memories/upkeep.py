@@ -1,0 +1,104 @@
+"""The verbs of upkeep; they cross scopes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+from ..errors import KagentMemoryError, StoreError
+from ..records import Change, Scope
+from ..stores.base import Job, JobState, Pruned
+from .parts import Parts
+
+
+class Upkeep:
+    """Jobs, prune, consolidate, scopes, work, check, drain."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stop = asyncio.Event()
+
+    async def jobs(
+        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100
+    ) -> Sequence[Job]:
+        """Queued, running and dead jobs, oldest first."""
+        return await self._parts.store.jobs(scope=scope, state=state, limit=limit)
+
+    async def retry_job(self, job_id: str) -> None:
+        """Queues a dead letter again.
+
+        Raises:
+            NotFound: no such dead letter.
+        """
+        await self._parts.store.retry(job_id, now=self._parts.clock())
+        self._parts.worker.wake()
+
+    async def drop_job(self, job_id: str) -> None:
+        """Deletes a job that is not running.
+
+        Raises:
+            NotFound: no such job.
+        """
+        await self._parts.store.drop(job_id)
+
+    async def prune(self, *, dry_run: bool = False) -> Pruned:
+        """Deletes what has expired unpopular and extends what is popular (invariant 7), in every scope."""
+        return await self._parts.store.prune(
+            now=self._parts.clock(), popular_after=self._parts.settings.popular_after, dry_run=dry_run
+        )
+
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned."""
+        return await self._parts.steps.consolidate(scope, dry_run=dry_run)
+
+    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
+        """Scopes that hold memories or jobs."""
+        return await self._parts.store.scopes(tenant=tenant, limit=limit)
+
+    async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
+        """Works on the queue in this task, until told to stop or until nothing is due; gives how many jobs ended."""
+        if until_idle:
+            return await self._parts.worker.work_until_idle()
+        before = self._parts.worker.finished
+        await self._parts.worker.work(stop or self._stop)
+        return self._parts.worker.finished - before
+
+    async def check(self) -> Mapping[str, str]:
+        """What a doctor wants to know: part → "ok", or what is wrong with it; raises nothing of ours."""
+        found = {"store": "ok", "embedding": "keyword mode" if self._parts.vectors is None else "ok"}
+        try:
+            await self._parts.store.generations()
+        except KagentMemoryError as error:
+            found["store"] = str(error)
+        try:
+            if self._parts.vectors is not None:
+                await self._parts.vectors.embed(["ping"], kind="query")
+        except KagentMemoryError as error:
+            found["embedding"] = str(error)
+        return found
+
+    async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
+        """Waits until every accepted job is done; False when `timeout` seconds pass first, or the store is away.
+
+        Jobs that wait for their time (a session's inactivity, consolidation) and dead letters are not waited for.
+        """
+        end = time.monotonic() + timeout
+        pause = 0.01
+        while await self._is_open():
+            self._parts.worker.wake()
+            if (left := end - time.monotonic()) <= 0:
+                return False
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.25)
+        try:
+            await asyncio.wait_for(self._parts.deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _is_open(self) -> bool:
+        try:
+            return await self._parts.store.pending(now=self._parts.clock()) > 0
+        except StoreError:
+            return True

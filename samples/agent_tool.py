@@ -1,0 +1,44 @@
+"""An agent used as a tool. ADK gives such an agent a throw-away memory service; `memory_service=` brings ours."""
+
+import asyncio
+import os
+
+from google.adk.agents import LlmAgent
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
+
+from kagent_memory import KagentMemoryService, LoadMemoryTool, SaveMemoryTool
+from kagent_memory.adk.demo import CallingModel, RehearsedModel
+
+MODEL = os.environ.get("MODEL")
+
+
+async def main() -> None:
+    sessions = InMemorySessionService()
+    async with KagentMemoryService("libsql:///:memory:", llm=None if MODEL else False) as memory:
+        archivist = LlmAgent(
+            name="archivist",
+            model=MODEL or RehearsedModel(),
+            description="Keeps and finds notes.",
+            tools=[SaveMemoryTool(memory_service=memory), LoadMemoryTool(memory_service=memory)],
+        )
+        root = LlmAgent(
+            name="desk",
+            model=MODEL or CallingModel(tool="archivist"),
+            instruction="Ask the archivist for everything.",
+            tools=[AgentTool(agent=archivist)],
+        )
+        runner = Runner(app_name="desk", agent=root, session_service=sessions, memory_service=memory)
+        session = await sessions.create_session(app_name="desk", user_id="ada")
+        for text in ("Please remember that the spare key is with Grace.", "Where is the spare key?"):
+            message = types.Content(role="user", parts=[types.Part(text=text)])
+            async for event in runner.run_async(user_id="ada", session_id=session.id, new_message=message):
+                for part in (event.content.parts if event.content else None) or []:
+                    if part.text:
+                        print(f"{event.author}: {part.text}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

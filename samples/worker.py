@@ -1,0 +1,30 @@
+"""A separate worker: the agent's process only queues, another one takes the sessions in."""
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kagent_memory import Memories, Message, Scope
+
+SCOPE = Scope("", "ada", "desk")
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        uri = f"libsql:///{Path(folder)}/memory.db"
+        async with await Memories.open(uri, worker=False) as memories:
+            said = [Message(text="The staging cluster is called heron.", event_id="e1")]
+            job = await memories.remember(SCOPE, said, "session-1")
+            print("queued:", job is not None, "· known so far:", len((await memories.list(SCOPE)).memories))
+
+            worker = [sys.executable, "-m", "kagent_memory.cli", "worker", "--until-idle", "--uri", uri]
+            await asyncio.to_thread(subprocess.run, worker, check=True)
+
+            found = await memories.recall(SCOPE, "What is staging called?")
+            print("taken in:", found[0].memory.content)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
