@@ -120,7 +120,12 @@ class TextMatches:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a memory stands, for ranking: no content."""
+    """Where a memory stands, for ranking: no content.
+
+    Attributes:
+        chars: the length of its content.
+        asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
+    """
 
     id: str
     session_id: str | None
@@ -131,6 +136,8 @@ class Place:
     importance: float
     created_at: datetime
     happened_at: datetime | None
+    chars: int = 0
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,8 @@ WHERE t.scope_id = %(scope_id)s AND t.term = ANY(%(terms)s::text[]) AND (t.id IN
 GROUP BY t.term
 
 -- name: places
-SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at
+SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
+    length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND m.id IN (
