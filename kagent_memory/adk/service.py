@@ -1,0 +1,227 @@
+"""`KagentMemoryService`: memory as ADK knows it, called from any event loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.models.base_llm import BaseLlm
+from google.adk.sessions.session import Session
+from typing_extensions import override
+
+from ..embedding import Embedder, EmbeddingConfig
+from ..errors import ConfigurationError
+from ..extract import SummaryProvider
+from ..llm import Llm
+from ..memories import Memories
+from ..records import Scope
+from ..settings import MemorySettings, compose
+from .convert import messages
+from .entries import to_entry, to_fact
+from .handed import Handed
+from .home import Home
+from .model import AdkLlm, at_hand, resolve_llm
+from .verbs import HomeMemories
+
+ScopeOf = Callable[[str, str], Scope]
+_PARTS = frozenset({"rerank", "gate", "rank", "redact", "clock"})  # arguments of Memories.open that are no settings
+
+
+class KagentMemoryService(BaseMemoryService):
+    """Long-term memory for ADK agents, in a libSQL file or in Postgres.
+
+    Nothing is opened before the first use. Raises StoreError and ModelError where others answer "nothing found".
+
+    Args:
+        uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or kagent_memory.db in the working
+            directory. `kagent:///file.db` is a libSQL file too.
+        embedding: None (keyword search), a LiteLLM model name, an `EmbeddingConfig`, or any object with `embed`.
+        llm: None (the agent's own model, for auto-save only), False (never), a LiteLLM model name, an ADK model, or
+            any object with `complete`.
+        summary: how transcripts become facts.
+        settings: instead of the environment's.
+        scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`.
+        agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
+        **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `redact`, `clock` of `Memories.open`.
+
+    Raises:
+        ConfigurationError: a setting does not fit.
+    """
+
+    def __init__(
+        self,
+        uri: str | None = None,
+        *,
+        embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None = None,
+        llm: str | bool | BaseLlm | Llm | None = None,
+        summary: SummaryProvider | None = None,
+        settings: MemorySettings | None = None,
+        scope_of: ScopeOf | None = None,
+        agents_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        uri = _known(uri)
+        fields = {name: value for name, value in options.items() if name not in _PARTS}
+        _, self.settings = compose(uri, settings, fields, os.environ)
+        self.agents_dir = agents_dir
+        self._scope_of = scope_of
+        model = AdkLlm(llm) if isinstance(llm, BaseLlm) else llm
+        opener = partial(_open, uri, embedding=embedding, llm=model, summary=summary, settings=settings, **options)
+        self._home: Home[Memories] = Home(opener, Memories.close)
+        self.handed = Handed()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def memories(self) -> HomeMemories:
+        """The same verbs as `Memories`, for any event loop."""
+        return HomeMemories(self._home)
+
+    def scope(self, app_name: str, user_id: str) -> Scope:
+        """Whose memories a user of an app has."""
+        if self._scope_of is not None:
+            return self._scope_of(app_name, user_id)
+        return Scope(self.settings.tenant, user_id, app_name)
+
+    # -- ADK's five methods ---------------------------------------------------------------------
+
+    @override
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Queues what is new of a session, and returns when that is durable.
+
+        Raises:
+            StoreError: it could not be queued.
+        """
+        await self.remember(session)
+
+    @override
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Queues some events, and returns when that is durable; events taken in before add nothing.
+
+        Of `custom_metadata` only `session_id` counts, when the argument is left out.
+
+        Raises:
+            StoreError: they could not be queued.
+        """
+        session = session_id or str((custom_metadata or {}).get("session_id") or "")
+        said = messages(events)
+        await self.memories.remember(self.scope(app_name, user_id), said, session)
+
+    @override
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Stores memories as given, all or none, and returns when they are durable (keys: DESIGN §3).
+
+        Raises:
+            InvalidInput: one of them does not fit.
+            StoreError: they could not be stored.
+        """
+        facts = [to_fact(entry, custom_metadata) for entry in memories]
+        await self.memories.add(self.scope(app_name, user_id), facts)
+
+    @override
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """The memories that answer the query, best first.
+
+        Raises:
+            StoreError: memory is unavailable, which is not the same as nothing found.
+        """
+        found = await self.memories.recall(self.scope(app_name, user_id), query)
+        return SearchMemoryResponse(memories=[to_entry(hit) for hit in found])
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13
+        """Erases one memory for good; without an id nothing.
+
+        Raises:
+            NotFound: this user of this app has no such memory.
+            StoreError: memory is unavailable.
+        """
+        if memory_id is not None:
+            await self.memories.forget(self.scope(app_name, user_id), [memory_id])
+
+    # -- beyond ADK -----------------------------------------------------------------------------
+
+    async def remember(
+        self,
+        session: Session,
+        *,
+        llm: BaseLlm | None = None,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+    ) -> bool:
+        """Queues what is new of a session, and (re)arms its inactivity timer; durable when it returns.
+
+        Args:
+            session: as it is now; may be the live object.
+            llm: the agent's own model, for extraction where none is configured.
+            save: False only arms the timer.
+            end_after_minutes: after so long without another call the session counts as ended.
+
+        Returns:
+            Whether there was something new to save.
+        """
+        events = list(session.events)
+        said = messages(events, self.handed.of(session))
+        scope = self.scope(session.app_name, session.user_id)
+        model = at_hand(llm, self.settings) if llm is not None else None
+        job = await self.memories.remember(
+            scope, said, session.id, save=save, end_after_minutes=end_after_minutes, llm=model
+        )
+        return job is not None
+
+    async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
+        """Says that a session is over: its tail is saved now, and its timer is done with."""
+        await self.remember(session, llm=llm, save=False, end_after_minutes=0)
+
+    async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
+        """Waits until every accepted job of this store is done; False when `timeout` seconds pass first."""
+        return await self.memories.drain(timeout)
+
+    async def close(self) -> None:
+        """Drains within a bound and releases everything; the next call opens again."""
+        await self._home.close()
+
+
+def _known(uri: str | None) -> str | None:
+    """Our own scheme `kagent:` names a libSQL file, or nothing but settings."""
+    if uri is None or urlsplit(uri).scheme != "kagent":
+        return uri
+    parts = urlsplit(uri)
+    if parts.netloc:
+        raise ConfigurationError("kagent:// takes a path (kagent:///memory.db); use postgresql:// for a server.")
+    if parts.path.strip("/"):
+        return f"libsql://{uri.removeprefix('kagent://')}"
+    base = compose(None, None, {}, os.environ)[0]
+    return f"{base}{'&' if '?' in base else '?'}{parts.query}" if parts.query else base
+
+
+async def _open(uri: str | None, **options: Any) -> Memories:
+    """The one place where a service chooses what answers its verbs, by the URI's scheme."""
+    return await Memories.open(uri, resolve_llm=resolve_llm, **options)
