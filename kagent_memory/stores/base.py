@@ -407,7 +407,7 @@ class MemoryStore(ABC):
         self, job: Job, *, run_after: datetime, error: str, dead: bool = False, payload: Mapping[str, Any] | None = None
     ) -> bool:
         """Gives a claimed job back to run later, or buries it as a dead letter; stores `calls`, `tokens` of `job`.
-        `payload` replaces the job's. False when the fence moved on. Does not reset attempts.
+        `payload` replaces the job's. False when the fence moved on. Stores `attempts` of `job` too.
         """
 
     @abstractmethod

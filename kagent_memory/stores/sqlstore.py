@@ -17,6 +17,7 @@ from .base import (
     Batch,
     Generation,
     Job,
+    JobKind,
     JobState,
     MemoryStore,
     Order,
@@ -211,6 +212,14 @@ class SqlStore(MemoryStore):
         self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100, id: str | None = None
     ) -> Sequence[Job]:
         return await self._read(partial(queue.jobs, scope=scope, state=state, limit=limit, id=id))
+
+    @override
+    async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
+        return await self._read(partial(queue.waiting, scope=scope, kind=kind, key=key))
+
+    @override
+    async def pending(self, *, now: datetime) -> int:
+        return await self._read(partial(queue.pending, now=now))
 
     @override
     async def retry(self, job_id: str, *, now: datetime) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import InvalidInput, NotFound
 from ...records import Scope
-from ..base import Job, JobState, checked_key
+from ..base import Job, JobKind, JobState, checked_key
 from .decoding import bounded, is_id, job_values, to_job
 from .session import Session
 
@@ -76,7 +76,7 @@ async def release(
 ) -> bool:
     """See `MemoryStore.release`."""
     given = replace(job, state="dead" if dead else "queued", run_after=run_after, error=error)
-    names = ("scope_id", "id", "fence", "state", "run_after", "error", "calls", "tokens")
+    names = ("scope_id", "id", "fence", "state", "attempts", "run_after", "error", "calls", "tokens")
     values = job_values(given)
     return bool(await session.run("release_job", {**{name: values[name] for name in names}, "payload": payload}))
 
@@ -89,6 +89,17 @@ async def jobs(
         return []
     values = {"scope_id": scope and scope.id, "state": state, "id": id, "limit": bounded(limit)}
     return [to_job(row) for row in await session.rows("jobs", values)]
+
+
+async def waiting(session: Session, scope: Scope, *, kind: JobKind, key: str) -> Job | None:
+    """See `MemoryStore.waiting`."""
+    found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
+    return to_job(found[0]) if found else None
+
+
+async def pending(session: Session, *, now: datetime) -> int:
+    """See `MemoryStore.pending`."""
+    return int((await session.rows("pending_jobs", {"now": now}))[0]["jobs"])
 
 
 async def retry(session: Session, job_id: str, *, now: datetime) -> None:

@@ -110,6 +110,8 @@ async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
     """See `MemoryStore.stats`."""
     counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
     jobs = await session.rows("job_counts", {"scope_id": scope.id})
+    found = await session.rows("scope_row", {"scope_id": scope.id})
+    row = found[0] if found else {"calls": 0, "tokens": 0, "version": 0}
     return ScopeStats(
         visible=sum(row["visible"] for row in counts),
         by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
@@ -118,5 +120,7 @@ async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
         pinned=sum(row["pinned"] for row in counts),
         delivered_total=sum(row["delivered_total"] for row in counts),
         jobs={row["state"]: row["jobs"] for row in jobs},
-        version=await version(session, scope),
+        calls=row["calls"],
+        tokens=row["tokens"],
+        version=row["version"],
     )

@@ -42,6 +42,8 @@ async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
     if batch.job is None:
         return
     id, fence = batch.job
+    if batch.calls or batch.tokens:
+        await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
         raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
 

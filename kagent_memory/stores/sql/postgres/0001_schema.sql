@@ -5,7 +5,9 @@ CREATE TABLE scope (
     user_id text COLLATE "C" NOT NULL,
     app text COLLATE "C" NOT NULL,
     version bigint NOT NULL,
-    salt bytea NOT NULL
+    salt bytea NOT NULL,
+    calls bigint NOT NULL DEFAULT 0,
+    tokens bigint NOT NULL DEFAULT 0
 );
 
 -- "state" and its neighbours ride in the key's index, so that visibility is read without the rows.

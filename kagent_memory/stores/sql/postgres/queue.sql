@@ -65,7 +65,7 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND st
 -- name: release_job
 UPDATE ingest_job SET
     state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s, tokens = %(tokens)s,
-    payload = coalesce(%(payload)s::json, payload), lease_until = NULL, owner = ''
+    attempts = %(attempts)s, payload = coalesce(%(payload)s::json, payload), lease_until = NULL, owner = ''
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 
 -- name: jobs
@@ -83,3 +83,16 @@ UPDATE ingest_job SET state = 'queued', attempts = 0, run_after = %(now)s, error
 
 -- name: drop_job
 DELETE FROM ingest_job WHERE id = %(id)s::uuid AND state <> 'running'
+
+-- name: waiting_job
+SELECT j.*, s.tenant, s.user_id, s.app
+FROM ingest_job AS j
+JOIN scope AS s ON s.scope_id = j.scope_id
+WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.state = 'queued'
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT 1
+
+-- name: pending_jobs
+-- What was accepted and is not done; timers and consolidation wait for their own time.
+SELECT count(*) AS jobs FROM ingest_job
+WHERE state <> 'dead' AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND run_after <= %(now)s))

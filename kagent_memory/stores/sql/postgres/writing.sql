@@ -5,7 +5,10 @@ VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
 ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 
 -- name: scope_row
-SELECT version, salt FROM scope WHERE scope_id = %(scope_id)s
+SELECT version, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
+
+-- name: add_costs
+UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE scope_id = %(scope_id)s
 
 -- name: end_job
 DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
