@@ -1,0 +1,5 @@
+"""The embedded store: one libSQL file that several processes may share, or memory for one."""
+
+from .store import LibSQLStore
+
+__all__ = ["LibSQLStore"]

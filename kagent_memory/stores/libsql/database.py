@@ -1,0 +1,135 @@
+"""One libSQL file, open: transactions on the driver thread, patience with other processes, and the log erased."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Self, TypeVar
+
+from .connection import Busy, Connection
+from .location import check_file, to_path
+from .schema import migrate
+from .thread import DriverThread
+
+PATIENCE_SECONDS = 5.0
+ERASE_PATIENCE_SECONDS = 1.0
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten
+    "PRAGMA foreign_keys = OFF",
+    "PRAGMA cache_size = -32768",
+    "PRAGMA temp_store = MEMORY",
+)
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Database:
+    """The one connection of a store and its thread. Used from one event loop.
+
+    Raises (all verbs):
+        StoreError: it is closed, or another process held the lock for more than 5 seconds.
+    """
+
+    def __init__(self, thread: DriverThread, connection: Connection) -> None:
+        self._thread = thread
+        self._connection = connection
+        self._writing = asyncio.Lock()
+        self._owes_erasure = False
+        self._closed = False
+
+    @classmethod
+    async def open(cls, uri: str) -> Self:
+        """Opens or makes the file and migrates it; safe when several processes do so at once.
+
+        Raises:
+            ConfigurationError: the URI, the file or its rights do not allow it.
+        """
+        path = to_path(uri)
+        thread = DriverThread()
+        try:
+            connection = await _patiently(lambda: thread.run(lambda: _opened(path)), PATIENCE_SECONDS)
+        except BaseException:
+            thread.end()
+            raise
+        return cls(thread, connection)
+
+    async def read(self, action: Callable[[Connection], T]) -> T:
+        """What the action reads in one transaction."""
+        return await _patiently(lambda: self._transact(action, write=False), PATIENCE_SECONDS)
+
+    async def write(self, action: Callable[[Connection], T]) -> T:
+        """What came of the action, all of whose writes are kept, or none."""
+        async with self._writing:  # in order of arrival; only one of us need wait for other processes
+            result = await _patiently(lambda: self._transact(action, write=True), PATIENCE_SECONDS)
+        if self._owes_erasure:
+            await self._erase(0.0)
+        return result
+
+    async def erase(self) -> None:
+        """Empties the log, which still holds what was deleted; when another process is reading in it, later."""
+        self._owes_erasure = True
+        await self._erase(ERASE_PATIENCE_SECONDS)
+        if self._owes_erasure:
+            _logger.warning("Another process uses the libSQL file; its log is emptied of forgotten text later.")
+
+    async def close(self) -> None:
+        """Closes the file after the work already handed over. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._owes_erasure:
+                await self._erase(ERASE_PATIENCE_SECONDS)
+            await self._thread.run(self._connection.close)
+        finally:
+            self._thread.end()
+
+    async def _transact(self, action: Callable[[Connection], T], *, write: bool) -> T:
+        def transaction() -> T:
+            with self._connection.transaction(write=write):
+                return action(self._connection)
+
+        return await self._thread.run(transaction)
+
+    async def _erase(self, patience: float) -> None:
+        try:
+            await _patiently(lambda: self._thread.run(self._empty_log), patience)
+        except Busy:
+            return
+        self._owes_erasure = False
+
+    def _empty_log(self) -> None:
+        busy, *_ = self._connection.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {})[0]
+        if busy:
+            raise Busy("Another connection is using the log.")
+
+
+def _opened(path: str) -> Connection:
+    check_file(path)
+    connection = Connection(path)
+    try:
+        for pragma in _PRAGMAS:
+            connection.rows(pragma, {})
+        migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _patiently(attempt: Callable[[], Awaitable[T]], patience: float) -> T:
+    deadline = time.monotonic() + patience
+    pause = 0.001
+    while True:
+        try:
+            return await attempt()
+        except Busy:
+            if time.monotonic() + pause > deadline:
+                raise
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 spreads the tries, hides nothing
+        pause = min(pause * 1.5, 0.05)

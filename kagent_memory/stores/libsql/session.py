@@ -1,0 +1,144 @@
+"""One transaction of the libSQL file, as the shared scripts see it; and how their values are kept as SQLite's types.
+
+Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vectors raw float16, ids text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from ...errors import InvalidInput
+from ...records import Vector
+from ..rows import to_iso
+from ..sql import queries
+from ..sql.session import Row, Session, Values
+from .connection import MAX_INTEGER, Connection
+from .statement import statement
+
+DIALECT = "libsql"
+T = TypeVar("T")
+
+_TIMES = (
+    "created_at", "updated_at", "happened_at", "valid_from", "valid_to", "expires_at", "last_delivered_at", "at",
+    "run_after", "lease_until",
+)  # fmt: skip
+_LISTS = ("topics", "tags", "event_ids")
+_OBJECTS = ("metadata", "payload")
+_TRUTHS = ("is_error", "pinned", "verbatim")
+
+_PAIRS = ("scope_ids", "ids")
+SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
+    "erase_memories": _PAIRS,
+    "erase_terms": _PAIRS,
+    "erase_stats": _PAIRS,
+    "erase_revisions": _PAIRS,
+    "erase_vectors": _PAIRS,
+    "extend_memories": _PAIRS,
+    "reset_delivered": _PAIRS,
+    "insert_tombstones": ("kinds", "keys"),
+    "insert_taken": ("session_ids", "event_ids"),
+    "insert_terms": ("ids", "terms", "counts", "lengths"),
+}
+"""Statements that take lists of equal length, and run here once for each row of them."""
+
+
+_DECODERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_TIMES, datetime.fromisoformat),
+    **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text))),
+    **dict.fromkeys(_OBJECTS, json.loads),
+    **dict.fromkeys(_TRUTHS, bool),
+}
+
+
+def decoded(row: Row) -> Row:
+    """A row as the scripts are promised it; the column's name tells what its text means."""
+    return {
+        name: value if value is None or name not in _DECODERS else _DECODERS[name](value) for name, value in row.items()
+    }
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"This cannot be kept as JSON: {error}.") from error
+
+
+def encoded(value: Any) -> Any:
+    """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes for the number."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value if abs(value) <= MAX_INTEGER else str(value)
+    if isinstance(value, datetime):
+        return to_iso(value)
+    if isinstance(value, np.ndarray):
+        return np.asarray(cast("Vector", value), np.float16).tobytes()
+    if isinstance(value, Mapping):
+        return _json(dict(cast("Mapping[str, Any]", value)))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return _json([one.hex() if isinstance(one, bytes) else one for one in cast("Sequence[Any]", value)])
+    return value
+
+
+@cache
+def sql(query: str, generation: int | None = None) -> str:
+    """The text of a named query."""
+    return queries(DIALECT)[query].replace("{generation}", str(generation))
+
+
+class LibSQLSession:
+    """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver thread in one go."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
+        """All rows of the named query, decoded."""
+        text = sql(query, generation)
+        return [decoded(row) for row in self._connection.rows(text, bound(text, values))]
+
+    async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
+        """How many rows the named statement changed."""
+        text = sql(query, generation)
+        return self._connection.run(text, bound(text, values))
+
+    async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
+        """The named statement once for each set of values."""
+        every = [row for one in values for row in _rows_of(query, one)]
+        text = sql(query, generation)
+        self._connection.run_many(text, [bound(text, row) for row in every])
+
+
+def bound(text: str, values: Values) -> dict[str, Any]:
+    """The values that the statement names, encoded; scripts may give more."""
+    return {name: encoded(values[name]) for name in statement(text).names if name in values}
+
+
+def _rows_of(query: str, values: Values) -> Sequence[Values]:
+    names = SIDE_BY_SIDE.get(query)
+    if names is None:
+        return [values]
+    columns = zip(*(values[name] for name in names), strict=True)
+    return [{**values, **dict(zip(names, row, strict=True))} for row in columns]
+
+
+def play(script: Callable[[Session], Awaitable[T]], connection: Connection) -> T:
+    """Drives a script to its end without an event loop.
+
+    Raises:
+        RuntimeError: the script waited for something other than its session.
+    """
+    steps = script(LibSQLSession(connection)).__await__()
+    try:
+        next(steps)
+    except StopIteration as end:
+        return end.value
+    steps.close()
+    raise RuntimeError("A transaction script waited for something other than its session.")

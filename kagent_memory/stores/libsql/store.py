@@ -1,0 +1,119 @@
+"""The embedded adapter: the shared scripts on the driver thread, and its own exact vector scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from typing_extensions import override
+
+from ...records import Filter, Scope, Vector
+from ..base import Generation, Pruned
+from ..sql.decoding import bounded, filter_values
+from ..sql.session import Session
+from ..sqlstore import Script, SqlStore
+from .connection import Connection
+from .database import Database
+from .session import bound, play, sql
+from .vectors import ScopeVectors, VectorCache, search
+
+T = TypeVar("T")
+
+
+class LibSQLStore(SqlStore):
+    """Memories in one libSQL file, which several processes may use at once, or in memory.
+
+    URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own).
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self._cache = VectorCache()
+
+    @classmethod
+    @override
+    async def open(cls, uri: str, *, schema: str = "kagent_memory", pool_size: int = 10) -> Self:
+        """Opens or makes the file; a file has one schema and one connection, so those two are left aside."""
+        return cls(await Database.open(uri))
+
+    @override
+    async def close(self) -> None:
+        await self._database.close()
+
+    @override
+    async def _read(self, script: Script[T]) -> T:
+        return await self._database.read(lambda connection: play(script, connection))
+
+    @override
+    async def _write(self, script: Script[T]) -> T:
+        return await self._database.write(lambda connection: play(script, connection))
+
+    @override
+    async def _make_vectors(self, session: Session, generation: Generation) -> None:
+        for statement in ("make_vectors", "index_vectors", "index_vector_changes"):
+            await session.run(statement, {}, generation=generation.number)
+
+    @override
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] = (),
+        session_id: str | None = None,
+        everything: bool = False,
+        now: datetime,
+    ) -> tuple[str, ...]:
+        gone = await super().forget(scope, ids=ids, session_id=session_id, everything=everything, now=now)
+        await self._erase()
+        return gone
+
+    @override
+    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
+        pruned = await super().prune(now=now, popular_after=popular_after, dry_run=dry_run)
+        if pruned.deleted and not dry_run:
+            await self._erase()
+        return pruned
+
+    async def _erase(self) -> None:
+        self._cache.drop()
+        await self._database.erase()
+
+    @override
+    async def search_vector(
+        self,
+        scope: Scope,
+        generation: int,
+        vectors: Sequence[Vector],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        now: datetime,
+    ) -> list[list[tuple[str, float]]]:
+        dimensions = await self._dimensions_of(generation)
+        queries = await self._checked_vectors(generation, vectors)
+        values = filter_values(scope, filter, now)
+
+        def scan(connection: Connection) -> list[list[tuple[str, float]]]:
+            held = self._current(connection, scope.id, generation, dimensions)
+            return search(held, queries, bounded(limit), lambda ids: _passing(connection, values, ids))
+
+        return await self._database.read(scan)
+
+    def _current(self, connection: Connection, scope_id: bytes, generation: int, dimensions: int) -> ScopeVectors:
+        scope = {"scope_id": scope_id}
+        since, count = sql("vectors_since", generation), sql("count_vectors", generation)
+        row = connection.rows(sql("scope_row"), scope)
+        return self._cache.current(
+            (scope_id, generation),
+            dimensions,
+            version=row[0]["version"] if row else 0,
+            loader=lambda seq, limit: connection.tuples(since, {**scope, "seq": seq, "limit": limit}),
+            count=lambda: connection.tuples(count, scope)[0][0],
+        )
+
+
+def _passing(connection: Connection, values: dict[str, Any], ids: Sequence[str] | None) -> set[str]:
+    text = sql("passing_all" if ids is None else "passing")
+    return {row[0] for row in connection.tuples(text, bound(text, {**values, "ids": ids}))}

@@ -1,0 +1,53 @@
+-- name: session_memories
+SELECT id FROM memory WHERE scope_id = :scope_id AND session_id = :session_id ORDER BY id
+
+-- name: scope_memories
+SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id
+
+-- name: kin
+-- What was merged or superseded into these memories, and what a merge made of them.
+SELECT id FROM memory WHERE scope_id = :scope_id AND superseded_by IN (SELECT value FROM json_each(:ids))
+UNION
+SELECT m.superseded_by
+FROM memory AS m
+JOIN memory_revision AS r ON r.scope_id = m.scope_id AND r.memory_id = m.id
+WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids)) AND m.superseded_by IS NOT NULL
+    AND (
+        r.kind = 'merge'
+        OR EXISTS (
+            SELECT 1 FROM memory_revision AS g
+            WHERE g.scope_id = r.scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
+        )
+    )
+
+-- name: revisions_of_all
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
+
+-- name: insert_tombstones
+-- One row for each pair of the lists, as every statement below and its like elsewhere (session.SIDE_BY_SIDE).
+INSERT INTO tombstone (scope_id, kind, key, at) VALUES (:scope_id, :kinds, :keys, :at) ON CONFLICT DO NOTHING
+
+-- name: queued_payloads
+SELECT id, session_id, payload FROM ingest_job WHERE scope_id = :scope_id ORDER BY id
+
+-- name: withdraw_jobs
+DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+
+-- name: replace_payload
+UPDATE ingest_job SET payload = :payload WHERE scope_id = :scope_id AND id = :id
+
+-- name: erase_memories
+DELETE FROM memory WHERE scope_id = :scope_ids AND id = :ids
+
+-- name: erase_terms
+DELETE FROM memory_term WHERE scope_id = :scope_ids AND id = :ids
+
+-- name: erase_stats
+DELETE FROM memory_stats WHERE scope_id = :scope_ids AND id = :ids
+
+-- name: erase_revisions
+DELETE FROM memory_revision WHERE scope_id = :scope_ids AND memory_id = :ids
+
+-- name: erase_vectors
+DELETE FROM memory_vector_{generation} WHERE scope_id = :scope_ids AND id = :ids

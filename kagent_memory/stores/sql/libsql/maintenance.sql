@@ -1,0 +1,48 @@
+-- name: take_lease
+INSERT INTO lease (name, owner, until)
+VALUES (:name, :owner, :until)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
+WHERE lease.owner = excluded.owner OR lease.until <= :now
+
+-- name: expired_scopes
+-- The next scopes after this one that hold something to prune.
+SELECT DISTINCT scope_id FROM memory
+WHERE expires_at <= :now AND expires_at IS NOT NULL AND NOT pinned AND (:after IS NULL OR scope_id > :after)
+ORDER BY scope_id
+LIMIT :limit
+
+-- name: touch_scopes
+UPDATE scope SET version = version + 1 WHERE scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids))
+
+-- name: expired_memories
+SELECT m.scope_id, m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
+FROM memory AS m
+LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
+WHERE m.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND m.expires_at <= :now AND NOT m.pinned
+
+-- name: extend_memories
+UPDATE memory SET expires_at = :expires_at WHERE scope_id = :scope_ids AND id = :ids
+
+-- name: reset_delivered
+UPDATE memory_stats SET delivered = 0 WHERE scope_id = :scope_ids AND id = :ids
+
+-- name: scopes
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE (:tenant IS NULL OR s.tenant = :tenant)
+    AND (
+        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
+        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
+    )
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT :limit
+
+-- name: generations
+SELECT number, name, dimensions, probe FROM embedder ORDER BY number
+
+-- name: insert_generation
+-- No row when somebody else adds one at the same time: read again.
+INSERT INTO embedder (number, name, dimensions, probe)
+SELECT coalesce(max(number), 0) + 1, :name, :dimensions, :probe FROM embedder
+WHERE true
+ON CONFLICT DO NOTHING

@@ -1,0 +1,97 @@
+-- name: coalesce_job
+-- The newest queued job of this key takes over what the later one brings.
+UPDATE ingest_job SET
+    payload = :payload, run_after = :run_after, session_id = :session_id, provider = :provider, model = :model
+WHERE scope_id = :scope_id AND id = (
+    SELECT id FROM ingest_job
+    WHERE scope_id = :scope_id AND kind = :kind AND key = :key AND state = 'queued'
+    ORDER BY created_at DESC, id DESC
+    LIMIT 1
+)
+
+-- name: insert_job
+INSERT INTO ingest_job (
+    scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
+    owner, fence, error, calls, tokens
+) VALUES (
+    :scope_id, :id, :kind, :session_id, :key, :payload, :provider, :model, :state, :attempts, :run_after, :created_at,
+    :lease_until, :owner, :fence, :error, :calls, :tokens
+)
+ON CONFLICT (scope_id, id) DO NOTHING
+
+-- name: claimable
+-- take_job decides.
+SELECT j.*, s.tenant, s.user_id, s.app
+FROM ingest_job AS j
+JOIN scope AS s ON s.scope_id = j.scope_id
+WHERE (
+        (j.state = 'queued' AND j.run_after <= :now)
+        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= :now))
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM ingest_job AS o
+        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running' AND o.lease_until > :now
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(:providers) AS p JOIN json_each(:models) AS x ON x.key = p.key
+        WHERE p.value = j.provider AND x.value = j.model
+    )
+ORDER BY j.created_at, j.id
+LIMIT :limit
+
+-- name: take_job
+-- Compare and set: of two workers with two jobs of one scope only one gets through.
+UPDATE ingest_job SET
+    state = 'running', fence = fence + 1, attempts = attempts + 1, owner = :owner, lease_until = :lease_until
+WHERE scope_id = :scope_id AND id = :id AND fence = :fence
+    AND (
+        (state = 'queued' AND run_after <= :now)
+        OR (state = 'running' AND (lease_until IS NULL OR lease_until <= :now))
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM ingest_job AS o
+        WHERE o.scope_id = :scope_id AND o.id <> :id AND o.state = 'running' AND o.lease_until > :now
+    )
+
+-- name: lock_scope
+-- As touch_scope without a step, for a scope that is there.
+UPDATE scope SET version = version WHERE scope_id = :scope_id
+
+-- name: renew_job
+UPDATE ingest_job SET lease_until = :lease_until
+WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
+
+-- name: release_job
+UPDATE ingest_job SET
+    state = :state, run_after = :run_after, error = :error, calls = :calls, tokens = :tokens,
+    attempts = :attempts, payload = coalesce(:payload, payload), lease_until = NULL, owner = ''
+WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
+
+-- name: jobs
+SELECT j.*, s.tenant, s.user_id, s.app
+FROM ingest_job AS j
+JOIN scope AS s ON s.scope_id = j.scope_id
+WHERE (:scope_id IS NULL OR j.scope_id = :scope_id)
+    AND (:state IS NULL OR j.state = :state)
+    AND (:id IS NULL OR j.id = :id)
+ORDER BY j.created_at, j.id
+LIMIT :limit
+
+-- name: retry_job
+UPDATE ingest_job SET state = 'queued', attempts = 0, run_after = :now, error = '' WHERE id = :id AND state = 'dead'
+
+-- name: drop_job
+DELETE FROM ingest_job WHERE id = :id AND state <> 'running'
+
+-- name: waiting_job
+SELECT j.*, s.tenant, s.user_id, s.app
+FROM ingest_job AS j
+JOIN scope AS s ON s.scope_id = j.scope_id
+WHERE j.scope_id = :scope_id AND j.kind = :kind AND j.key = :key AND j.state = 'queued'
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT 1
+
+-- name: pending_jobs
+-- What was accepted and is not done; timers and consolidation wait for their own time.
+SELECT count(*) AS jobs FROM ingest_job
+WHERE state <> 'dead' AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND run_after <= :now))

@@ -1,0 +1,105 @@
+-- name: touch_scope
+-- With this every writer of a scope's memories begins; step 0 leaves the version.
+INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
+VALUES (:scope_id, :tenant, :user, :app, :step, :salt)
+ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
+
+-- name: scope_row
+SELECT version, salt, calls, tokens FROM scope WHERE scope_id = :scope_id
+
+-- name: add_costs
+UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_id = :scope_id
+
+-- name: end_job
+DELETE FROM ingest_job WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
+
+-- name: taken_pairs
+WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids))
+SELECT t.session_id, t.event_id
+FROM json_each(:session_ids) AS s
+CROSS JOIN given_event AS e ON e.place = s.key
+CROSS JOIN taken_event AS t ON t.scope_id = :scope_id AND t.session_id = s.value AND t.event_id = e.value
+
+-- name: insert_taken
+INSERT INTO taken_event (scope_id, session_id, event_id, at) VALUES (:scope_id, :session_ids, :event_ids, :at)
+ON CONFLICT DO NOTHING
+
+-- name: tombstoned
+SELECT kind, key FROM tombstone
+WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:events))
+UNION ALL
+SELECT kind, key FROM tombstone
+WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_each(:texts))
+
+-- name: equal_memories
+-- The active memories with one of these content hashes, expired or not.
+SELECT r.*, m.content_hash
+FROM memory AS m INDEXED BY memory_identity
+JOIN remembered AS r ON r.scope_id = m.scope_id AND r.id = m.id
+WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+
+-- name: stored_memories
+-- In whatever state, expired or not.
+SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+
+-- name: next_positions
+SELECT session_id, max(position) + 1 AS position
+FROM memory
+WHERE scope_id = :scope_id AND session_id IN (SELECT value FROM json_each(:session_ids)) AND position IS NOT NULL
+GROUP BY session_id
+
+-- name: insert_memory
+INSERT INTO memory (
+    scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
+    event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
+    ttl_days, pinned, verbatim, state, superseded_by, revision, length
+) VALUES (
+    :scope_id, :id, :content, :content_hash, :type, :topics, :tags, :importance, :is_error, :origin, :author,
+    :session_id, :position, :event_ids, :subject, :attribute, :metadata, :created_at, :updated_at, :happened_at,
+    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision, :length
+)
+
+-- name: replace_memory
+UPDATE memory SET
+    content = :content, content_hash = :content_hash, type = :type, topics = :topics, tags = :tags,
+    importance = :importance, is_error = :is_error, origin = :origin, author = :author, session_id = :session_id,
+    position = :position, event_ids = :event_ids, subject = :subject, attribute = :attribute, metadata = :metadata,
+    created_at = :created_at, updated_at = :updated_at, happened_at = :happened_at, valid_from = :valid_from,
+    valid_to = :valid_to, expires_at = :expires_at, ttl_days = :ttl_days, pinned = :pinned, verbatim = :verbatim,
+    state = :state, superseded_by = :superseded_by, revision = :revision, length = :length
+WHERE scope_id = :scope_id AND id = :id
+
+-- name: insert_terms
+INSERT INTO memory_term (scope_id, term, id, posting)
+VALUES (:scope_id, :terms, :ids, unhex(replace(:ids, '-', '') || printf('%08x%08x', :counts, :lengths)))
+
+-- name: insert_revision
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)
+VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group)
+
+-- name: put_vector
+-- A vector that is set anew takes a new row, and so a new "seq".
+INSERT OR REPLACE INTO memory_vector_{generation} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)
+
+-- name: count_usage
+INSERT INTO memory_stats (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
+SELECT
+    m.scope_id, m.id, m.id IN (SELECT value FROM json_each(:retrieved)),
+    m.id IN (SELECT value FROM json_each(:delivered)), m.id IN (SELECT value FROM json_each(:delivered)),
+    CASE WHEN m.id IN (SELECT value FROM json_each(:delivered)) THEN :now END
+FROM memory AS m
+WHERE m.scope_id = :scope_id
+    AND m.id IN (SELECT value FROM json_each(:retrieved) UNION SELECT value FROM json_each(:delivered))
+ON CONFLICT (scope_id, id) DO UPDATE SET
+    retrieved = memory_stats.retrieved + excluded.retrieved,
+    delivered = memory_stats.delivered + excluded.delivered,
+    delivered_total = memory_stats.delivered_total + excluded.delivered_total,
+    last_delivered_at = coalesce(excluded.last_delivered_at, memory_stats.last_delivered_at)
+
+-- name: count_feedback
+INSERT INTO memory_stats (scope_id, id, successes, failures)
+SELECT m.scope_id, m.id, :successes, :failures
+FROM memory AS m
+WHERE m.scope_id = :scope_id AND m.id = :id
+ON CONFLICT (scope_id, id) DO UPDATE SET
+    successes = memory_stats.successes + excluded.successes, failures = memory_stats.failures + excluded.failures

@@ -1,0 +1,104 @@
+"""The scan of libSQL vectors is exact, whatever was kept in memory from calls before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kagent_memory.stores.libsql.vectors import ScopeVectors, VectorCache, search
+
+DIMENSIONS = 16
+KEY = (b"scope", 1)
+
+
+class Table:
+    """A vector table in miniature: ids may be set, set anew and removed."""
+
+    def __init__(self):
+        self.rows, self.seq, self.loaded, self.counted = {}, 0, 0, 0
+
+    def set(self, memory_id, vector):
+        self.seq += 1
+        self.rows[memory_id] = (self.seq, np.asarray(vector, np.float16))
+
+    def load(self, after, limit):
+        found = sorted((seq, id, vector.tobytes()) for id, (seq, vector) in self.rows.items() if seq > after)
+        self.loaded += len(found[:limit])
+        return found[:limit]
+
+    def count(self):
+        self.counted += 1
+        return len(self.rows)
+
+    def nearest(self, query, limit, good):
+        exact = np.asarray(query, np.float16).astype(np.float64)
+        scored = [
+            (round(float(row @ exact / np.linalg.norm(row) / np.linalg.norm(exact)), 6), id)
+            for id, (_, half) in self.rows.items()
+            for row in [half.astype(np.float64)]
+            if id in good
+        ]
+        return [(id, cosine) for cosine, id in sorted(scored, reverse=True)[:limit]]
+
+
+@pytest.fixture
+def table():
+    numbers = np.random.default_rng(7)
+    made = Table()
+    for number in range(1200):
+        made.set(f"m{number:04}", numbers.normal(size=DIMENSIONS))
+    for number in range(1200, 1260):  # many at the same place
+        made.set(f"m{number:04}", made.rows["m0003"][1])
+    return made
+
+
+def current(cache, table, version):
+    return cache.current(KEY, DIMENSIONS, version=version, loader=table.load, count=table.count)
+
+
+def passing(good):
+    return lambda ids: good if ids is None else good & set(ids)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5, 70, 1260, 10**9])
+@pytest.mark.parametrize("share", [1, 2, 97])
+def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(table, limit, share):
+    good = {id for number, id in enumerate(sorted(table.rows)) if number % share == 0}
+    queries = [table.rows["m0003"][1].astype(np.float32), -np.ones(DIMENSIONS, np.float32)]
+    found = search(current(VectorCache(), table, 1), queries, limit, passing(good))
+    assert found == [table.nearest(query, limit, good) for query in queries]
+
+
+def test_a_second_call_loads_only_what_was_set_since_even_when_the_version_stood_still(table):
+    cache = VectorCache()
+    current(cache, table, 1)
+    table.loaded = table.counted = 0
+    table.set("m0003", -table.rows["m0003"][1])
+    table.set("new", np.ones(DIMENSIONS))
+    held = current(cache, table, 1)
+    assert (table.loaded, table.counted) == (2, 0)
+    query = np.ones(DIMENSIONS, np.float32)
+    assert search(held, [query], 2000, passing(set(table.rows))) == [table.nearest(query, 2000, set(table.rows))]
+
+
+def test_what_was_removed_and_perhaps_replaced_by_as_much_is_noticed(table):
+    cache = VectorCache()
+    current(cache, table, 1)
+    del table.rows["m0007"], table.rows["m1259"]
+    table.set("new", np.ones(DIMENSIONS))
+    table.set("newer", np.ones(DIMENSIONS))
+    assert set(current(cache, table, 2).ids) == set(table.rows)
+
+
+def test_the_scopes_searched_longest_ago_make_room(table):
+    one = ScopeVectors(DIMENSIONS)
+    one.load(table.load)
+    cache = VectorCache(max_bytes=one.size * 2)
+    for number in range(5):
+        cache.current((b"%d" % number, 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
+    assert len(cache) == 2
+    table.loaded = 0
+    cache.current((b"4", 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
+    assert table.loaded == 0
+    cache.drop()
+    assert len(cache) == 0
