@@ -253,7 +253,7 @@ class MemoryStore(ABC):
         Raises:
             Conflict: expected_version, a revision, a fence or a taken event does not fit any more, or a replaced
                 memory would equal another active one.
-            InvalidInput: a vector does not fit its generation, or a key is too long.
+            InvalidInput: a vector does not fit its generation, which must be there, or a key is too long.
             NotFound: a change replaces a memory that is not there.
         """
 
@@ -330,7 +330,7 @@ class MemoryStore(ABC):
         to 6 digits), highest first, ties by id descending. Exactly min(limit, how many have a vector and pass).
 
         Raises:
-            InvalidInput: a vector does not fit the generation.
+            InvalidInput: a vector does not fit the generation, or there is none of this number.
         """
 
     @abstractmethod
@@ -365,7 +365,11 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
-        """Visible memories without a vector of this generation, oldest first."""
+        """Visible memories without a vector of this generation, oldest first.
+
+        Raises:
+            InvalidInput: there is no generation of this number.
+        """
 
     @abstractmethod
     async def version(self, scope: Scope) -> int:

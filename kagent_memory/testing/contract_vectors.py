@@ -147,6 +147,18 @@ class VectorSearchContract(ContractPart):
         with pytest.raises(InvalidInput):
             await store.search_vector(a_scope(), generation, [vector(1, 0, 0), vector(*bad)], limit=9, now=NOW)
 
+    async def test_an_unknown_generation_is_invalid_input(self, store: MemoryStore) -> None:
+        scope, memory = a_scope(), a_memory("here")
+        batch = Batch(changes=adding(memory), vectors={memory.id: vector(1, 0, 0)}, generation=77)
+        for asked in (
+            store.search_vector(scope, 77, [vector(1, 0, 0)], limit=9, now=NOW),
+            store.unembedded(scope, 77, limit=9, now=NOW),
+            store.apply(scope, batch, now=NOW),
+        ):
+            with pytest.raises(InvalidInput):
+                await asked
+        assert await store.version(scope) == 0
+
     @pytest.mark.parametrize("dimensions", [1, 768, 1536, 3072, 4000])
     async def test_vectors_of_any_usual_width_are_kept_and_found(self, store: MemoryStore, dimensions: int) -> None:
         scope = a_scope()

@@ -52,7 +52,7 @@ HOSTILE = (
 class ContractPart(ABC):
     """A theme of the contract: `store` is open on an empty database, and closed after the test."""
 
-    pytestmark = (pytest.mark.asyncio,)
+    pytestmark = pytest.mark.asyncio
 
     @abstractmethod
     async def open_store(self) -> MemoryStore:
