@@ -19,6 +19,7 @@ import itertools
 import json
 import re
 import struct
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -238,3 +239,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(raw)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # a client that no longer waits
+
+
+async def hang_up() -> None:
+    """Closes the connections that LiteLLM keeps for the running loop, which outlive the loop otherwise."""
+    if "litellm" in sys.modules:
+        from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
+
+        await close_litellm_async_clients()

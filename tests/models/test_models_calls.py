@@ -1,0 +1,79 @@
+"""Patience with models: what is tried again, how long, and how failures are told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kagent_memory.errors import ConfigurationError, ModelError
+from kagent_memory.model_calls import MAX_REASON_CHARS, Patience, delay, failure, patiently, transient
+
+
+class Refused(Exception):
+    def __init__(self, status: int | str | None) -> None:
+        super().__init__(f"status {status}")
+        self.status_code = status
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 529, "503"])
+def test_these_may_pass(status: int | str) -> None:
+    assert transient(Refused(status))
+
+
+@pytest.mark.parametrize("status", [None, 400, 401, 403, 404, 413, 422, "odd"])
+def test_these_will_not(status: int | str | None) -> None:
+    assert not transient(Refused(status))
+
+
+def test_lost_connections_and_timeouts_may_pass_and_errors_in_code_will_not() -> None:
+    assert transient(ConnectionResetError())
+    assert transient(TimeoutError())
+    assert not transient(KeyError("x"))
+
+
+def test_delays_double_stay_between_half_and_whole_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kagent_memory.model_calls.MAX_DELAY_SECONDS", 8.0)
+    assert [delay(attempt, 0.25, 1.0) for attempt in range(4)] == [0.25, 0.5, 1.0, 2.0]
+    assert [delay(attempt, 0.25, 0.0) for attempt in range(4)] == [0.125, 0.25, 0.5, 1.0]
+    assert delay(50, 0.25, 1.0) == 8.0
+
+
+async def test_our_own_errors_are_never_tried_again() -> None:
+    calls = []
+
+    async def call() -> None:
+        calls.append(1)
+        raise ModelError("final")
+
+    with pytest.raises(ModelError, match="final"):
+        await patiently(call, Patience(1.0, retries=3))
+    assert len(calls) == 1
+
+
+def test_a_failure_is_told_on_one_short_line_without_a_traceback() -> None:
+    error = RuntimeError("first\nsecond " + "x" * 5000 + "\nTraceback (most recent call last):\n  File")
+    told = str(failure(error, "The model m"))
+    assert told.startswith("The model m failed (RuntimeError): first second xxx")
+    assert "Traceback" not in told
+    assert len(told) < MAX_REASON_CHARS + 60
+
+
+def test_an_unknown_provider_is_the_operators_to_mend() -> None:
+    assert isinstance(failure(ValueError("LLM Provider NOT provided. Pass in…"), "The model m"), ConfigurationError)
+
+
+def test_importing_the_doors_and_opening_models_loads_no_heavy_module() -> None:
+    code = """
+import sys
+from kagent_memory.settings import MemorySettings
+from kagent_memory import embedding, llm, rerank
+settings = MemorySettings()
+embedding.open_embedder("openai/any", settings), embedding.open_embedder("local/any", settings)
+llm.open_llm("openai/any", settings)
+rerank.open_reranker("cohere/any", settings), rerank.open_reranker("local/any", settings)
+print([name for name in ("litellm", "openai", "httpx", "torch", "sentence_transformers") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,285 @@
+"""Embedding through the real LiteLLM against a provider on loopback, and through objects of users."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from loopback import Loopback, vector
+
+from kagent_memory.embedding import CheckedEmbedder, Embedder, LiteLLMEmbedder, open_embedder
+from kagent_memory.errors import ConfigurationError, ModelError
+from kagent_memory.settings import MemorySettings
+
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of LiteLLM, about odd answers
+
+
+def opened(choice: Any, **options: Any) -> Embedder:
+    embedder = open_embedder(choice, MemorySettings().updated(options))
+    assert embedder is not None
+    return embedder
+
+
+def rows_of(*rows: Sequence[Any]) -> dict[str, Any]:
+    data = [{"object": "embedding", "index": number, "embedding": list(row)} for number, row in enumerate(rows)]
+    return {"json": {"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}}}
+
+
+@pytest.mark.parametrize(
+    "choice", ["openai/any", "hosted_vllm/any", "ollama/any", {"type": "openai", "model": "BAAI/bge-m3"}]
+)
+async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choice: Any) -> None:
+    rows = await opened(choice).embed(["green tea", "coffee"], kind="document")
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, [vector("green tea", 8), vector("coffee", 8)], rtol=1e-6)
+
+
+async def test_base64_answers_are_decoded(provider: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_DEFAULT_EMBEDDING_ENCODING_FORMAT", "base64")
+    rows = await opened("openai/any").embed(["tea"], kind="document")
+    assert provider.bodies("/embeddings")[0]["encoding_format"] == "base64"
+    np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
+
+
+async def test_a_base_url_and_a_key_that_nobody_set_are_enough_for_a_server_of_ones_own(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_API_BASE")
+    config = {"provider": "openai", "model": "BAAI/bge-m3", "base_url": f"{provider.url}/"}
+    await opened(config).embed(["tea"], kind="query")
+    assert provider.bodies("/v1/embeddings")[0]["model"] == "BAAI/bge-m3"
+
+
+async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loopback) -> None:
+    config = {"provider": "azure_openai", "model": "m", "deployment": "dep", "endpoint": f"{provider.root}/"}
+    rows = await opened(config).embed(["tea"], kind="query")
+    assert provider.requests[0].path == "/openai/deployments/dep/embeddings?api-version=2024-02-15-preview"
+    np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
+
+
+async def test_no_texts_make_no_call(provider: Loopback) -> None:
+    rows = await opened("openai/any").embed([], kind="document")
+    assert rows.shape[0] == 0
+    assert provider.requests == []
+
+
+async def test_batches_keep_size_and_order(provider: Loopback) -> None:
+    texts = [f"word{number}" for number in range(7)]
+    rows = await opened("openai/any", batch_size=3).embed(texts, kind="document")
+    assert [len(body["input"]) for body in provider.bodies("/embeddings")] == [3, 3, 1]
+    np.testing.assert_allclose(rows, [vector(text, 8) for text in texts], rtol=1e-6)
+
+
+async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> None:
+    answer = rows_of([1.0, 0.0], [0.0, 1.0])
+    answer["json"]["data"].reverse()
+    provider.plan(answer)
+    rows = await opened("openai/any").embed(["a", "b"], kind="document")
+    assert rows.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("choice", ["openai/any", "hosted_vllm/any", "ollama/any", "azure/any"])
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch, choice: str, status: int
+) -> None:
+    monkeypatch.setenv("AZURE_API_BASE", provider.root)
+    provider.plan(*[{"status": status}] * 20)
+    with pytest.raises(ModelError, match=choice):
+        await opened(choice, model_retries=2).embed(["a"], kind="document")
+    assert len(provider.requests) == 3
+
+
+async def test_a_failure_that_passes_is_not_seen(provider: Loopback) -> None:
+    provider.plan({"status": 500}, {"status": 429})
+    rows = await opened("openai/any").embed(["tea"], kind="document")
+    np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_what_will_not_pass_is_not_tried_again(provider: Loopback, status: int) -> None:
+    provider.plan(*[{"status": status}] * 5)
+    with pytest.raises(ModelError, match="planned"):
+        await opened("openai/any").embed(["a"], kind="document")
+    assert len(provider.requests) == 1
+
+
+async def test_a_slow_provider_is_given_up_after_the_timeout_of_each_attempt(provider: Loopback) -> None:
+    provider.plan({"delay": 1.0}, {"delay": 1.0})
+    start = time.monotonic()
+    with pytest.raises(ModelError, match=r"openai/any"):
+        await opened("openai/any", embed_timeout_seconds=0.2, model_retries=1).embed(["a"], kind="query")
+    assert time.monotonic() - start < 0.9
+    assert len(provider.requests) == 2
+
+
+async def test_a_provider_that_is_away_is_a_model_error() -> None:
+    config = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    with pytest.raises(ModelError, match="openai/m"):
+        await opened(config, model_retries=0).embed(["a"], kind="query")
+
+
+async def test_a_model_without_a_provider_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="write it as <provider>/<model>"):
+        await opened("voyage-3").embed(["a"], kind="query")
+
+
+async def test_dimensions_are_asked_of_the_provider(provider: Loopback) -> None:
+    rows = await opened("openai/any", dimensions=4).embed(["tea"], kind="document")
+    assert provider.bodies("/embeddings")[0]["dimensions"] == 4
+    assert rows.shape == (1, 4)
+
+
+async def test_dimensions_are_not_sent_unless_set(provider: Loopback) -> None:
+    rows = await opened("openai/any").embed(["tea"], kind="document")
+    assert "dimensions" not in provider.bodies("/embeddings")[0]
+    assert rows.shape == (1, 8)
+
+
+async def test_a_provider_that_refuses_dimensions_is_asked_without_and_cut_here(provider: Loopback) -> None:
+    provider.takes_dimensions = False
+    embedder = opened("openai/any", dimensions=6)
+    for _ in range(2):
+        rows = await embedder.embed(["tea and milk and honey and lemon and ginger"], kind="document")
+        assert rows.shape == (1, 6)
+        assert math.isclose(float(np.linalg.norm(rows[0])), 1.0, abs_tol=1e-6)
+    assert ["dimensions" in body for body in provider.bodies("/embeddings")] == [True, False, False]
+
+
+async def test_longer_vectors_are_cut_and_normalised_and_equal_ones_left_alone(provider: Loopback) -> None:
+    provider.plan(rows_of([3.0, 4.0, 12.0]), rows_of([3.0, 4.0]))
+    embedder = opened("openai/any", dimensions=2)
+    assert (await embedder.embed(["a"], kind="document")).tolist() == pytest.approx(np.array([[0.6, 0.8]]))
+    assert (await embedder.embed(["a"], kind="document")).tolist() == [[3.0, 4.0]]
+
+
+async def test_shorter_vectors_are_refused_and_the_error_says_what_to_set(provider: Loopback) -> None:
+    provider.plan(rows_of([1.0] * 64))
+    with pytest.raises(ConfigurationError, match="64 dimensions, 768 were asked for; set dimensions to 64 or less"):
+        await opened("openai/any", dimensions=768).embed(["a"], kind="document")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1.0, 2.0], [float("nan"), 1.0]],
+        [[1.0, 2.0], [float("inf"), 1.0]],
+        [[1.0, 2.0], [1e300, 1.0]],
+        [[1.0, 2.0], [0.0, 0.0]],
+        [[1.0, 2.0], [1e-300, 0.0]],
+        [[1.0, 2.0], [1.0]],
+        [[1.0, 2.0]],
+        [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]],
+        [[], []],
+        [[1.0, 2.0], ["x", "y"]],
+        [],
+    ],
+    ids=["nan", "inf", "overflow", "zero", "underflow", "ragged", "few", "many", "empty", "words", "none"],
+)
+async def test_an_answer_that_cannot_be_stored_is_a_model_error(provider: Loopback, rows: list[list[Any]]) -> None:
+    provider.plan(rows_of(*rows))
+    with pytest.raises(ModelError):
+        await opened("openai/any").embed(["a", "b"], kind="document")
+    with pytest.raises(ModelError):
+        await opened(Given(rows)).embed(["a", "b"], kind="document")
+
+
+async def test_batches_of_different_widths_are_a_model_error(provider: Loopback) -> None:
+    provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))
+    with pytest.raises(ModelError, match="different widths"):
+        await opened("openai/any", batch_size=1).embed(["a", "b"], kind="document")
+
+
+class Given:
+    name = "given"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.calls: list[tuple[list[str], str]] = []
+
+    async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+        self.calls.append((list(texts), kind))
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer[: len(texts)] if isinstance(self.answer, np.ndarray) else self.answer
+
+
+@pytest.mark.parametrize("answer", [[[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), ([1.0, 2.0], (3, 4))])
+async def test_any_object_with_embed_serves_and_its_numbers_become_float32(answer: Any) -> None:
+    given = Given(answer)
+    rows = await opened(given).embed(("a", "b"), kind="query")
+    assert rows.dtype == np.float32
+    assert rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert given.calls == [(["a", "b"], "query")]
+
+
+async def test_an_object_gets_batches_and_its_vectors_the_wanted_width() -> None:
+    given = Given(np.full((2, 4), 2.0))
+    rows = await opened(given, batch_size=2, dimensions=2).embed(["a", "b", "c"], kind="document")
+    assert [len(texts) for texts, _ in given.calls] == [2, 1]
+    assert rows == pytest.approx(np.full((3, 2), math.sqrt(0.5)))
+
+
+async def test_an_objects_own_failure_becomes_a_model_error_with_its_cause() -> None:
+    cause = RuntimeError("no GPU left")
+    with pytest.raises(ModelError, match=r"given failed.*no GPU left") as caught:
+        await opened(Given(cause)).embed(["a"], kind="query")
+    assert caught.value.__cause__ is cause
+
+
+async def test_an_object_that_hangs_is_given_up() -> None:
+    class Hangs(Given):
+        async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+            await asyncio.sleep(60)
+
+    with pytest.raises(ModelError, match="did not answer in time"):
+        await opened(Hangs([]), embed_timeout_seconds=0.05).embed(["a"], kind="query")
+
+
+async def test_cancellation_passes_through() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await opened(Given(asyncio.CancelledError())).embed(["a"], kind="query")
+
+
+@pytest.mark.parametrize("choice", [None, ""])
+def test_no_choice_is_no_embedder(choice: Any) -> None:
+    assert open_embedder(choice, MemorySettings()) is None
+
+
+class Nameless:
+    async def embed(self, texts: Sequence[str], *, kind: str) -> Any: ...
+
+
+@pytest.mark.parametrize("choice", [Nameless(), Given, 42, object()])
+def test_an_object_that_is_no_embedder_is_refused_when_opened(choice: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cannot serve as an embedder"):
+        opened(choice)
+
+
+async def test_an_embed_that_is_not_async_is_a_configuration_error() -> None:
+    class Sync:
+        name = "sync"
+
+        def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+            return [[1.0]]
+
+    with pytest.raises(ConfigurationError, match="must be an async function"):
+        await opened(Sync()).embed(["a"], kind="query")
+
+
+def test_what_is_already_opened_is_not_wrapped_again() -> None:
+    for embedder in (LiteLLMEmbedder("openai/any"), CheckedEmbedder(Given([]))):
+        assert open_embedder(embedder, MemorySettings()) is embedder
+
+
+async def test_a_local_model_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
+    for choice in ("local/any", "sentence-transformers/any", {"provider": "local", "model": "any"}):
+        with pytest.raises(ConfigurationError, match=r"pip install 'kagent-memory\[local\]'"):
+            await opened(choice).embed(["a"], kind="query")

@@ -1,0 +1,205 @@
+"""Language models through the real LiteLLM against a provider on loopback, and through objects of users."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from loopback import Loopback
+from pydantic import BaseModel
+
+from kagent_memory.errors import ConfigurationError, ModelError
+from kagent_memory.llm import LiteLLMModel, Llm, metered, open_llm
+from kagent_memory.settings import MemorySettings
+
+
+class Facts(BaseModel):
+    facts: list[str]
+
+
+TEA = '{"facts": ["likes tea"]}'
+
+
+def opened(choice: Any, **options: Any) -> Llm:
+    llm = open_llm(choice, MemorySettings().updated(options))
+    assert llm is not None
+    return llm
+
+
+@pytest.mark.parametrize("model", ["openai/any", "hosted_vllm/any"])
+async def test_the_schema_goes_to_the_provider_and_its_answer_comes_back_as_the_object(
+    provider: Loopback, model: str
+) -> None:
+    provider.plan(TEA)
+    assert await opened(model).complete("What do I like?", schema=Facts) == Facts(facts=["likes tea"])
+    (body,) = provider.bodies("/chat/completions")
+    assert body["response_format"]["json_schema"]["name"] == "Facts"
+    assert body["messages"] == [{"role": "user", "content": "What do I like?"}]
+
+
+async def test_a_provider_that_refuses_schemas_is_asked_in_words_and_from_then_on_only_so(provider: Loopback) -> None:
+    provider.plan({"status": 400, "message": "response_format is not supported"}, f"Sure!\n```json\n{TEA}\n```", TEA)
+    llm = opened("openai/any")
+    for _ in range(2):
+        assert (await llm.complete("What?", schema=Facts)).facts == ["likes tea"]
+    held = ["response_format" in body for body in provider.bodies("/chat/completions")]
+    assert held == [True, False, False]
+    assert '"facts"' in provider.requests[1].body["messages"][0]["content"]
+
+
+async def test_a_provider_that_ignores_the_schema_is_asked_once_more_in_words(provider: Loopback) -> None:
+    provider.plan("You like tea.", TEA)
+    assert (await opened("openai/any").complete("What?", schema=Facts)).facts == ["likes tea"]
+    assert len(provider.requests) == 2
+
+
+async def test_garbage_is_a_model_error_and_never_an_empty_answer(provider: Loopback) -> None:
+    provider.plan("You like tea.", "I said: you like tea.")
+    with pytest.raises(ModelError, match="no JSON that fits Facts"):
+        await opened("openai/any").complete("What?", schema=Facts)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ({"refusal": "I'm sorry"}, "refused"),
+        ({"finish": "content_filter", "then": ""}, "refused"),
+        ({"finish": "length", "then": '{"facts": ["a"'}, "cut off"),
+    ],
+)
+async def test_a_refusal_or_a_cut_answer_is_a_model_error_at_once(provider: Loopback, step: Any, reason: str) -> None:
+    provider.plan(step)
+    with pytest.raises(ModelError, match=reason):
+        await opened("openai/any").complete("What?", schema=Facts)
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(provider: Loopback, status: int) -> None:
+    provider.plan(*[{"status": status}] * 20)
+    with pytest.raises(ModelError, match="openai/any"):
+        await opened("openai/any", model_retries=3).complete("What?", schema=Facts)
+    assert len(provider.requests) == 4
+
+
+async def test_a_wrong_key_is_not_tried_again(provider: Loopback) -> None:
+    provider.plan({"status": 401})
+    with pytest.raises(ModelError, match="AuthenticationError"):
+        await opened("openai/any").complete("What?", schema=Facts)
+    assert len(provider.requests) == 1
+
+
+async def test_a_full_context_is_not_asked_again_in_words(provider: Loopback) -> None:
+    provider.plan(
+        {"status": 400, "message": "This model's maximum context length is 10", "code": "context_length_exceeded"}
+    )
+    with pytest.raises(ModelError, match="ContextWindowExceededError"):
+        await opened("openai/any").complete("What?", schema=Facts)
+    assert len(provider.requests) == 1
+
+
+async def test_a_slow_model_is_given_up_after_the_timeout_of_each_attempt(provider: Loopback) -> None:
+    provider.plan({"delay": 1.0}, {"delay": 1.0})
+    start = time.monotonic()
+    with pytest.raises(ModelError):
+        await opened("openai/any", llm_timeout_seconds=0.2, model_retries=1).complete("What?", schema=Facts)
+    assert time.monotonic() - start < 0.9
+
+
+async def test_the_event_loop_turns_while_a_model_is_waited_for(provider: Loopback) -> None:
+    provider.plan({"delay": 0.3, "then": TEA})
+    asked = asyncio.create_task(opened("openai/any").complete("What?", schema=Facts))
+    longest, before = 0.0, time.monotonic()
+    while not asked.done():
+        await asyncio.sleep(0.01)
+        longest, before = max(longest, time.monotonic() - before), time.monotonic()
+    assert (await asked).facts == ["likes tea"]
+    assert longest < 0.25
+
+
+async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:
+    provider.plan("no json", TEA, TEA)
+    llm = opened("openai/any")
+    with metered() as whole:
+        with metered() as first:
+            await llm.complete("one two three", schema=Facts)
+        await asyncio.create_task(llm.complete("one two three", schema=Facts))
+    await llm_unmetered(provider, llm)
+    assert (first.calls, whole.calls) == (2, 3)
+    assert first.tokens > first.input_tokens > 6
+    assert whole.tokens > first.tokens
+
+
+async def llm_unmetered(provider: Loopback, llm: Llm) -> None:
+    provider.plan(TEA)
+    await llm.complete("one two three", schema=Facts)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("gemini-2.5-flash", "gemini/gemini-2.5-flash"), ("openai/any", "openai/any")]
+)
+def test_names_are_litellms(given: str, name: str) -> None:
+    assert opened(given).name == name
+
+
+@pytest.mark.parametrize("choice", [None, False, ""])
+def test_no_choice_is_no_model(choice: Any) -> None:
+    assert open_llm(choice, MemorySettings()) is None
+
+
+@pytest.mark.parametrize("choice", [True, 42, object(), " "])
+def test_what_is_no_model_is_refused_when_opened(choice: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        opened(choice)
+
+
+class Given:
+    name = "given"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [Facts(facts=["a"]), {"facts": ["a"]}, '{"facts": ["a"]}', ["a"]])
+async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> None:
+    with metered() as meter:
+        assert await opened(Given(answer)).complete("What?", schema=Facts) == Facts(facts=["a"])
+    assert meter.calls == 1
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"facts": 1}, "none", 42, ValueError("boom"), Given("x")])
+async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
+    with pytest.raises(ModelError):
+        await opened(Given(answer)).complete("What?", schema=Facts)
+
+
+async def test_an_object_that_wraps_a_metered_model_is_counted_once(provider: Loopback) -> None:
+    inner = LiteLLMModel("openai/any", MemorySettings())
+
+    class Wrapper(Given):
+        async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
+            return await inner.complete(prompt, schema=schema)
+
+    provider.plan(TEA)
+    with metered() as meter:
+        await opened(Wrapper(None)).complete("What?", schema=Facts)
+    assert meter.calls == 1
+
+
+async def test_cancellation_passes_through_and_hanging_does_not() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await opened(Given(asyncio.CancelledError())).complete("What?", schema=Facts)
+
+    class Hangs(Given):
+        async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
+            await asyncio.sleep(60)
+
+    with pytest.raises(ModelError, match="did not answer in time"):
+        await opened(Hangs(None), llm_timeout_seconds=0.05).complete("What?", schema=Facts)

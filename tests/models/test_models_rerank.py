@@ -1,0 +1,132 @@
+"""Rerankers through the real LiteLLM against a provider on loopback, and through objects of users."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from loopback import Loopback
+
+from kagent_memory.errors import ConfigurationError, ModelError
+from kagent_memory.rerank import CrossEncoderReranker, LiteLLMReranker, Reranker, open_reranker
+from kagent_memory.settings import MemorySettings
+
+DOCUMENTS = ("black coffee", "green tea", "green tea with milk")
+
+
+def opened(choice: Any, **options: Any) -> Reranker:
+    reranker = open_reranker(choice, MemorySettings().updated(options))
+    assert reranker is not None
+    return reranker
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "path"),
+    [
+        ("hosted_vllm/any", "url", "/v1/rerank"),
+        ("jina_ai/any", "url", "/v1/rerank"),
+        ("cohere/any", "root", "/v2/rerank"),
+        ("infinity/any", "url", "/v1/rerank"),
+    ],
+)
+async def test_scores_come_in_the_order_of_the_documents(provider: Loopback, model: str, base: str, path: str) -> None:
+    reranker = opened(model, rerank_base_url=getattr(provider, base))
+    assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
+    (request,) = provider.requests
+    assert request.path == path
+    assert (request.body["query"], request.body["documents"]) == ("tea milk", list(DOCUMENTS))
+
+
+async def test_no_documents_make_no_call(provider: Loopback) -> None:
+    assert await opened("cohere/any", rerank_base_url=provider.root).rerank("tea", []) == []
+    assert provider.requests == []
+
+
+@pytest.mark.parametrize("status", [401, 429, 500])
+async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: int) -> None:
+    provider.plan({"status": status})
+    with pytest.raises(ModelError, match="cohere/any"):
+        await opened("cohere/any", rerank_base_url=provider.root).rerank("tea", DOCUMENTS)
+    assert len(provider.requests) == 1
+
+
+async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
+    provider.plan({"delay": 1.0})
+    reranker = opened("hosted_vllm/any", rerank_base_url=provider.url, rerank_timeout_seconds=0.2)
+    start = time.monotonic()
+    with pytest.raises(ModelError):
+        await reranker.rerank("tea", DOCUMENTS)
+    assert time.monotonic() - start < 0.8
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [],
+        [{"index": 0, "relevance_score": 1.0}],
+        [{"index": 0, "relevance_score": 1.0}] * 3,
+        [{"index": number, "relevance_score": 1.0} for number in (0, 1, 7)],
+        [{"index": number, "relevance_score": float("nan")} for number in (0, 1, 2)],
+    ],
+)
+async def test_an_answer_that_does_not_score_each_document_once_is_a_model_error(
+    provider: Loopback, results: list[Any]
+) -> None:
+    provider.plan({"json": {"id": "1", "results": results, "meta": {}, "usage": {"total_tokens": 1}}})
+    with pytest.raises(ModelError):
+        await opened("hosted_vllm/any", rerank_base_url=provider.url).rerank("tea", DOCUMENTS)
+
+
+class Given:
+    name = "given"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+async def test_any_object_with_rerank_serves() -> None:
+    assert await opened(Given((1, 0.5, 2))).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]
+
+
+@pytest.mark.parametrize("answer", [None, [], [1, 2], [1, 2, float("inf")], ["a", "b", "c"], RuntimeError("boom")])
+async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
+    with pytest.raises(ModelError, match="given"):
+        await opened(Given(answer)).rerank("tea", DOCUMENTS)
+
+
+async def test_an_object_that_hangs_is_given_up_and_cancellation_passes() -> None:
+    class Hangs(Given):
+        async def rerank(self, query: str, documents: Sequence[str]) -> Any:
+            await asyncio.sleep(60)
+
+    with pytest.raises(ModelError, match="did not answer in time"):
+        await opened(Hangs(None), rerank_timeout_seconds=0.05).rerank("tea", DOCUMENTS)
+    with pytest.raises(asyncio.CancelledError):
+        await opened(Given(asyncio.CancelledError())).rerank("tea", DOCUMENTS)
+
+
+@pytest.mark.parametrize("choice", ["no-provider", 42, object()])
+def test_what_is_no_reranker_is_refused_when_opened(choice: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        opened(choice)
+
+
+def test_the_choice_decides_the_kind() -> None:
+    assert open_reranker(None, MemorySettings()) is None
+    assert isinstance(opened("local/cross-encoder/ms-marco-MiniLM-L6-v2"), CrossEncoderReranker)
+    assert isinstance(opened("cross-encoder/ms-marco-MiniLM-L6-v2"), CrossEncoderReranker)
+    assert isinstance(opened("cohere/rerank-v3.5"), LiteLLMReranker)
+
+
+async def test_a_local_reranker_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'kagent-memory\[local\]'"):
+        await opened("local/any").rerank("tea", DOCUMENTS)

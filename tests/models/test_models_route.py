@@ -1,0 +1,155 @@
+"""Which LiteLLM call a choice means: kagent's names, both spellings, and the rules of each provider."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kagent_memory.embedding.route import EmbeddingConfig, configured_route, named_route
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.model_calls import qualified
+
+
+def config(**keys: object) -> EmbeddingConfig:
+    return EmbeddingConfig.parsed(keys)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "expected"),
+    [
+        ("openai", "text-embedding-3-small", "text-embedding-3-small"),
+        ("azure_openai", "my-deployment", "azure/my-deployment"),
+        ("ollama", "nomic-embed-text", "ollama/nomic-embed-text"),
+        ("vertex_ai", "text-embedding-005", "vertex_ai/text-embedding-005"),
+        ("gemini_vertex_ai", "text-embedding-005", "vertex_ai/text-embedding-005"),
+        ("gemini", "gemini-embedding-001", "gemini/gemini-embedding-001"),
+        ("bedrock", "amazon.titan-embed-text-v2:0", "bedrock/amazon.titan-embed-text-v2:0"),
+        ("foundry", "embed-v4", "azure_ai/embed-v4"),
+        ("voyage", "voyage-3", "voyage/voyage-3"),
+        ("ollama", "ollama/nomic-embed-text", "ollama/nomic-embed-text"),
+        ("openai", "hosted_vllm/bge", "hosted_vllm/bge"),
+        ("somebody-new", "their-model", "their-model"),
+    ],
+)
+def test_each_provider_of_kagent_becomes_litellms_prefix(provider: str, model: str, expected: str) -> None:
+    route = configured_route(config(provider=provider, model=model, base_url="http://h"), {})
+    assert route.model == expected
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
+def test_a_provider_without_embeddings_is_refused_and_the_others_are_named(provider: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=rf"{provider} has no embedding models; choose one of: .*gemini.*openai"
+    ):
+        configured_route(config(provider=provider, model="m"), {})
+    with pytest.raises(ConfigurationError, match="no embedding models"):
+        named_route(f"{provider}/m", {})
+
+
+def test_type_stands_in_for_provider_and_provider_wins() -> None:
+    assert config(type="ollama", model="m").provider == "ollama"
+    assert config(type="ollama", provider="", model="m").provider == "ollama"
+    assert config(type="ollama", provider="gemini", model="m").provider == "gemini"
+
+
+@pytest.mark.parametrize("keys", [{}, {"provider": "openai"}, {"model": "m"}, {"provider": "openai", "model": ""}])
+def test_a_configuration_without_provider_or_model_is_one_clear_error(keys: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"The embedding configuration does not fit: (provider|model): "):
+        EmbeddingConfig.parsed(keys)
+
+
+def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        parsed = config(provider="openai", model="m", api_key_passthrough=True, from_the_future="secret value")
+    assert parsed.api_key_passthrough
+    assert "from_the_future" in caplog.text
+    assert "secret value" not in caplog.text
+
+
+def test_a_configuration_survives_its_own_json() -> None:
+    given = config(type="azure_openai", model="m", endpoint="http://e", deployment="d", api_version="v")
+    assert EmbeddingConfig.model_validate_json(given.model_dump_json()) == given
+
+
+def test_the_goldens_of_the_controller_load() -> None:
+    openai = configured_route(config(provider="openai", model="text-embedding-3-small"), {})
+    vertex = configured_route(config(provider="gemini_vertex_ai", model="text-embedding-005"), {})
+    assert (openai.name, vertex.name) == ("openai/text-embedding-3-small", "vertex_ai/text-embedding-005")
+
+
+def test_one_model_has_one_name_however_it_is_spelt() -> None:
+    names = {
+        named_route("text-embedding-3-small", {}).name,
+        named_route("openai/text-embedding-3-small", {}).name,
+        configured_route(config(provider="openai", model="text-embedding-3-small"), {}).name,
+        configured_route(config(type="openai", model="openai/text-embedding-3-small"), {}).name,
+    }
+    assert names == {"openai/text-embedding-3-small"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "environ", "base", "version"),
+    [
+        ({"base_url": "http://b/"}, {"AZURE_OPENAI_ENDPOINT": "http://e"}, "http://b", "2024-02-15-preview"),
+        ({}, {"AZURE_OPENAI_ENDPOINT": "http://e/"}, "http://e", "2024-02-15-preview"),
+        ({}, {"AZURE_OPENAI_ENDPOINT": "http://e", "OPENAI_API_VERSION": "v1"}, "http://e", "v1"),
+        ({"endpoint": "http://p", "base_url": "http://b", "api_version": "v2"}, {}, "http://p", "v2"),
+    ],
+)
+def test_azures_endpoint_and_version_come_from_configuration_then_environment(
+    keys: dict[str, str], environ: dict[str, str], base: str, version: str
+) -> None:
+    route = configured_route(config(provider="azure_openai", model="m", deployment="d", **keys), environ)
+    assert route.model == "azure/d"
+    assert (route.arguments["api_base"], route.arguments["api_version"]) == (base, version)
+
+
+def test_azure_without_an_endpoint_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="set base_url or AZURE_OPENAI_ENDPOINT"):
+        configured_route(config(provider="azure_openai", model="m"), {})
+    with pytest.raises(ConfigurationError, match="set base_url or AZURE_OPENAI_ENDPOINT"):
+        named_route("azure/m", {})
+
+
+@pytest.mark.parametrize(
+    ("environ", "region"),
+    [
+        ({"AWS_DEFAULT_REGION": "eu-1", "AWS_REGION": "eu-2"}, "eu-1"),
+        ({"AWS_REGION": "eu-2"}, "eu-2"),
+        ({}, "us-east-1"),
+    ],
+)
+def test_bedrocks_region_is_looked_for_in_order(environ: dict[str, str], region: str) -> None:
+    route = configured_route(config(provider="bedrock", model="amazon.titan-embed-text-v2:0"), environ)
+    assert route.arguments["aws_region_name"] == region
+
+
+def test_vertex_takes_project_and_location_of_the_google_environment() -> None:
+    environ = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"}
+    route = named_route("vertex_ai/text-embedding-005", environ)
+    assert route.arguments == {"vertex_project": "p", "vertex_location": "l"}
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "expected"),
+    [
+        ("gemini-embedding-001", {}, "gemini/gemini-embedding-001"),
+        ("text-embedding-004", {}, "gemini/text-embedding-004"),
+        ("gemini-2.5-flash", {}, "gemini/gemini-2.5-flash"),
+        ("gemini-2.5-flash", {"GOOGLE_GENAI_USE_VERTEXAI": "True"}, "vertex_ai/gemini-2.5-flash"),
+        ("text-embedding-005", {}, "vertex_ai/text-embedding-005"),
+        ("text-embedding-3-large", {}, "openai/text-embedding-3-large"),
+        ("gpt-4o", {}, "gpt-4o"),
+        ("anything/with/a/slash", {"GOOGLE_GENAI_USE_VERTEXAI": "1"}, "anything/with/a/slash"),
+    ],
+)
+def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expected: str) -> None:
+    assert qualified(given, environ) == expected
+
+
+def test_documents_and_queries_are_told_apart_where_the_provider_can() -> None:
+    cohere, openai = named_route("cohere/embed-v4", {}), named_route("openai/any", {})
+    assert cohere.arguments_for("query") == {"input_type": "search_query"}
+    assert cohere.arguments_for("document") == {"input_type": "search_document"}
+    assert openai.arguments_for("query") == {}
