@@ -59,6 +59,3 @@ CREATE TABLE memory_vector_{generation} (
 ALTER TABLE memory_vector_{generation}
     ALTER COLUMN embedding SET STORAGE PLAIN,
     SET (toast_tuple_target = 8160, autovacuum_vacuum_insert_scale_factor = 0.02)
-
--- name: migrated
-SELECT number FROM schema_migration

@@ -1,0 +1,5 @@
+"""The store for many: PostgreSQL with pgvector."""
+
+from .store import PostgresStore
+
+__all__ = ["PostgresStore"]

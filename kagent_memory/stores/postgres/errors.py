@@ -1,0 +1,62 @@
+"""The one place that turns what the driver raises into our errors, by who must act."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolClosed
+
+from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
+
+# A refused connection carries no SQLSTATE, only the server's words.
+_REFUSED = {
+    "password": "check the user and the password in the URI",
+    "authentication": "check the user and the password in the URI",
+    "pg_hba.conf": "let this host in (pg_hba.conf), or check the URI",
+    "role": "check the user in the URI",
+    "database": "create that database, or check its name in the URI",
+    "permission denied": "grant the user the right to connect",
+    "could not translate host name": "check the host in the URI",
+    "invalid": "check the URI",
+}
+_PASSING = ("starting up", "shutting down", "recovery mode", "too many", "not yet accepting", "remaining connection")
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Turns errors of the driver into ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise ours(error) from error
+
+
+def ours(error: psycopg.Error) -> KagentMemoryError:
+    """The error of ours that says the same as the driver's."""
+    words = " ".join(str(error).split())
+    if isinstance(error, PoolClosed):
+        return StoreError("The store is closed; open it again.")
+    if isinstance(error, errors.InsufficientPrivilege):
+        return ConfigurationError(f"The database user lacks a right: {words}.")
+    if isinstance(error, psycopg.DataError):
+        return InvalidInput(f"The database cannot keep this: {words}.")
+    if isinstance(error, errors.UniqueViolation | errors.SerializationFailure | errors.DeadlockDetected):
+        return Conflict(f"Somebody else wrote the same at the same time; retry. ({words})")
+    return StoreError(f"memory unavailable: {words or type(error).__name__}")
+
+
+def refused(error: psycopg.Error) -> KagentMemoryError:
+    """The error of ours for a connection that was never made."""
+    words = " ".join(str(error).split())
+    if isinstance(error, psycopg.ProgrammingError):
+        return ConfigurationError(f"The URI is no PostgreSQL URI: {words}.")
+    if isinstance(error, errors.ConnectionTimeout) or any(sign in words for sign in _PASSING):
+        return StoreError(f"memory unavailable: {words}")
+    reason = words.partition("FATAL:")[2] or words
+    hint = next((hint for sign, hint in _REFUSED.items() if sign in reason), None)
+    if "Connection refused" in words or hint is None:
+        return StoreError(f"memory unavailable: {words}")
+    return ConfigurationError(f"PostgreSQL refused the connection: {reason.strip()}; {hint}.")

@@ -1,0 +1,103 @@
+"""One transaction of PostgreSQL, as the shared scripts see it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, LiteralString, cast
+
+import numpy as np
+from pgvector import HalfVector
+from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
+from psycopg.types.json import Json
+
+from ..sql import queries
+from ..sql.session import Row, Values
+
+DIALECT = "postgres"
+_TEXT_ARRAY = 1009
+
+
+@cache
+def statement(query: str, generation: int | None = None, dimensions: int | None = None) -> LiteralString:
+    """The text of a named query, for one vector table where it has to do with one."""
+    text = queries(DIALECT)[query]
+    return cast("LiteralString", text.replace("{generation}", str(generation)).replace("{dimensions}", str(dimensions)))
+
+
+class IdLoader(Loader):
+    """Ids as the text that they are everywhere in Python."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        """The canonical spelling."""
+        return str(uuid.UUID(bytes=bytes(data)))
+
+
+def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
+    """A row factory: rows by name, lists as tuples."""
+    description = cursor.description or []
+    names = [column.name for column in description]
+    lists = [column.name for column in description if column.type_code == _TEXT_ARRAY]
+
+    def row(values: Sequence[Any]) -> Row:
+        made = dict(zip(names, values, strict=True))
+        for name in lists:
+            made[name] = tuple(made[name])
+        return made
+
+    return row
+
+
+def bound(values: Values) -> Mapping[str, Any]:
+    """The values as the driver takes them."""
+    return {name: _encoded(name, value) for name, value in values.items()}
+
+
+def _encoded(name: str, value: Any) -> Any:
+    if isinstance(value, bytes) and name == "scope_id":
+        return uuid.UUID(bytes=value)
+    if isinstance(value, np.ndarray):
+        return HalfVector(cast("Any", value))
+    if isinstance(value, list | tuple):
+        member = "scope_id" if name == "scope_ids" else ""
+        return [_encoded(member, one) for one in cast("Sequence[Any]", value)]
+    if isinstance(value, Mapping):
+        return Json(value)
+    return value
+
+
+class PostgresSession:
+    """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip."""
+
+    def __init__(self, connection: AsyncConnection[Row], pipeline: AsyncPipeline | None = None) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+
+    async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
+        """All rows of the named query, decoded."""
+        cursor = await self._connection.execute(statement(query, generation), bound(values), binary=True, prepare=True)
+        return await cursor.fetchall()
+
+    async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
+        """How many rows the named statement changed."""
+        cursor = await self._connection.execute(statement(query, generation), bound(values), prepare=True)
+        if self._pipeline is not None:
+            await self._pipeline.sync()
+        return cursor.rowcount
+
+    async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
+        """The named statement once for each set of values; its errors may show at the next read or the end."""
+        if len(values) == 1:
+            await self._connection.execute(statement(query, generation), bound(values[0]), prepare=True)
+        elif values:
+            await self._connection.cursor().executemany(statement(query, generation), [bound(one) for one in values])
+
+    async def define(self, query: str, generation: int, dimensions: int) -> None:
+        """Runs a named statement that defines something of one vector table."""
+        await self._connection.execute(statement(query, generation, dimensions))
