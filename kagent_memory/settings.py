@@ -41,6 +41,12 @@ class MemorySettings:
         rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
         rerank_base_url: where that model is reached, when it is not at its usual place.
         rerank_timeout_seconds: after which the order stands as it was.
+        gate: whether greetings, thanks and general questions are kept from prefetch and preload.
+        rewrite: whether the model completes a query before it is searched. Needs llm.
+        hyde: whether a note made up by the model is searched beside the query. Needs llm.
+        rewrite_timeout_seconds: after which the query stands as it was asked.
+        consolidate_after: new memories of a scope after which what says the same is merged; 0: never by itself.
+        consolidate_every_hours: how long a scope with new memories waits for the same at the most; 0: no such wait.
         model_retries: further attempts after a failed model call.
         lease_seconds: how long a killed worker's job waits for another (30 at most).
         job_attempts: failures after which a job becomes a dead letter.
@@ -66,6 +72,12 @@ class MemorySettings:
     rerank: str | None = None
     rerank_base_url: str | None = None
     rerank_timeout_seconds: float = Field(default=5.0, gt=0)
+    gate: bool = True
+    rewrite: bool = False
+    hyde: bool = False
+    rewrite_timeout_seconds: float = Field(default=3.0, gt=0)
+    consolidate_after: int = Field(default=50, ge=0)
+    consolidate_every_hours: float = Field(default=1.0, ge=0)
     model_retries: int = Field(default=2, ge=0)
     lease_seconds: float = Field(default=20.0, gt=0, le=30)
     job_attempts: int = Field(default=5, ge=1)

@@ -1,0 +1,160 @@
+"""The steps of one job, in the order of the write river; the last one commits everything at once.
+
+Models are called outside any transaction. What they answered is planned against the scope as it is, and applied only if
+the scope has not moved since; otherwise it is planned again, without asking the extraction again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ..errors import Conflict, StoreError
+from ..extract import SummaryProvider, Transcript
+from ..llm import metered
+from ..records import Change, Fact, Message, Scope
+from ..settings import MemorySettings
+from ..stores.base import Batch, Job, MemoryStore
+from ..vectors import Vectors, with_vectors
+from .consolidation import Consolidation
+from .firewall import without_echoes
+from .payload import from_payload
+from .providers import Providers, Unresolvable
+
+log = logging.getLogger("kagent_memory")
+
+REPLANS = 8
+EMBED_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Extracted:
+    """What a provider found in exactly these events."""
+
+    events: frozenset[str]
+    facts: Sequence[Fact]
+    echoed: Sequence[str]
+
+
+class Steps:
+    """Performs claimed jobs."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        vectors: Vectors | None,
+        providers: Providers,
+        *,
+        settings: MemorySettings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._providers = providers
+        self._settings = settings
+        self._clock = clock
+        self._consolidation = Consolidation(store, vectors, settings=settings, clock=clock)
+
+    async def run(self, job: Job) -> Job:
+        """Performs one job to its end and gives it back with its costs.
+
+        Raises:
+            Unresolvable: its provider or model is unknown here.
+            Conflict: another worker has the job.
+            ModelError: the model is unavailable; the job is to be tried again.
+            StoreError: the database is unavailable, or the scope kept moving.
+        """
+        if job.kind == "embed":
+            return await self._embed(job)
+        if job.kind == "consolidate":
+            return await self._merge(job)
+        return await self._take_in(job)
+
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        """Merges what says the same in a scope; see `Memories.consolidate`."""
+        batch = await self._consolidation.merges(scope, self._providers.llm)
+        if batch.changes and not dry_run:
+            await self._store.apply(scope, batch, now=self._clock())
+        return batch.changes
+
+    async def _take_in(self, job: Job) -> Job:
+        provider = self._providers.find(job.provider, job.model)
+        extracted: _Extracted | None = None
+        with metered() as meter:
+            for _ in range(REPLANS):
+                messages = await self._untaken(job)
+                events = frozenset(message.event_id for message in messages)
+                if extracted is None or extracted.events != events:
+                    extracted = await self._extract(job, provider, messages)
+                batch = await self._planned(job, extracted)
+                done = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+                try:
+                    await self._store.apply(
+                        job.scope, replace(batch, calls=done.calls, tokens=done.tokens), now=self._clock()
+                    )
+                except Conflict:
+                    await self._still_ours(job)
+                    continue
+                return done
+        raise StoreError("The scope kept changing while a session was taken in; it is tried again later.")
+
+    async def _still_ours(self, job: Job) -> None:
+        if not await self._store.renew(job, now=self._clock(), lease_seconds=self._settings.lease_seconds):
+            raise Conflict(f"The job {job.id} is no longer ours.")
+
+    async def _untaken(self, job: Job) -> list[Message]:
+        messages = from_payload(job.payload)
+        taken = await self._store.taken(job.scope, job.session_id, [message.event_id for message in messages])
+        return [message for message in messages if message.event_id not in taken]
+
+    async def _extract(self, job: Job, provider: SummaryProvider, messages: Sequence[Message]) -> _Extracted:
+        now = self._clock()
+        heard, echoed = await without_echoes(self._store, job.scope, messages, now=now)
+        ended = bool(job.payload.get("ended"))
+        transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, now=now)
+        facts = await provider.facts(transcript) if heard or ended else ()
+        return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
+
+    async def _planned(self, job: Job, extracted: _Extracted) -> Batch:
+        batch = await self._consolidation.plan(
+            job.scope, extracted.facts, session_id=job.session_id, llm=self._providers.consolidator(job.model)
+        )
+        taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
+        reinforced = tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed)))
+        return replace(batch, taken=taken, reinforced=reinforced, job=(job.id, job.fence))
+
+    async def _embed(self, job: Job) -> Job:
+        while True:
+            batch = await self._lacking(job)
+            try:
+                await self._store.apply(job.scope, batch, now=self._clock())
+            except Conflict:
+                await self._still_ours(job)
+                continue
+            if batch.job is not None:
+                return job
+
+    async def _lacking(self, job: Job) -> Batch:
+        if self._vectors is None:
+            raise Unresolvable("This process has no embedder.")
+        now = self._clock()
+        version = await self._store.version(job.scope)
+        generation, _ = await self._vectors.embed([], kind="document")
+        lacking = await self._store.unembedded(job.scope, generation.number, limit=EMBED_AT_ONCE, now=now)
+        _, rows = await self._vectors.embed([memory.content for memory in lacking], kind="document")
+        return Batch(
+            vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
+            generation=generation.number,
+            job=(job.id, job.fence) if len(lacking) < EMBED_AT_ONCE else None,
+            expected_version=version,
+        )
+
+    async def _merge(self, job: Job) -> Job:
+        with metered() as meter:
+            batch = await self._consolidation.merges(job.scope, self._providers.llm)
+            done = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+            batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
+            await self._store.apply(job.scope, batch, now=self._clock())
+        return done

@@ -1,0 +1,192 @@
+"""The read river's conductor: gate → complete → search both legs → fuse and rank → settle. It decides nothing itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from .errors import ConfigurationError, ModelError
+from .llm import Llm
+from .query import Gate, WordGate, complete, hypothetical, rewrite, split
+from .recall import RankSettings, Ranked, Ranking, dense_text, join, rank, settle, shortlist
+from .records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
+from .rerank import Reranker
+from .settings import MemorySettings
+from .stores.base import Generation, MemoryStore, TextMatches
+from .text import query_terms
+from .vectors import Vectors
+
+log = logging.getLogger("kagent_memory")
+
+GATED = "gated"
+RERANK_AT_MOST = 50
+Brought = tuple[Generation, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearest:
+    """The vector leg's answer: lists that rank, and those of the full query, which the floor looks at."""
+
+    ranking: Sequence[Sequence[tuple[str, float]]] = ()
+    full: Sequence[Sequence[tuple[str, float]]] = ()
+
+
+class Seeker:
+    """Answers queries from one store."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        vectors: Vectors | None,
+        *,
+        llm: Llm | None,
+        reranker: Reranker | None,
+        gate: Gate | None,
+        rank: RankSettings | None,
+        settings: MemorySettings,
+    ) -> None:
+        if (settings.rewrite or settings.hyde) and llm is None:
+            raise ConfigurationError("rewrite and hyde ask a language model; give llm= the name of one.")
+        self._store = store
+        self._vectors = vectors
+        self._llm = llm
+        self._reranker = reranker
+        self._gate = gate or WordGate()
+        self._rank = rank or RankSettings()
+        self._settings = settings
+
+    async def seek(
+        self,
+        scope: Scope,
+        query: Query,
+        *,
+        now: datetime,
+        brought: Brought | None = None,
+        gated: bool = False,
+        history: Sequence[str] = (),
+        budget_tokens: int | None = None,
+    ) -> Recall:
+        """The answer to a query; see `Memories.recall`."""
+        if gated and self._settings.gate and not self._gate.searches(query.text):
+            return Recall(mode=self._mode(brought), degraded=(GATED,))
+        degraded: list[str] = []
+        asked = await self._asked(query.text, history, degraded)
+        weights = self._weights(query.limit)
+        terms = query_terms(asked)
+        found = await self._store.search_text(
+            scope, terms, limit=weights.text_limit, filter=query.filter, now=now
+        )
+        nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
+        legs = join(terms, found, nearest.ranking, nearest.full)
+        places = await self._store.places(scope, shortlist(legs, weights), reach=1, now=now)
+        ranking = rank(asked, legs, places, now=now, min_score=query.min_score, settings=weights)
+        hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
+        mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
+        return Recall(hits=hits, mode=mode, left_out=(*ranking.left_out, *left_out), degraded=tuple(degraded))
+
+    def _mode(self, brought: Brought | None) -> Mode:
+        return "keyword" if self._vectors is None and brought is None else "hybrid"
+
+    def _weights(self, limit: int) -> RankSettings:
+        few = self._rank
+        if limit * 3 <= few.shortlist:
+            return few
+        return replace(
+            few,
+            shortlist=limit * 3,
+            text_limit=max(few.text_limit, limit * 3),
+            vector_limit=max(few.vector_limit, limit * 3),
+        )
+
+    async def _asked(self, text: str, history: Sequence[str], degraded: list[str]) -> str:
+        asked = complete(text, history)
+        if self._settings.rewrite and self._llm is not None:
+            asked, trouble = await rewrite(
+                self._llm, asked, history, timeout_seconds=self._settings.rewrite_timeout_seconds
+            )
+            degraded += [trouble] if trouble else []
+        return asked
+
+    async def _nearest(
+        self,
+        scope: Scope,
+        query: Query,
+        asked: str,
+        found: TextMatches,
+        weights: RankSettings,
+        brought: Brought | None,
+        now: datetime,
+        degraded: list[str],
+    ) -> _Nearest:
+        try:
+            generation, vectors = (
+                (brought[0], [brought[1]]) if brought else await self._embedded(asked, found, weights, degraded)
+            )
+        except ModelError as error:
+            log.warning("The search goes by words alone: %s", error)
+            degraded.append(f"embedder: {error}")
+            return _Nearest()
+        if generation is None:
+            return _Nearest()
+        lists = await self._store.search_vector(
+            scope, generation.number, vectors, limit=weights.vector_limit, filter=query.filter, now=now
+        )
+        return _Nearest(lists[1:] or lists, lists[:1])
+
+    async def _embedded(
+        self, asked: str, found: TextMatches, weights: RankSettings, degraded: list[str]
+    ) -> tuple[Generation | None, list[Vector]]:
+        if self._vectors is None or not asked.strip():
+            return None, []
+        texts = [asked, *(dense_text(part, found, weights) for part in split(asked))]
+        if self._settings.hyde and self._llm is not None:
+            note, trouble = await hypothetical(
+                self._llm, asked, timeout_seconds=self._settings.rewrite_timeout_seconds
+            )
+            texts += [note] if note else []
+            degraded += [trouble] if trouble else []
+        return await self._vectors.embed(list(dict.fromkeys(texts)), kind="query")
+
+    async def _settled(
+        self,
+        scope: Scope,
+        query: Query,
+        asked: str,
+        ranking: Ranking,
+        budget_tokens: int | None,
+        now: datetime,
+        degraded: list[str],
+    ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+        wanted = RERANK_AT_MOST if self._reranker else 0
+        top = ranking.ranked[: max(query.limit * 2, query.limit + 10, wanted)]
+        memories = await self._store.get(scope, [row.id for row in top], now=now)
+        top = [row for row in top if row.id in memories]
+        top = await self._reranked(asked, top, memories, degraded)
+        settled = settle(top, memories, limit=query.limit, budget_tokens=budget_tokens, now=now, settings=self._rank)
+        hits = tuple(
+            Hit(
+                memory=memories[row.id],
+                score=row.score,
+                cosine=row.cosine,
+                why=ranking.explain(row.id) if query.explain else {},
+            )
+            for row in settled.kept
+        )
+        return hits, settled.left_out
+
+    async def _reranked(
+        self, asked: str, top: list[Ranked], memories: dict[str, Memory], degraded: list[str]
+    ) -> list[Ranked]:
+        if self._reranker is None or len(top) < 2:
+            return top
+        head = top[:RERANK_AT_MOST]
+        try:
+            scores = await self._reranker.rerank(asked, [memories[row.id].content for row in head])
+        except ModelError as error:
+            log.warning("The fused order stands: %s", error)
+            degraded.append(f"rerank: {error}")
+            return top
+        order = sorted(range(len(head)), key=lambda place: (-scores[place], place))
+        return [*(head[place] for place in order), *top[len(head) :]]

@@ -1,0 +1,130 @@
+"""A process that takes sessions in and can be killed anywhere; the scripted model answers by its input.
+
+The points are put into the store, the embedder and the model from outside: the package knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kagent_memory.memories import Memories
+from kagent_memory.records import Message, Scope
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
+
+SCOPE = Scope("acme", "ada", "desk")
+SESSIONS = 4
+POINTS = (
+    "enqueue:before",
+    "enqueue:after",
+    "claim:after",
+    "taken:after",
+    "complete:before",
+    "complete:after",
+    "embed:before",
+    "embed:after",
+    "search_vector:after",
+    "version:after",
+    "apply:before",
+    "apply:after",
+    "insert_memory:after",
+    "insert_terms:before",
+    "put_vector:after",
+    "end_job:after",
+    "insert_taken:after",
+)
+
+
+def sessions() -> dict[str, list[Message]]:
+    """What is said: every session states two facts of its own."""
+    return {
+        f"s{number}": [
+            Message(text=f"Fact: the parrot number {number} is called Polly{number}.", event_id=f"s{number}-a"),
+            Message(text="I see.", role="agent", event_id=f"s{number}-b"),
+            Message(text=f"Fact: locker {number} opens with key K-{number}00.", event_id=f"s{number}-c"),
+        ]
+        for number in range(SESSIONS)
+    }
+
+
+def answer(prompt: str) -> Any:
+    """Every stated fact, whatever the turn: the model's answer depends on its input alone."""
+    return {"facts": [{"text": text} for text in re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)]}
+
+
+def live(uri: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
+    """Takes in what was not acknowledged yet, works until all is done, and reports both."""
+    asyncio.run(_live(uri, point, acknowledged, report))
+
+
+async def _live(uri: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
+    llm, embedder = ScriptedLlm(answer), HashEmbedder()
+    _arm(llm, "complete", point)
+    _arm(embedder, "embed", point)
+    async with await Memories.open(uri, llm=llm, embedding=embedder, lease_seconds=0.4, prune_every_hours=0) as memories:
+        for verb in ("enqueue", "claim", "taken", "search_vector", "version", "apply"):
+            _arm(memories.store, verb, point)
+        _arm_statements(memories.store, point)
+        for session_id, messages in sessions().items():
+            if session_id not in acknowledged:
+                await memories.remember(SCOPE, messages, session_id)
+                report.send(session_id)
+        if not await memories.drain(30):
+            raise TimeoutError("not drained")
+    report.send("done")
+
+
+def _arm(target: Any, name: str, point: str) -> None:
+    where, _, when = point.partition(":")
+    if where != name:
+        return
+    inner: Callable[..., Awaitable[Any]] = getattr(target, name)
+
+    async def armed(*args: Any, **kwargs: Any) -> Any:
+        if when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = await inner(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    object.__setattr__(target, name, armed)
+
+
+def _arm_statements(store: Any, point: str) -> None:
+    where, _, when = point.partition(":")
+    inner = store._write
+
+    async def write(script: Callable[[Any], Awaitable[Any]]) -> Any:
+        async def armed(session: Any) -> Any:
+            return await script(_Armed(session, where, when))
+
+        return await inner(armed)
+
+    if where in ("insert_memory", "insert_terms", "put_vector", "end_job", "insert_taken"):
+        object.__setattr__(store, "_write", write)
+
+
+class _Armed:
+    """A transaction that kills its process at one statement."""
+
+    def __init__(self, session: Any, where: str, when: str) -> None:
+        self._session, self._where, self._when = session, where, when
+        self.rows = session.rows
+
+    async def run(self, query: str, values: Any, **kwargs: Any) -> int:
+        return await self._around(query, self._session.run(query, values, **kwargs))
+
+    async def run_many(self, query: str, values: Any, **kwargs: Any) -> None:
+        await self._around(query, self._session.run_many(query, values, **kwargs))
+
+    async def _around(self, query: str, statement: Awaitable[Any]) -> Any:
+        if query != self._where:
+            return await statement
+        if self._when == "after":
+            await statement
+        os.kill(os.getpid(), signal.SIGKILL)

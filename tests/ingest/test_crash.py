@@ -1,0 +1,114 @@
+"""Invariants 2 and 3 under SIGKILL: whatever is killed wherever, the memories are those of a life without a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from kagent_memory.memories import Memories
+
+from . import life
+
+RANDOM_KILLS = 100  # on each of the two stores
+FORKS = multiprocessing.get_context("forkserver")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forkserver() -> Iterator[None]:
+    FORKS.set_forkserver_preload(["tests.ingest.life", "litellm"] if False else ["tests.ingest.life"])
+    yield
+
+
+@pytest.fixture(params=["libsql", "postgres"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_uri")
+    return f"libsql:///{tmp_path}/memory.db"
+
+
+class Lives:
+    """Lives one process after another on one store, remembering what was acknowledged."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.acknowledged: list[str] = []
+        self.kills = 0
+
+    def once(self, point: str = "", seconds: float | None = None) -> bool:
+        """One process; True when it came to its end, False when it was killed."""
+        near, far = FORKS.Pipe(duplex=False)
+        process = FORKS.Process(target=life.live, args=(self.uri, point, tuple(self.acknowledged), far))
+        process.start()
+        far.close()
+        process.join(60 if seconds is None else seconds)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        self._hear(near)
+        self.kills += process.exitcode == -9
+        assert process.exitcode in (0, -9)
+        return process.exitcode == 0
+
+    def _hear(self, near: Connection) -> None:
+        try:
+            while True:
+                self.acknowledged.append(near.recv())
+        except EOFError:
+            near.close()
+
+
+def memories_of(uri: str) -> list[tuple[str, tuple[str, ...]]]:
+    async def read() -> list[tuple[str, tuple[str, ...]]]:
+        async with await Memories.open(uri, worker=False) as memories:
+            page = await memories.list(life.SCOPE, limit=1000)
+            assert await memories.jobs() == []
+            return sorted((memory.content, memory.event_ids) for memory in page.memories)
+
+    return asyncio.run(read())
+
+
+def expected() -> list[str]:
+    return sorted(
+        text
+        for number in range(life.SESSIONS)
+        for text in (f"locker {number} opens with key K-{number}00.", f"the parrot number {number} is called Polly{number}.")
+    )
+
+
+def test_a_life_without_a_crash_stores_every_fact_once(uri: str):
+    assert Lives(uri).once()
+    assert [content for content, _ in memories_of(uri)] == expected()
+
+
+@pytest.mark.parametrize("point", life.POINTS)
+def test_a_kill_at_a_named_point_loses_and_doubles_nothing(uri: str, point: str):
+    lives = Lives(uri)
+    assert not lives.once(point), f"{point} was never reached"
+    assert lives.once()
+    assert [content for content, _ in memories_of(uri)] == expected()
+
+
+def test_kills_at_random_moments_lose_and_double_nothing(uri: str):
+    chance = random.Random(20261121)
+    kills = 0
+    while kills < RANDOM_KILLS:
+        lives = Lives(f"{uri}")
+        for _ in range(8):
+            if lives.once(seconds=chance.uniform(0.02, 0.9)):
+                break
+        lives.once()
+        kills += lives.kills
+        assert [content for content, _ in memories_of(uri)] == expected()
+        asyncio.run(forget(uri))
+    print(f"{kills} kills")
+
+
+async def forget(uri: str) -> None:
+    async with await Memories.open(uri, worker=False) as memories:
+        await memories.forget(life.SCOPE, everything=True)

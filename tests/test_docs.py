@@ -1,0 +1,51 @@
+"""What the pages for people say is true: their Python runs, their settings and links exist."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagent_memory.settings import MemorySettings
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def blocks(page: Path) -> Iterator[str]:
+    yield from BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.name)
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": f"docs.{page.stem}"}
+    with asyncio.Runner() as runner:
+        for number, block in enumerate(blocks(page), 1):
+            code = compile(block, f"{page.name}#{number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            if (awaited := eval(code, names)) is not None:
+                runner.run(awaited)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_a_page_lead_somewhere(page: Path):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
+
+
+def test_every_setting_is_documented_with_its_default():
+    page = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    for field in fields(MemorySettings):
+        default = getattr(MemorySettings(), field.name)
+        row = f"| `{field.name}` | `{default!r}` |"
+        assert row in page, row
+    named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert named == {field.name for field in fields(MemorySettings)}

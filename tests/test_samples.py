@@ -1,0 +1,34 @@
+"""Every sample runs to its end, offline, and says what it should."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+SAYS = {
+    "agent_tool.py": "The spare key is with Grace",
+    "compaction.py": "Ada plans a trip to Lisbon in May.",
+    "custom_store.py": "erased 1 of desk",
+    "minimal_agent.py": "Oolong",
+    "plugin.py": "user said: Invoices go to accounts@example.com.",
+    "worker.py": "taken in: The staging cluster is called heron.",
+}
+
+
+def test_every_sample_is_told_what_it_says():
+    assert set(SAYS) == {path.name for path in SAMPLES.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_a_sample_runs_offline(name: str, tmp_path: Path):
+    environ = {**os.environ, "MODEL": ""}
+    ran = subprocess.run(
+        [sys.executable, str(SAMPLES / name)], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert SAYS[name] in ran.stdout
