@@ -86,6 +86,10 @@ class Reading:
             )
         return found if explain else replace(found, left_out=())
 
+    def delivered(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Counts memories that were handed over by another way than `recall`; in the background, never failing."""
+        self._parts.deliveries.count(scope, retrieved=ids, delivered=ids)
+
     async def get(self, scope: Scope, id: str) -> Memory:
         """One visible memory.
 

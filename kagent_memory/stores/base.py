@@ -172,6 +172,25 @@ class Pruned:
     extended: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A bearer token of the server.
+
+    Attributes:
+        digest: the SHA-256 of the secret, as hex; the secret itself is kept nowhere.
+        tenant, user: whose memories it opens; without a user those of the whole tenant.
+        label: for people.
+    """
+
+    id: str
+    digest: str
+    tenant: str
+    user: str | None = None
+    label: str = ""
+    created_at: datetime
+    expires_at: datetime | None = None
+
+
 Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
 
 
@@ -447,3 +466,17 @@ class MemoryStore(ABC):
     @abstractmethod
     async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
         """Scopes that hold memories or jobs, in order of (tenant, app, user). Crosses scopes."""
+
+    # -- across scopes: the server's tokens -----------------------------------------------------
+
+    @abstractmethod
+    async def add_token(self, token: Token) -> None:
+        """Keeps a token; durable when it returns. Crosses scopes."""
+
+    @abstractmethod
+    async def tokens(self, *, digest: str | None = None) -> Sequence[Token]:
+        """All tokens, oldest first, expired ones too; with `digest` the one that has it, if any. Crosses scopes."""
+
+    @abstractmethod
+    async def drop_token(self, token_id: str) -> None:
+        """Revokes a token at once. Raises NotFound when there is none. Crosses scopes."""

@@ -26,9 +26,10 @@ from .base import (
     Pruned,
     ScopeStats,
     TextMatches,
+    Token,
     checked_vector,
 )
-from .sql import forgetting, maintenance, planning, queue, reading, writing
+from .sql import forgetting, maintenance, planning, queue, reading, tokens, writing
 from .sql.session import Session
 
 T = TypeVar("T")
@@ -248,3 +249,15 @@ class SqlStore(MemoryStore):
     @override
     async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
         return await self._read(partial(maintenance.scopes, tenant=tenant, limit=limit))
+
+    @override
+    async def add_token(self, token: Token) -> None:
+        await self._write(partial(tokens.add, token=token))
+
+    @override
+    async def tokens(self, *, digest: str | None = None) -> Sequence[Token]:
+        return await self._read(partial(tokens.find, digest=digest))
+
+    @override
+    async def drop_token(self, token_id: str) -> None:
+        await self._write(partial(tokens.drop, token_id=token_id))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ..records import Scope
-from ..stores.base import Batch, MemoryStore, Pruned
+import pytest
+
+from ..errors import NotFound
+from ..records import Scope, new_id
+from ..stores.base import Batch, MemoryStore, Pruned, Token
 from .ground import (
     BEYOND_INT32,
     DAY,
@@ -118,3 +121,18 @@ class KeepingContract(ContractPart):
         await add_texts(store, emptied, "gone")
         await store.forget(emptied, everything=True, now=NOW)
         assert set(await store.scopes()) == {with_job, with_memory}
+
+    async def test_a_token_is_found_by_its_digest_until_it_is_dropped(self, store: MemoryStore) -> None:
+        mine, theirs = (
+            Token(id=new_id(), digest=new_id(), tenant="acme", user=user, label="ci", created_at=NOW, expires_at=end)
+            for user, end in (("ada", NOW + DAY), (None, None))
+        )
+        await store.add_token(mine)
+        await store.add_token(theirs)
+        assert list(await store.tokens(digest=mine.digest)) == [mine]
+        assert {mine.id, theirs.id} <= {token.id for token in await store.tokens()}
+        await store.drop_token(mine.id)
+        assert not await store.tokens(digest=mine.digest)
+        assert list(await store.tokens(digest=theirs.digest)) == [theirs]
+        with pytest.raises(NotFound):
+            await store.drop_token(mine.id)

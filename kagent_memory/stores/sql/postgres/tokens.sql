@@ -1,0 +1,12 @@
+-- name: insert_token
+INSERT INTO token (digest, id, tenant, user_id, label, created_at, expires_at)
+VALUES (%(digest)s, %(id)s, %(tenant)s, %(user)s, %(label)s, %(created_at)s, %(expires_at)s)
+
+-- name: tokens
+SELECT digest, id, tenant, user_id, label, created_at, expires_at
+FROM token
+WHERE %(digest)s::text IS NULL OR digest = %(digest)s::text
+ORDER BY created_at, id
+
+-- name: drop_token
+DELETE FROM token WHERE id = %(id)s
