@@ -1,9 +1,17 @@
 """Messages become facts: the summary providers."""
 
+from .answer import ExtractedFact, ExtractedFacts, ExtractedSession
+from .compaction import CompactionAwareSummary
+from .llm import LlmSummary
 from .passthrough import PassthroughSummary
 from .transcript import ModelBacked, SummaryProvider, Transcript, bind, needs_llm, provider_name
 
 __all__ = [
+    "CompactionAwareSummary",
+    "ExtractedFact",
+    "ExtractedFacts",
+    "ExtractedSession",
+    "LlmSummary",
     "ModelBacked",
     "PassthroughSummary",
     "SummaryProvider",

@@ -1,0 +1,69 @@
+"""A long transcript in parts that fit a model's window: in order, cut between messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..records import Message
+
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token."""
+    plain = len(text.encode("ascii", "ignore"))
+    return (plain + 3) // 4 + len(text) - plain
+
+
+def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
+    """The messages in as few parts as `most_tokens` allows; one that is too long alone is cut between sentences."""
+    done: list[list[Message]] = []
+    used = most_tokens + 1
+    for message in messages:
+        for piece in _pieces(message, most_tokens - MESSAGE_TOKENS):
+            cost = estimated_tokens(piece.text) + MESSAGE_TOKENS
+            if used + cost > most_tokens:
+                done.append([])
+                used = 0
+            done[-1].append(piece)
+            used += cost
+    return done
+
+
+def _pieces(message: Message, most_tokens: int) -> Iterator[Message]:
+    if estimated_tokens(message.text) <= most_tokens:
+        yield message
+        return
+    held = ""
+    for sentence in _sentences(message.text, most_tokens):
+        if held and estimated_tokens(held + sentence) > most_tokens:
+            yield replace(message, text=held.strip())
+            held = ""
+        held += sentence
+    if held.strip():
+        yield replace(message, text=held.strip())
+
+
+def _sentences(text: str, most_tokens: int) -> Iterator[str]:
+    """The sentences with the white space behind them; what has no end is cut where it must be."""
+    at = 0
+    for end in (*(match.end() for match in _SENTENCE.finditer(text)), len(text)):
+        while estimated_tokens(text[at:end]) > most_tokens:
+            cut = at + _room(text[at:end], most_tokens)
+            yield text[at:cut]
+            at = cut
+        if at < end:
+            yield text[at:end]
+            at = end
+
+
+def _room(text: str, most_tokens: int) -> int:
+    """How many characters fit, cut between words where there are any."""
+    fits = max(most_tokens, 1)  # as many characters as tokens always fit
+    if estimated_tokens(text[: fits * 4]) <= fits:
+        fits *= 4
+    space = text.rfind(" ", 1, fits)
+    return space + 1 if space > fits // 2 else fits
