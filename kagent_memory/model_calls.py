@@ -94,6 +94,13 @@ def status_of(error: BaseException) -> int | None:
     return int(status) if isinstance(status, (int, str)) and str(status).isdigit() else None
 
 
+def retry_after(error: BaseException) -> float:
+    """The seconds that a provider asked to be left alone for (RFC 9110 §10.2.3, in its numeric form); 0 without."""
+    headers = getattr(error, "litellm_response_headers", None)
+    wished = str(headers.get("retry-after", "")) if isinstance(headers, Mapping) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] LiteLLM's untyped headers
+    return float(wished) if wished.isdigit() else 0.0
+
+
 def delay(attempt: int, first_seconds: float, draw: float) -> float:
     """Seconds to wait after failed attempt `attempt` (from 0): doubled each time, "equal jitter" by draw in 0..1."""
     whole = min(MAX_DELAY_SECONDS, first_seconds * 2**attempt)
@@ -114,7 +121,9 @@ async def patiently(call: Callable[[], Awaitable[Answer]], patience: Patience) -
         except Exception as error:
             if attempt >= patience.retries or isinstance(error, KagentMemoryError) or not transient(error):
                 raise
-        await asyncio.sleep(delay(attempt, patience.first_delay_seconds, random.random()))  # noqa: S311 no secret
+            wished = retry_after(error)
+        own = delay(attempt, patience.first_delay_seconds, random.random())  # noqa: S311 no secret
+        await asyncio.sleep(min(MAX_DELAY_SECONDS, max(own, wished)))
         attempt += 1
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ConfigurationError
 from ..model_calls import NO_RETRIES, Patience, litellm, named, patiently, status_of
 from .check import Matrix, batches, empty, fitted, joined, matrix
 from .route import EmbeddingConfig, configured_route, named_route
@@ -41,8 +40,9 @@ class LiteLLMEmbedder:
         timeout_seconds: float = 30.0,
         retries: int = 2,
     ) -> None:
-        route = named_route if isinstance(choice, str) else configured_route
-        self._route = route(choice, os.environ)  # pyright: ignore[reportArgumentType] the two routes take the two choices
+        self._route = (
+            named_route(choice, os.environ) if isinstance(choice, str) else configured_route(choice, os.environ)
+        )
         self._dimensions = dimensions
         self._asks_dimensions = dimensions is not None
         self._batch_size = batch_size
@@ -75,8 +75,6 @@ class LiteLLMEmbedder:
         wanted = {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
         try:
             return await self._call(texts, kind, wanted)
-        except ConfigurationError:
-            raise
         except Exception as error:
             if status_of(error) not in (400, 422):
                 raise

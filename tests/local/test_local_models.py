@@ -15,7 +15,13 @@ from kagent_memory.settings import MemorySettings
 pytestmark = [pytest.mark.local, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "green", "tea", "coffee", "milk", "likes")
-SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+SIZES = {
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "intermediate_size": 8,
+    "max_position_embeddings": 32,
+}
 
 
 def saved(model_class: str, directory: Path, **config: int) -> Path:
@@ -23,7 +29,7 @@ def saved(model_class: str, directory: Path, **config: int) -> Path:
     import transformers
 
     torch.manual_seed(7)
-    bert = transformers.BertConfig(len(WORDS), max_position_embeddings=32, initializer_range=1.0, **SIZES, **config)
+    bert = transformers.BertConfig(vocab_size=len(WORDS), initializer_range=1.0, **SIZES, **config)
     getattr(transformers, model_class)(bert).save_pretrained(directory)
     tokenizer = transformers.BertTokenizerFast(vocab={word: number for number, word in enumerate(WORDS)})
     tokenizer.save_pretrained(directory)

@@ -8,13 +8,14 @@ import sys
 import pytest
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.model_calls import MAX_REASON_CHARS, Patience, delay, failure, patiently, transient
+from kagent_memory.model_calls import MAX_REASON_CHARS, Patience, delay, failure, patiently, retry_after, transient
 
 
 class Refused(Exception):
     def __init__(self, status: int | str | None) -> None:
         super().__init__(f"status {status}")
         self.status_code = status
+        self.litellm_response_headers: dict[str, str] | None = None
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 529, "503"])
@@ -38,6 +39,13 @@ def test_delays_double_stay_between_half_and_whole_and_have_an_end(monkeypatch: 
     assert [delay(attempt, 0.25, 1.0) for attempt in range(4)] == [0.25, 0.5, 1.0, 2.0]
     assert [delay(attempt, 0.25, 0.0) for attempt in range(4)] == [0.125, 0.25, 0.5, 1.0]
     assert delay(50, 0.25, 1.0) == 8.0
+
+
+@pytest.mark.parametrize(("sent", "seconds"), [("3", 3.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])
+def test_a_provider_may_ask_for_a_longer_pause(sent: str | None, seconds: float) -> None:
+    error = Refused(429)
+    error.litellm_response_headers = {"retry-after": sent} if sent else None
+    assert retry_after(error) == seconds
 
 
 async def test_our_own_errors_are_never_tried_again() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import Loopback, vector
+from loopback import Loopback, hang_up, vector
 
 from kagent_memory.embedding import CheckedEmbedder, Embedder, LiteLLMEmbedder, open_embedder
 from kagent_memory.errors import ConfigurationError, ModelError
@@ -100,6 +100,28 @@ async def test_a_failure_that_passes_is_not_seen(provider: Loopback) -> None:
     provider.plan({"status": 500}, {"status": 429})
     rows = await opened("openai/any").embed(["tea"], kind="document")
     np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["openai/any", "hosted_vllm/any", "ollama/any"])
+async def test_a_pause_that_the_provider_asks_for_is_kept(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch, choice: str
+) -> None:
+    monkeypatch.setattr("kagent_memory.model_calls.MAX_DELAY_SECONDS", 8.0)
+    provider.plan({"status": 429, "headers": {"Retry-After": "1"}})
+    start = time.monotonic()
+    await opened(choice).embed(["tea"], kind="document")
+    assert 1.0 <= time.monotonic() - start < 3.0
+
+
+def test_one_embedder_serves_one_event_loop_after_another(provider: Loopback) -> None:
+    embedder = opened("openai/any")
+
+    async def once() -> list[float]:
+        rows = await embedder.embed(["tea"], kind="query")
+        await hang_up()
+        return rows[0].tolist()
+
+    assert asyncio.run(once()) == asyncio.run(once()) == pytest.approx(vector("tea", 8))
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
