@@ -1,1 +1,109 @@
-"""Long-term memory for Google ADK agents."""
+"""Long-term memory for Google ADK agents. Names are loaded when they are first used; importing costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .adk.agent import enable_memory
+    from .adk.autosave import AutoSave, auto_save_session_to_memory_callback
+    from .adk.plugin import MemoryPlugin
+    from .adk.prefetch import Prefetch, PrefetchMemoryTool, PreloadMemoryTool
+    from .adk.registry import register
+    from .adk.service import KagentMemoryService
+    from .adk.tools import ForgetMemoryTool, LoadMemoryTool, RecallMemoryTool, SaveMemoryTool
+    from .embedding import Embedder, EmbeddingConfig
+    from .errors import (
+        ConfigurationError,
+        Conflict,
+        InvalidInput,
+        KagentMemoryError,
+        ModelError,
+        NotFound,
+        StoreError,
+    )
+    from .extract import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
+    from .llm import Llm
+    from .memories import Memories
+    from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope
+    from .settings import MemorySettings
+
+__all__ = [
+    "AutoSave",
+    "Change",
+    "CompactionAwareSummary",
+    "ConfigurationError",
+    "Conflict",
+    "Embedder",
+    "EmbeddingConfig",
+    "Fact",
+    "Filter",
+    "ForgetMemoryTool",
+    "Hit",
+    "InvalidInput",
+    "KagentMemoryError",
+    "KagentMemoryService",
+    "Llm",
+    "LlmSummary",
+    "LoadMemoryTool",
+    "Memories",
+    "Memory",
+    "MemoryPlugin",
+    "MemorySettings",
+    "Message",
+    "ModelError",
+    "NotFound",
+    "PassthroughSummary",
+    "Prefetch",
+    "PrefetchMemoryTool",
+    "PreloadMemoryTool",
+    "Recall",
+    "RecallMemoryTool",
+    "Revision",
+    "SaveMemoryTool",
+    "Scope",
+    "StoreError",
+    "SummaryProvider",
+    "auto_save_session_to_memory_callback",
+    "enable_memory",
+    "register",
+]
+
+_ROOMS = {
+    "adk.agent": ("enable_memory",),
+    "adk.autosave": ("AutoSave", "auto_save_session_to_memory_callback"),
+    "adk.plugin": ("MemoryPlugin",),
+    "adk.prefetch": ("Prefetch", "PrefetchMemoryTool", "PreloadMemoryTool"),
+    "adk.registry": ("register",),
+    "adk.service": ("KagentMemoryService",),
+    "adk.tools": ("ForgetMemoryTool", "LoadMemoryTool", "RecallMemoryTool", "SaveMemoryTool"),
+    "embedding": ("Embedder", "EmbeddingConfig"),
+    "errors": (
+        "ConfigurationError",
+        "Conflict",
+        "InvalidInput",
+        "KagentMemoryError",
+        "ModelError",
+        "NotFound",
+        "StoreError",
+    ),
+    "extract": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
+    "llm": ("Llm",),
+    "memories": ("Memories",),
+    "records": ("Change", "Fact", "Filter", "Hit", "Memory", "Message", "Recall", "Revision", "Scope"),
+    "settings": ("MemorySettings",),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -95,10 +95,11 @@ def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:
     return CheckedLlm(AdkLlm(model), settings)
 
 
-def resolve_llm(name: str) -> AdkLlm | None:
+def resolve_llm(name: str, settings: MemorySettings) -> Llm | None:
     """The model that ADK's registry knows by this name; None when it knows none."""
     try:
-        return AdkLlm(LLMRegistry.new_llm(name))
+        model = LLMRegistry.new_llm(name)
     except Exception as error:  # registries and model classes fail in their own ways
         log.warning("ADK's registry cannot make the model %r: %s", name, type(error).__name__)
         return None
+    return at_hand(model, settings)

@@ -73,7 +73,16 @@ class KagentMemoryService(BaseMemoryService):
         self.agents_dir = agents_dir
         self._scope_of = scope_of
         model = AdkLlm(llm) if isinstance(llm, BaseLlm) else llm
-        opener = partial(_open, uri, embedding=embedding, llm=model, summary=summary, settings=settings, **options)
+        opener = partial(
+            _open,
+            uri,
+            resolve_llm=partial(resolve_llm, settings=self.settings),
+            embedding=embedding,
+            llm=model,
+            summary=summary,
+            settings=settings,
+            **options,
+        )
         self._home: Home[Memories] = Home(opener, Memories.close)
         self.handed = Handed()
 
@@ -224,4 +233,4 @@ def _known(uri: str | None) -> str | None:
 
 async def _open(uri: str | None, **options: Any) -> Memories:
     """The one place where a service chooses what answers its verbs, by the URI's scheme."""
-    return await Memories.open(uri, resolve_llm=resolve_llm, **options)
+    return await Memories.open(uri, **options)

@@ -1,0 +1,227 @@
+"""Auto-save: when a session is saved by itself. The decision is pure; the hooks around it break no run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.models.base_llm import BaseLlm
+
+from ..errors import ConfigurationError
+from . import door
+from .convert import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
+from .handed import Key, session_key
+from .service import KagentMemoryService
+
+log = logging.getLogger("kagent_memory")
+SAVE_SECONDS = 4.0
+REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AutoSave:
+    """When a session is saved by itself; any of these will do, each once per crossing.
+
+    Attributes:
+        every_turns: user turns; None: never by turns.
+        every_tool_calls: calls of tools other than memory's; None: never by calls.
+        session_end: when the session ends: its live connection closes, or nobody spoke for `inactivity_minutes`.
+        inactivity_minutes: kept in the queue, so that it survives a restart; None: no timer.
+        compaction: when ADK has compacted the session's events.
+    """
+
+    every_turns: int | None = 5
+    every_tool_calls: int | None = None
+    session_end: bool = True
+    inactivity_minutes: float | None = 15
+    compaction: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("every_turns", "every_tool_calls"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"AutoSave({name}=…) must be at least 1, or None for never.")
+        if self.inactivity_minutes is not None and self.inactivity_minutes <= 0:
+            raise ConfigurationError("AutoSave(inactivity_minutes=…) must be more than 0, or None for no timer.")
+
+    @property
+    def end_after_minutes(self) -> float | None:
+        """The timer that every turn arms."""
+        return self.inactivity_minutes if self.session_end else None
+
+
+# -- the decision -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a session has come.
+
+    Attributes:
+        compacted_until: the latest end of a compaction, epoch seconds.
+    """
+
+    turns: int = 0
+    tool_calls: int = 0
+    compacted_until: float = 0.0
+
+    def __add__(self, other: Progress) -> Progress:
+        until = max(self.compacted_until, other.compacted_until)
+        return Progress(self.turns + other.turns, self.tool_calls + other.tool_calls, until)
+
+    def at_least(self, other: Progress) -> Progress:
+        """The further of both, count by count."""
+        until = max(self.compacted_until, other.compacted_until)
+        return Progress(max(self.turns, other.turns), max(self.tool_calls, other.tool_calls), until)
+
+
+def progress(events: Iterable[Event]) -> Progress:
+    """How far these events have come."""
+    seen = list(events)
+    calls = [call.name for event in seen for call in event.get_function_calls()]
+    ends = [event.actions.compaction.end_timestamp for event in seen if event.actions and event.actions.compaction]
+    return Progress(
+        turns=len({event.invocation_id for event in seen if is_user_turn(event)}),
+        tool_calls=sum(name not in MEMORY_TOOLS | UNSPOKEN_TOOLS for name in calls),
+        compacted_until=max(ends, default=0.0),
+    )
+
+
+def due(policy: AutoSave, before: Progress, now: Progress) -> bool:
+    """Whether a threshold of the policy was crossed between the two."""
+    return (
+        _crossed(policy.every_turns, before.turns, now.turns)
+        or _crossed(policy.every_tool_calls, before.tool_calls, now.tool_calls)
+        or (policy.compaction and now.compacted_until > before.compacted_until)
+    )
+
+
+def _crossed(every: int | None, before: int, now: int) -> bool:
+    return every is not None and now // every > before // every
+
+
+@dataclass(slots=True)
+class _Course:
+    """What this process saw of a session: `settled` through earlier invocations, `share` of the current one."""
+
+    settled: Progress = Progress()
+    invocation_id: str = ""
+    share: Progress = Progress()
+
+
+@dataclass
+class Courses:
+    """Tells how far sessions came since they were last looked at.
+
+    Hooks fire again when an invocation is resumed, and sessions may be loaded truncated: so counts are kept here, and
+    what a session shows beyond them (turns of another process, or before a restart) counts as seen before.
+    """
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _courses: OrderedDict[tuple[Key, AutoSave], _Course] = field(default_factory=OrderedDict)
+
+    def step(
+        self, session: Key, policy: AutoSave, invocation_id: str, events: Sequence[Event]
+    ) -> tuple[Progress, Progress]:
+        """How far the session was when last looked at, and how far it is now."""
+        live = live_events(events)
+        share = progress(event for event in live if event.invocation_id == invocation_id)
+        rest = progress(event for event in live if event.invocation_id != invocation_id)
+        counted = replace(rest, compacted_until=0.0)
+        with self._lock:
+            course = self._courses.setdefault((session, policy), _Course(settled=counted))
+            if course.invocation_id != invocation_id:
+                course.settled, course.share = course.settled + course.share, Progress()
+                course.invocation_id = invocation_id
+            course.settled = course.settled.at_least(counted)
+            before = course.settled + course.share
+            course.share = share + Progress(compacted_until=rest.compacted_until)
+            self._courses.move_to_end((session, policy))
+            while len(self._courses) > REMEMBERED:
+                self._courses.popitem(last=False)
+            return before, course.settled + course.share
+
+
+_courses: weakref.WeakKeyDictionary[BaseMemoryService, Courses] = weakref.WeakKeyDictionary()
+_courses_lock = threading.Lock()
+
+
+def _courses_of(service: BaseMemoryService) -> Courses:
+    with _courses_lock:
+        return _courses.setdefault(service, Courses())
+
+
+# -- the hooks ----------------------------------------------------------------------------------
+
+
+async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
+    """After an invocation: saves what is due and arms the session's timer. It raises nothing and takes no longer
+    than some seconds; what was begun is finished in the background.
+    """
+    service = context.memory_service
+    if service is None:
+        return
+    try:
+        await asyncio.wait_for(_save(context, service, policy), SAVE_SECONDS)
+    except TimeoutError:
+        log.warning("auto-save: memory did not answer within %s s; it goes on in the background", SAVE_SECONDS)
+    except Exception as error:
+        door.report("auto-save", error)
+
+
+async def _save(context: InvocationContext, service: BaseMemoryService, policy: AutoSave) -> None:
+    session = context.session
+    events = list(session.events)  # the live list: later turns append to it
+    before, now = _courses_of(service).step(session_key(session), policy, context.invocation_id, events)
+    save = due(policy, before, now)
+    snapshot = session.model_copy(update={"events": events})
+    if not isinstance(service, KagentMemoryService):
+        if save:
+            await service.add_session_to_memory(snapshot)
+        return
+    ended = policy.session_end and context.live_request_queue is not None
+    minutes = 0 if ended else policy.end_after_minutes
+    if save or minutes is not None:
+        await service.remember(snapshot, llm=model_at_hand(context.agent), save=save, end_after_minutes=minutes)
+
+
+def model_at_hand(agent: object) -> BaseLlm | None:
+    """The model of an agent, else of the first agent below it that has one."""
+    if isinstance(agent, LlmAgent):
+        try:
+            return agent.canonical_model
+        except Exception as error:  # a name that ADK's registry cannot make
+            door.report("auto-save's model", error)
+            return None
+    below = agent.sub_agents if isinstance(agent, BaseAgent) else []
+    return next(filter(None, map(model_at_hand, below)), None)
+
+
+class AutoSaveCallback:
+    """An after-agent callback that saves sessions by a policy.
+
+    On ADK 2.x the callback of a root agent is skipped when it transfers to another; `MemoryPlugin` is not.
+    """
+
+    def __init__(self, policy: AutoSave) -> None:
+        self.policy = policy
+
+    async def __call__(self, callback_context: CallbackContext) -> None:
+        """Saves what is due; it never raises."""
+        await save_if_due(callback_context.get_invocation_context(), self.policy)
+
+
+async def auto_save_session_to_memory_callback(callback_context: CallbackContext) -> None:
+    """An after-agent callback that saves the session every 5 user turns and at its end; it never raises."""
+    await save_if_due(callback_context.get_invocation_context(), AutoSave())

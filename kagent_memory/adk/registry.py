@@ -1,0 +1,40 @@
+"""ADK's command line: our URI schemes for `--memory_service_uri`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.adk.cli.service_registry import get_service_registry
+
+from .service import KagentMemoryService
+
+SCHEMES = (
+    "kagent",
+    "libsql",
+    "postgresql",
+    "postgres",
+    "pgserver",
+    "kagent+libsql",
+    "kagent+postgresql",
+    "kagent+postgres",
+    "kagent+pgserver",
+)
+
+
+def register() -> None:
+    """Teaches ADK's service registry our schemes, in this process; doing it again is harmless."""
+    registry = get_service_registry()
+    for scheme in SCHEMES:
+        registry.register_memory_service(scheme, _made)
+
+
+def _made(uri: str, **kwargs: Any) -> KagentMemoryService:
+    return KagentMemoryService(uri, agents_dir=kwargs.get("agents_dir"))
+
+
+def main() -> None:
+    """`kagent-memory-adk …`: ADK's own command line, which knows our schemes."""
+    from google.adk.cli.cli_tools_click import main as adk  # fastapi and more: only for the command line
+
+    register()
+    adk()
