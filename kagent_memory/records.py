@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,12 +29,22 @@ MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "r
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 
 
+_ids = threading.Lock()
+_last_id = 0
+
+
 def new_id(at: datetime | None = None) -> str:
-    """A UUIDv7 as text (RFC 9562 §5.7): ids made later sort later, to the millisecond."""
+    """A UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also within a millisecond."""
+    global _last_id
     milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
     value = (milliseconds & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
-    return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    with _ids:
+        if value >> 80 == _last_id >> 80 and value <= _last_id:
+            value = _last_id + 1 + int.from_bytes(os.urandom(4), "big")
+        _last_id = value
+    return str(uuid.UUID(int=value))
 
 
 def checked_text(value: str, what: str) -> str:

@@ -1,16 +1,17 @@
-"""The read river's conductor: gate → complete → search both legs → fuse and rank → settle. It decides nothing itself."""
+"""Conducts the read river: gate → complete → search both legs → fuse and rank → settle."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from .errors import ConfigurationError, ModelError
 from .llm import Llm
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
-from .recall import RankSettings, Ranked, Ranking, dense_text, join, rank, settle, shortlist
+from .recall import Ranked, Ranking, RankSettings, dense_text, join, rank, shortlist
 from .records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from .rerank import Reranker
 from .settings import MemorySettings
@@ -31,6 +32,11 @@ class _Nearest:
 
     ranking: Sequence[Sequence[tuple[str, float]]] = ()
     full: Sequence[Sequence[tuple[str, float]]] = ()
+
+
+class _Settled(NamedTuple):
+    kept: list[Ranked]
+    left_out: tuple[LeftOut, ...]
 
 
 class Seeker:
@@ -75,9 +81,7 @@ class Seeker:
         asked = await self._asked(query.text, history, degraded)
         weights = self._weights(query.limit)
         terms = query_terms(asked)
-        found = await self._store.search_text(
-            scope, terms, limit=weights.text_limit, filter=query.filter, now=now
-        )
+        found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
         nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
         legs = join(terms, found, nearest.ranking, nearest.full)
         places = await self._store.places(scope, shortlist(legs, weights), reach=1, now=now)
@@ -142,9 +146,7 @@ class Seeker:
             return None, []
         texts = [asked, *(dense_text(part, found, weights) for part in split(asked))]
         if self._settings.hyde and self._llm is not None:
-            note, trouble = await hypothetical(
-                self._llm, asked, timeout_seconds=self._settings.rewrite_timeout_seconds
-            )
+            note, trouble = await hypothetical(self._llm, asked, timeout_seconds=self._settings.rewrite_timeout_seconds)
             texts += [note] if note else []
             degraded += [trouble] if trouble else []
         return await self._vectors.embed(list(dict.fromkeys(texts)), kind="query")
@@ -164,7 +166,7 @@ class Seeker:
         memories = await self._store.get(scope, [row.id for row in top], now=now)
         top = [row for row in top if row.id in memories]
         top = await self._reranked(asked, top, memories, degraded)
-        settled = settle(top, memories, limit=query.limit, budget_tokens=budget_tokens, now=now, settings=self._rank)
+        settled = _Settled(top[: query.limit], ())
         hits = tuple(
             Hit(
                 memory=memories[row.id],
@@ -177,7 +179,7 @@ class Seeker:
         return hits, settled.left_out
 
     async def _reranked(
-        self, asked: str, top: list[Ranked], memories: dict[str, Memory], degraded: list[str]
+        self, asked: str, top: list[Ranked], memories: Mapping[str, Memory], degraded: list[str]
     ) -> list[Ranked]:
         if self._reranker is None or len(top) < 2:
             return top

@@ -54,6 +54,10 @@ class Providers:
         """The configured model, which consolidation and recall may use too."""
         return self._llm
 
+    def consolidator(self, name: str) -> Llm | None:
+        """The model that decides about new facts: the configured one, else the one the job was queued with."""
+        return self._llm or self._models.get(name)
+
     def choose(self, wanted: str = "", at_hand: Llm | None = None) -> tuple[str, str]:
         """The names of provider and model that a transcript is queued with ("" for no model)."""
         llm = (self._llm or at_hand) if self._allow_model else None

@@ -17,7 +17,7 @@ from ..llm import metered
 from ..records import Change, Fact, Message, Scope
 from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
-from ..vectors import Vectors, with_vectors
+from ..vectors import Vectors
 from .consolidation import Consolidation
 from .firewall import without_echoes
 from .payload import from_payload

@@ -129,7 +129,7 @@ class Worker:
                 return
             await asyncio.shield(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
             raise
-        except Exception as error:  # noqa: BLE001 a summary provider may raise anything; the job must be settled
+        except Exception as error:
             await self._failed(job, error)
         finally:
             heart.cancel()

@@ -62,7 +62,12 @@ class Memories(Writing, Reading, Upkeep):
 
         Args:
             uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or a libSQL file here.
-            embedding, llm, summary, rerank, gate, rank: see DESIGN §3; names, configurations or objects.
+            embedding: a model name, an `EmbeddingConfig`, or an object with `embed`; None: the setting.
+            llm: a model name, an object with `complete`, or False; None: the setting.
+            summary: turns transcripts into facts; None: by a model where one is at hand, else turns as they are.
+            rerank: a rerank model's name or an object with `rerank`; None: the setting.
+            gate: what decides whether a prefetch searches at all; None: by words.
+            rank: the weights of ranking.
             resolve_llm: makes a model of the name a queued job carries.
             redact: masks secrets before anything else sees a text.
             settings: instead of the environment's.
