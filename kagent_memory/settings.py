@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Literal, Self
@@ -10,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
+from . import kagent_config
 from .errors import ConfigurationError
 
 DEFAULT_URI = "libsql:///kagent_memory.db"
@@ -20,12 +22,21 @@ def _off(value: object) -> object:
     return False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
 
 
+def _configuration(value: object) -> object:
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError("looks like JSON and is none") from error
+
+
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class MemorySettings:
     """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
 
     Attributes:
-        embedding: a LiteLLM model name; None: keyword mode.
+        embedding: a LiteLLM model name, or kagent's configuration of one (as text: its JSON); None: keyword mode.
         llm: a LiteLLM model name; None: the agent's own model where one is at hand; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
         search_limit: hits a search returns.
@@ -55,7 +66,7 @@ class MemorySettings:
         pool_size: the most connections to Postgres.
     """
 
-    embedding: str | None = None
+    embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
     search_limit: int = Field(default=5, ge=0)
@@ -84,6 +95,23 @@ class MemorySettings:
     worker: bool = True
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     pool_size: int = Field(default=10, ge=1)
+
+    @classmethod
+    def from_kagent(cls, config: object) -> Self | None:
+        """The settings that kagent's configuration means: 768 dimensions and a floor of 0.3, as its runtime has them.
+
+        Args:
+            config: the controller's `memory` block, its whole config.json, an Agent manifest together with the
+                ModelConfig it names (a sequence), or the text of any of these in JSON or YAML.
+
+        Returns:
+            None when kagent's configuration leaves memory off.
+
+        Raises:
+            ConfigurationError: a value does not fit, or the model's provider has no embeddings.
+        """
+        found = kagent_config.options(config)
+        return None if found is None else cls().updated(found)
 
     def updated(self, options: Mapping[str, Any]) -> Self:
         """These settings with some of them replaced.

@@ -10,12 +10,12 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import ConfigurationError
+from ..kagent_config import WITHOUT_EMBEDDINGS
 from ..model_calls import qualified
 
 logger = logging.getLogger(__name__)
 
 AZURE_API_VERSION = "2024-02-15-preview"
-WITHOUT_EMBEDDINGS = frozenset({"anthropic", "gemini_anthropic", "sap_ai_core"})
 _PREFIXES = {
     "azure_openai": "azure",
     "azure": "azure",

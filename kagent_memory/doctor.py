@@ -1,0 +1,134 @@
+"""What a doctor looks at: settings, database, schema, rights, embedder and model, each with what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from .errors import ConfigurationError, KagentMemoryError
+from .llm import open_llm
+from .memories import Memories, utc_now
+from .records import new_id
+from .settings import MemorySettings, compose
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        state: "ok"; "note" for what works but should be known; "bad" for what does not work.
+        advice: what to do; "" when nothing.
+    """
+
+    part: str
+    state: Literal["ok", "note", "bad"]
+    text: str
+    advice: str = ""
+
+
+class Ping(BaseModel):
+    """What the model is asked for."""
+
+    ok: bool
+
+
+async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = None, **options: Any) -> list[Finding]:
+    """Looks at everything, and raises nothing of ours. A libSQL file that is not there yet is not made."""
+    try:
+        bare, settings = compose(uri, None, options, os.environ)
+    except KagentMemoryError as error:
+        return [Finding("settings", "bad", str(error), "Correct the setting or the URI.")]
+    found = [Finding("settings", "ok", "All settings fit.")]
+    place = _file_of(bare)
+    if place is not None and not place.exists():
+        return [*found, _absent(place)]
+    try:
+        quiet: dict[str, Any] = {**options, "worker": False}
+        memories = await Memories.open(uri, embedding=embedding, llm=False, **quiet)
+    except KagentMemoryError as error:
+        return [*found, _unopened(error)]
+    async with memories:
+        found += await _database(memories)
+        found.append(await _embedder(memories))
+        found.append(await _model(settings.llm if llm is None else llm, settings))
+        found.append(await _dead_letters(memories))
+    return found
+
+
+def _file_of(bare: str) -> Path | None:
+    parts = urlsplit(bare.removeprefix("kagent+"))
+    if parts.scheme != "libsql" or parts.netloc or ":memory:" in parts.path:
+        return None
+    return Path(parts.path.removeprefix("/"))
+
+
+def _absent(place: Path) -> Finding:
+    parent = next((above for above in place.absolute().parents if above.exists()), Path("/"))
+    if parent != place.absolute().parent:
+        return Finding("database", "bad", f"The directory of {place} does not exist.", "Make it, or correct the URI.")
+    if not os.access(parent, os.W_OK):
+        return Finding("permissions", "bad", f"{parent} may not be written.", "Give this user the right to write.")
+    return Finding("database", "note", f"{place} does not exist yet; it is made at first use.")
+
+
+def _unopened(error: KagentMemoryError) -> Finding:
+    part = "database"
+    for word, name in (("embed", "embedder"), ("extension", "extension"), ("vectors of", "embedder")):
+        if isinstance(error, ConfigurationError) and word in str(error):
+            part = name
+    operator = isinstance(error, ConfigurationError)
+    advice = "Do what the message says." if operator else "Start the database, and check host, port and password."
+    return Finding(part, "bad", str(error), advice)
+
+
+async def _database(memories: Memories) -> list[Finding]:
+    found = [Finding("database", "ok", f"{memories.location} answers.")]
+    found.append(Finding("migrations", "ok", "The schema is the newest; what it needs of extensions is there."))
+    try:
+        await memories.store.lease("doctor", new_id(), now=utc_now(), seconds=1)
+        found.append(Finding("permissions", "ok", "Reading and writing are allowed."))
+    except KagentMemoryError as error:
+        found.append(Finding("permissions", "bad", str(error), "Give this database user the right to write."))
+    return found
+
+
+async def _embedder(memories: Memories) -> Finding:
+    answers: Mapping[str, str] = await memories.check()
+    if memories.mode == "keyword":
+        advice = "Set embedding= (KAGENT_MEMORY_EMBEDDING), for example ollama/nomic-embed-text, to find by meaning."
+        return Finding("embedder", "note", "None: search is by keywords.", advice)
+    if answers["embedding"] == "ok":
+        return Finding("embedder", "ok", "It answered a probe.")
+    advice = "Start the embedder, or correct its name, base_url and API key."
+    return Finding("embedder", "bad", answers["embedding"], advice)
+
+
+async def _model(choice: Any, settings: MemorySettings) -> Finding:
+    if choice is False:
+        return Finding("model", "note", "Off: turns are stored as they are said.")
+    if choice is None:
+        return Finding("model", "note", "None set: an agent's own model extracts facts when its sessions are saved.")
+    try:
+        model = open_llm(choice, settings)
+        if model is not None:
+            await model.complete("Answer with ok set to true.", schema=Ping)
+    except KagentMemoryError as error:
+        return Finding("model", "bad", str(error), "Correct the model's name and API key, or start its server.")
+    return Finding("model", "ok", "It answered a probe.")
+
+
+async def _dead_letters(memories: Memories) -> Finding:
+    try:
+        dead = await memories.jobs(state="dead", limit=1000)
+    except KagentMemoryError as error:
+        return Finding("queue", "bad", str(error), "See the database.")
+    if not dead:
+        return Finding("queue", "ok", "No dead letters.")
+    return Finding("queue", "note", f"{len(dead)} dead letter(s).", "See `kagent-memory jobs list --state dead`.")

@@ -1,0 +1,220 @@
+"""/api/v1: one route a verb of `Memories`, text in and records out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query, Response
+from pydantic import TypeAdapter, ValidationError
+
+from ..errors import InvalidInput
+from ..records import Memory, Recall, Revision, Vector
+from ..stores.base import Page, ScopeStats
+from .deps import TheCaller, TheId, TheMemories, TheScope, known_id, one_way, who
+from .models import (
+    Added,
+    Additions,
+    By,
+    Changes,
+    EndedSession,
+    Erased,
+    Feedback,
+    Info,
+    ListParams,
+    Pin,
+    Question,
+    Queued,
+    Scalar,
+    Scalars,
+    Transcript,
+    Which,
+)
+from .version import VERSION
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {"application/problem+json": {"schema": {"type": "object"}}}}
+    for status, text in {
+        400: "The input cannot be stored or searched.",
+        401: "No token, or one that does not hold.",
+        404: "No such memory or job, or not the caller's.",
+        409: "Somebody else changed it first.",
+        413: "The body is too long.",
+        422: "The request does not fit this schema.",
+        429: "Too many requests.",
+        501: "The server is not set up for this.",
+        502: "The model or embedder is unavailable.",
+        503: "The database is unavailable.",
+    }.items()
+}
+
+router = APIRouter(prefix="/api/v1", responses=PROBLEMS)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model that only has a name here: the worker that takes the job in finds the model."""
+
+    name: str
+
+    async def complete(self, prompt: str, *, schema: Any) -> Any:
+        """Never called: the worker makes the model of the name."""
+        raise NotImplementedError(self.name)
+
+
+@router.get("/info")
+async def info(memories: TheMemories) -> Info:
+    """What this server is and how it answers."""
+    names = ("search_limit", "ttl_days", "popular_after", "max_content_bytes")
+    settings = {name: getattr(memories.settings, name) for name in names}
+    return Info(version=VERSION, mode=memories.mode, **settings)
+
+
+@router.post("/memories", status_code=201)
+async def add(memories: TheMemories, scope: TheScope, caller: TheCaller, body: Additions) -> Added:
+    """Stores memories as given; what is there already is revived and its id returned."""
+    items = [item if isinstance(item, str) else item.fact() for item in body.items]
+    ids = await memories.add(
+        scope,
+        items,
+        embedding=None if body.vectors is None else [narrowed(vector) for vector in body.vectors],
+        generation=body.generation,
+        who=who(body.who, caller),
+        replaces=None if body.replaces is None else known_id(body.replaces, "memory"),
+    )
+    return Added(ids=ids)
+
+
+def narrowed(numbers: Sequence[float]) -> Vector:
+    """The numbers as a vector of ours.
+
+    Raises:
+        InvalidInput: one is too large for 32 bits.
+    """
+    vector = np.asarray(numbers, dtype=np.float64)
+    if not (np.abs(vector) <= np.finfo(np.float32).max).all():
+        raise InvalidInput("The vector holds NaN, infinite or too large numbers.")
+    return vector.astype(np.float32)
+
+
+@router.get("/memories")
+async def list_memories(memories: TheMemories, scope: TheScope, params: Annotated[ListParams, Query()]) -> Page:
+    """Memories in order, a page at a time; nothing counts as delivered."""
+    return await memories.list(
+        scope,
+        filter=params.record(_scalars(params.metadata)),
+        order=params.order,
+        limit=params.limit,
+        cursor=params.cursor,
+    )
+
+
+def _scalars(text: str) -> dict[str, Scalar]:
+    try:
+        return TypeAdapter[dict[str, Scalar]](Scalars).validate_json(text)
+    except ValidationError as error:
+        raise InvalidInput("metadata must be a JSON object of scalars.") from error
+
+
+@router.post("/memories/search")
+async def search(memories: TheMemories, scope: TheScope, body: Question) -> Recall:
+    """The memories that answer a question, best first, and how they were found."""
+    return await memories.recall(
+        scope,
+        body.query,
+        limit=body.limit,
+        min_score=body.min_score,
+        filter=body.filter.record(body.filter.metadata),
+        embedding=None if body.vector is None else narrowed(body.vector),
+        generation=body.generation,
+        explain=body.explain,
+        deliver=body.deliver,
+        gate=body.gate,
+        history=body.history,
+        budget_tokens=body.budget_tokens,
+    )
+
+
+@router.post("/memories/forget")
+async def forget(memories: TheMemories, scope: TheScope, body: Which) -> Erased:
+    """Erases memories for good; an unknown id among `ids` is an error."""
+    one_way(body.ids, body.session_id, body.everything)
+    ids = [known_id(id, "memory") for id in body.ids]
+    erased = await memories.forget(scope, ids, session_id=body.session_id, everything=body.everything)
+    return Erased(ids=list(erased))
+
+
+@router.get("/memories/{id}")
+async def get(memories: TheMemories, scope: TheScope, id: TheId) -> Memory:
+    """One memory as it is now."""
+    return await memories.get(scope, id)
+
+
+@router.patch("/memories/{id}")
+async def edit(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: Changes) -> Memory:
+    """Sets what is given and keeps the former state in the history."""
+    values: dict[str, Any] = dict(body)
+    values["who"] = who(body.who, caller)
+    return await memories.edit(scope, id, **values)
+
+
+@router.delete("/memories/{id}")
+async def delete(memories: TheMemories, scope: TheScope, id: TheId) -> Erased:
+    """Erases one memory for good."""
+    return Erased(ids=list(await memories.forget(scope, [id])))
+
+
+@router.put("/memories/{id}/pin")
+async def pin(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: Pin) -> Memory:
+    """Keeps a memory whatever the prune says, or lets it go again."""
+    return await memories.pin(scope, id, body.pinned, who=who(body.who, caller))
+
+
+@router.get("/memories/{id}/history")
+async def history(memories: TheMemories, scope: TheScope, id: TheId) -> Sequence[Revision]:
+    """What happened to a memory, oldest first."""
+    return await memories.history(scope, id)
+
+
+@router.post("/memories/{id}/undo")
+async def undo(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: By) -> Sequence[Memory]:
+    """Takes back the last change, with all that the same decision changed."""
+    return await memories.undo(scope, id, who=who(body.who, caller))
+
+
+@router.post("/memories/{id}/feedback", status_code=204)
+async def feedback(memories: TheMemories, scope: TheScope, id: TheId, body: Feedback) -> Response:
+    """Counts that a memory helped, or that it misled."""
+    await memories.feedback(scope, id, success=body.success)
+    return Response(status_code=204)
+
+
+@router.post("/sessions", status_code=202)
+async def remember(memories: TheMemories, scope: TheScope, body: Transcript) -> Queued:
+    """Queues a transcript; it is durable when this answers."""
+    job = await memories.remember(
+        scope,
+        [utterance.message() for utterance in body.messages],
+        body.session_id,
+        ended=body.ended,
+        save=body.save,
+        end_after_minutes=body.end_after_minutes,
+        provider=body.provider,
+        llm=NamedModel(body.model) if body.model else None,
+    )
+    return Queued(job=job)
+
+
+@router.post("/sessions/end", status_code=204)
+async def end_session(memories: TheMemories, scope: TheScope, body: EndedSession) -> Response:
+    """Runs the session's armed timer now."""
+    await memories.end_session(scope, body.session_id)
+    return Response(status_code=204)
+
+
+@router.get("/stats")
+async def stats(memories: TheMemories, scope: TheScope) -> ScopeStats:
+    """Counts of the scope."""
+    return await memories.stats(scope)

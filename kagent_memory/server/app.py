@@ -1,0 +1,77 @@
+"""The web application: kagent's contract, /api/v1 and the page over one `Memories`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from importlib.resources import files
+
+from fastapi import FastAPI, Response
+from fastapi.responses import PlainTextResponse
+
+from ..memories import Memories, utc_now
+from . import api, dashboard, jobs, kagent, pages, problems, setup, upkeep
+from .auth import Access
+from .gate import Gate
+from .version import VERSION
+
+DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."
+
+
+def create_app(
+    memories: Memories | Callable[[], Awaitable[Memories]],
+    access: Access = Access(),
+    *,
+    clock: Callable[[], datetime] = utc_now,
+) -> FastAPI:
+    """The ASGI application.
+
+    Args:
+        memories: open ones, which the app uses and leaves open; or a function that opens some: called when the app
+            starts, and what it opened is closed when the app ends.
+        access: who may call.
+        clock: the time now (aware UTC).
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        if isinstance(memories, Memories):
+            yield
+            return
+        app.state.memories = await memories()
+        try:
+            yield
+        finally:
+            await app.state.memories.close()
+
+    app = FastAPI(
+        title="kagent_memory",
+        version=VERSION,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        separate_input_output_schemas=True,
+    )
+    app.state.clock = clock
+    app.state.access = access
+    if isinstance(memories, Memories):
+        app.state.memories = memories
+    for router in (kagent.router, api.router, upkeep.router, pages.router, jobs.router, dashboard.router, setup.router):
+        app.include_router(router)
+    app.add_api_route("/healthz", _healthy, include_in_schema=False)
+    app.add_api_route("/static/style.css", _style, include_in_schema=False)
+    problems.install(app)
+    app.add_middleware(Gate, access=access, memories=lambda: app.state.memories, clock=clock)
+    return app
+
+
+async def _healthy() -> Response:
+    """Says that the process answers; what it needs is checked by `kagent-memory doctor`."""
+    return PlainTextResponse("ok\n")
+
+
+async def _style() -> Response:
+    css = files("kagent_memory.server").joinpath("static/style.css").read_text(encoding="utf-8")
+    return Response(css, media_type="text/css", headers={"cache-control": "no-cache"})

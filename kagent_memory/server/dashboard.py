@@ -1,0 +1,79 @@
+"""The dashboard of one agent and user: how much there is, how it grows, what is used, what expires, what waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ..memories import Memories
+from ..records import Memory, Scope
+from .deps import memories_of
+from .forms import page, page_scope, shown_settings
+from .plots import Series, area, bars
+
+router = APIRouter(include_in_schema=False)
+
+DAYS = 30
+PAGE = 1000
+MOST_READ = 10_000
+BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 30, None))
+
+
+@router.get("/dashboard")
+async def dashboard(request: Request) -> Response:
+    """Counts and plots."""
+    memories, scope = memories_of(request), page_scope(request)
+    rows, whole = await _read(memories, scope)
+    stats, now = await memories.stats(scope), request.app.state.clock()
+    states = [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")]
+    drawn = [
+        ("Memories over the last 30 days", area, growth(rows, now)),
+        ("Memories by how often they were delivered", bars, delivered(rows)),
+        ("Memories that expire in the next 30 days", bars, expiring(rows, now)),
+        ("Memories by type", bars, sorted(stats.by_type.items())),
+        ("Jobs in the queue", bars, states),
+    ]
+    plots = [{"title": title, "svg": draw(title, series), "series": series} for title, draw, series in drawn]
+    values: dict[str, Any] = {"scope": scope, "stats": stats, "plots": plots, "whole": whole, "read": len(rows)}
+    return page(request, "dashboard.html", {**values, **shown_settings(request)})
+
+
+async def _read(memories: Memories, scope: Scope) -> tuple[list[Memory], bool]:
+    rows: list[Memory] = []
+    cursor: str | None = None
+    while len(rows) < MOST_READ:
+        found = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
+        rows += found.memories
+        if (cursor := found.cursor) is None:
+            return rows, True
+    return rows, False
+
+
+def growth(rows: Sequence[Memory], now: datetime) -> Series:
+    """How many of today's memories there were at the end of each of the last 30 days."""
+    days = [now.date() - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
+    made = Counter(memory.created_at.date() for memory in rows)
+    total = sum(count for day, count in made.items() if day < days[0])
+    series: list[tuple[str, int]] = []
+    for day in days:
+        total += made[day]
+        series.append((day.strftime("%d %b"), total))
+    return series
+
+
+def delivered(rows: Sequence[Memory]) -> Series:
+    """How many memories were delivered how often."""
+    counts = [memory.usage.delivered for memory in rows]
+    return [(label, sum(low <= n and (high is None or n <= high) for n in counts)) for label, low, high in BANDS]
+
+
+def expiring(rows: Sequence[Memory], now: datetime) -> Series:
+    """How many memories expire on each of the next 30 days; pinned ones stay."""
+    ends = Counter(memory.expires_at.date() for memory in rows if memory.expires_at and not memory.pinned)
+    days = [now.date() + timedelta(days=ahead) for ahead in range(DAYS)]
+    return [(day.strftime("%d %b"), ends[day]) for day in days]

@@ -1,0 +1,40 @@
+"""The page of the queue: what waits, what runs, and dead letters with their reasons."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from .deps import caller_of, memories_of
+from .forms import own_form, page, to
+from .pages import scope_or_none
+from .upkeep import own_job, visible_jobs
+
+router = APIRouter(include_in_schema=False)
+
+SHOWN = 200
+
+
+@router.get("/jobs")
+async def jobs(request: Request) -> Response:
+    """The queue, dead letters first."""
+    scope = scope_or_none(request)
+    found = await visible_jobs(memories_of(request), caller_of(request), scope=scope, limit=SHOWN)
+    ordered = sorted(found, key=lambda job: ("dead", "running", "queued").index(job.state))
+    return page(request, "jobs.html", {"scope": scope, "jobs": ordered, "most": SHOWN})
+
+
+@router.post("/jobs/{id}/retry")
+async def retry(request: Request, id: str) -> Response:
+    """Queues a dead letter again."""
+    await own_form(request)
+    await memories_of(request).retry_job((await own_job(request, id)).id)
+    return to("/jobs", scope_or_none(request), done="retried")
+
+
+@router.post("/jobs/{id}/drop")
+async def drop(request: Request, id: str) -> Response:
+    """Deletes a job."""
+    await own_form(request)
+    await memories_of(request).drop_job((await own_job(request, id)).id)
+    return to("/jobs", scope_or_none(request), done="dropped")

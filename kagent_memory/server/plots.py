@@ -1,0 +1,102 @@
+"""Plots as inline SVG, made here: no script, no inline style; the style sheet colours them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from markupsafe import Markup, escape
+
+Series: TypeAlias = Sequence[tuple[str, int]]
+
+WIDTH, HEIGHT = 640, 200
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 12, 28
+PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+MOST_LABELS = 6
+
+
+def nice_top(value: int) -> int:
+    """The end of a scale that holds `value`: 1, 2, 4, 5 or 10 times a power of ten, at least 4."""
+    power = 1
+    while True:
+        for step in (1, 2, 4, 5):
+            if step * power >= max(value, 4):
+                return step * power
+        power *= 10
+
+
+def bars(title: str, series: Series) -> Markup:
+    """One bar a pair."""
+    top = nice_top(max((value for _, value in series), default=0))
+    slot = PLOT_WIDTH / max(len(series), 1)
+    width = max(slot * 0.72, 1.0)
+    drawn = [
+        Markup('<rect class="bar" x="{}" y="{}" width="{}" height="{}" rx="2"><title>{}: {}</title></rect>').format(
+            _round(LEFT + index * slot + (slot - width) / 2),
+            _round(_height(value, top)),
+            _round(width),
+            _round(TOP + PLOT_HEIGHT - _height(value, top)),
+            label,
+            value,
+        )
+        for index, (label, value) in enumerate(series)
+    ]
+    return _framed(title, series, top, drawn)
+
+
+def area(title: str, series: Series) -> Markup:
+    """A line over its filled area."""
+    top = nice_top(max((value for _, value in series), default=0))
+    slot = PLOT_WIDTH / max(len(series), 1)
+    points = [(LEFT + (index + 0.5) * slot, _height(value, top)) for index, (_, value) in enumerate(series)]
+    path = " ".join(f"{_round(x)},{_round(y)}" for x, y in points)
+    base = TOP + PLOT_HEIGHT
+    if not points:
+        return _framed(title, series, top, [])
+    closed = f"{_round(points[0][0])},{base} {path} {_round(points[-1][0])},{base}"
+    drawn = [
+        Markup('<polygon class="area" points="{}"/>').format(closed),
+        Markup('<polyline class="line" points="{}"/>').format(path),
+    ]
+    return _framed(title, series, top, drawn)
+
+
+def _height(value: int, top: int) -> float:
+    return TOP + PLOT_HEIGHT * (1 - value / top)
+
+
+def _round(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _framed(title: str, series: Series, top: int, drawn: Sequence[Markup]) -> Markup:
+    said = f"{title}: " + ", ".join(f"{label} {value}" for label, value in series if value)
+    grid = [
+        Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}" class="end">{}</text>').format(
+            LEFT, WIDTH - RIGHT, _round(y), _round(y), LEFT - 6, _round(y + 4), value
+        )
+        for value in (0, top // 2, top)
+        for y in (_height(value, top),)
+    ]
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="plot">{}{}{}</svg>').format(
+        WIDTH, HEIGHT, said if any(value for _, value in series) else f"{title}: nothing yet", _join(grid),
+        _join(drawn), _labels(series),
+    )  # fmt: skip
+
+
+def _labels(series: Series) -> Markup:
+    slot = PLOT_WIDTH / max(len(series), 1)
+    every = -(-len(series) // MOST_LABELS) or 1
+    return _join(
+        [
+            Markup('<text x="{}" y="{}" class="middle">{}</text>').format(
+                _round(LEFT + (index + 0.5) * slot), HEIGHT - 8, label
+            )
+            for index, (label, _) in enumerate(series)
+            if index % every == 0
+        ]
+    )
+
+
+def _join(parts: Sequence[Markup]) -> Markup:
+    return Markup("").join(escape(part) for part in parts)

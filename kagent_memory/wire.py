@@ -1,0 +1,29 @@
+"""Records as plain JSON and back: one spelling for the command line, the server and the client of a server."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def to_wire(value: Any, kind: Any | None = None) -> Any:
+    """A record, or a container of them when `kind` names it, as JSON values; times in ISO 8601."""
+    return _adapter(cast("Any", type(value)) if kind is None else kind).dump_python(value, mode="json")
+
+
+def from_wire(data: Any, kind: type[T]) -> T:
+    """The record that `to_wire` wrote.
+
+    Raises:
+        ValueError: the data has another shape.
+    """
+    return _adapter(kind).validate_python(data)
