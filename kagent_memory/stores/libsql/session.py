@@ -30,7 +30,7 @@ _TIMES = (
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
-_TRUTHS = ("is_error", "pinned", "verbatim")
+_TRUTHS = ("is_error", "pinned", "verbatim", "asks")
 
 _PAIRS = ("scope_ids", "ids")
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {

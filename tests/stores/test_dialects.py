@@ -1,0 +1,93 @@
+"""The two dialects say the same: one name, one set of values, for every statement that the shared scripts ask for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kagent_memory.stores.libsql.connection import Connection
+from kagent_memory.stores.libsql.schema import migrate
+from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
+from kagent_memory.stores.libsql.statement import statement
+from kagent_memory.stores.sql import migrations, queries
+
+ALONE = {
+    "postgres": {"search_vector", "make_vectors", "make_wide_vectors", "tune_vectors"},
+    "libsql": {
+        "make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors", "passing",
+        "passing_all",
+    },
+}  # fmt: skip
+POSTGRES_ONLY_MIGRATIONS = {"tuning"}
+
+
+def values_of(dialect, text):
+    if dialect == "libsql":
+        return set(statement(text).names)
+    return set(re.findall(r"%\((\w+)\)s", text))
+
+
+def shared(dialect):
+    return {name: text for name, text in queries(dialect).items() if name not in ALONE[dialect]}
+
+
+def test_both_dialects_define_the_same_statements():
+    assert set(shared("libsql")) == set(shared("postgres"))
+
+
+@pytest.mark.parametrize("name", sorted(shared("postgres")))
+def test_a_statement_takes_the_same_values_in_both_dialects(name):
+    assert values_of("libsql", queries("libsql")[name]) == values_of("postgres", queries("postgres")[name])
+
+
+@pytest.mark.parametrize("dialect", sorted(ALONE))
+def test_what_a_dialect_has_alone_stands_in_its_own_file_and_is_there(dialect):
+    assert ALONE[dialect] <= set(queries(dialect))
+
+
+def test_migrations_have_the_same_numbers_but_for_tuning():
+    kept = {(step.number, step.name) for step in migrations("postgres") if step.name not in POSTGRES_ONLY_MIGRATIONS}
+    assert kept == {(step.number, step.name) for step in migrations("libsql")}
+
+
+@pytest.mark.parametrize("dialect", sorted(ALONE))
+def test_every_statement_is_static_but_for_a_generations_number_and_width(dialect):
+    for name, text in queries(dialect).items():
+        assert set(re.findall(r"\{.*?\}", text)) <= {"{generation}", "{dimensions}"}, name
+
+
+@pytest.mark.parametrize("name", sorted(queries("libsql")))
+def test_every_libsql_statement_fits_the_schema(name):
+    connection = Connection(":memory:")
+    migrate(connection)
+    for made in ("make_vectors", "index_vectors", "index_vector_changes"):
+        text = queries("libsql")[made].replace("{generation}", "1")
+        if made == name:
+            break
+        connection.run(text, {})
+    text = queries("libsql")[name].replace("{generation}", "1")
+    assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(statement(text).names))
+
+
+@pytest.mark.parametrize("name", sorted(SIDE_BY_SIDE))
+def test_lists_that_run_side_by_side_are_values_of_their_statement(name):
+    assert set(SIDE_BY_SIDE[name]) <= set(statement(queries("libsql")[name]).names)
+
+
+SCOPED = ("search_text", "visible_memories", "passing", "passing_all", "vectors_since", "equal_memories", "taken_pairs")
+
+
+@pytest.mark.parametrize("name", SCOPED)
+def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_the_scope(name):
+    connection = Connection(":memory:")
+    migrate(connection)
+    for made in ("make_vectors", "index_vectors", "index_vector_changes"):
+        connection.run(queries("libsql")[made].replace("{generation}", "1"), {})
+    text = queries("libsql")[name].replace("{generation}", "1")
+    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
+    steps = [row["detail"] for row in plan if row["detail"].startswith(("SEARCH", "SCAN"))]
+    steps = [step for step in steps if "VIRTUAL TABLE" not in step and "live" not in step.split()[1]]
+    tables = [step for step in steps if "AUTOMATIC" not in step]
+    assert tables
+    assert all("(scope_id=?" in step for step in tables), tables

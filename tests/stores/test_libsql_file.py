@@ -1,0 +1,348 @@
+"""What a libSQL file promises besides the contract: shared by processes, erased to the byte, off the loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from kagent_memory.errors import ConfigurationError, InvalidInput, StoreError
+from kagent_memory.records import Scope
+from kagent_memory.stores import open_store
+from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.libsql import connection as driver
+from kagent_memory.stores.libsql import database
+from kagent_memory.stores.libsql.connection import Connection
+from kagent_memory.stores.libsql.schema import migrate
+from kagent_memory.stores.sql import Migration, migrations
+from kagent_memory.testing.ground import DAY, NOW, a_memory, adding, vector
+
+SCOPE = Scope("acme", "ann", "notes")
+CANARY = "xylophone quokka marmalade"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+async def store(path):
+    async with await open_store(f"libsql:///{path}") as opened:
+        yield opened
+
+
+async def keep(store, *texts, **values):
+    memories = [a_memory(text, **values) for text in texts]
+    await store.apply(SCOPE, Batch(changes=adding(*memories, explicit=True)), now=NOW)
+    return [memory.id for memory in memories]
+
+
+async def contents(store):
+    return [memory.content for memory in (await store.list(SCOPE, order="oldest", limit=1000, now=NOW)).memories]
+
+
+def bytes_on_disk(path):
+    return b"".join(file.read_bytes() for file in path.parent.iterdir())
+
+
+# -- which file ---------------------------------------------------------------------------------
+
+
+async def test_a_relative_uri_is_a_file_below_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with await open_store("libsql:///deep%20name.db"):
+        assert (tmp_path / "deep name.db").is_file()
+
+
+async def test_each_store_in_memory_is_its_own():
+    async with await open_store("libsql:///:memory:") as one, await open_store("libsql:///:memory:") as two:
+        await keep(one, "tea")
+        assert await contents(two) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "advice"),
+    [
+        ("libsql://db.example.com/memory", "names a host"),
+        ("libsql:///", "names no file"),
+        ("libsql:///memory.db?mode=ro", "query"),
+        ("libsql:///{}", "is a directory"),
+        ("libsql:///{}/none/memory.db", "create it first"),
+        ("libsql:///{}/letter.txt", "no libSQL database"),
+    ],
+)
+async def test_a_uri_that_is_no_database_is_a_configuration_error_that_says_what_to_do(tmp_path, uri, advice):
+    (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
+    with pytest.raises(ConfigurationError, match=advice):
+        await open_store(uri.format(tmp_path))
+
+
+OPEN_READ_ONLY = """
+import asyncio, os, sys
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.stores.libsql import LibSQLStore
+if os.getuid() == 0:
+    os.setuid(65534)  # root may write anything
+try:
+    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1]))
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)])
+def test_a_file_that_may_not_be_written_is_a_configuration_error(path, file_mode, directory_mode):
+    path.touch()
+    for directory in (path.parent.parent, path.parent.parent.parent):
+        directory.chmod(0o755)
+    path.chmod(file_mode)
+    path.parent.chmod(directory_mode)
+    done = subprocess.run([sys.executable, "-c", OPEN_READ_ONLY, str(path)], capture_output=True, text=True, check=True)
+    path.parent.chmod(0o755)
+    assert "cannot be" in done.stdout
+    assert "for this user" in done.stdout or "make it writable" in done.stdout
+
+
+# -- migrations ---------------------------------------------------------------------------------
+
+LATER = Migration(9000, "later", "CREATE TABLE later (a TEXT DEFAULT ';'); CREATE INDEX later_a ON later (a);")
+
+
+def schema_of(connection):
+    objects = connection.tuples("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name", {})
+    return objects, connection.tuples("SELECT number, name FROM schema_migration ORDER BY number", {})
+
+
+def test_a_migrated_file_equals_a_fresh_one_and_migrating_again_changes_nothing():
+    steps = [*migrations("libsql"), LATER]
+    fresh, migrated = Connection(":memory:"), Connection(":memory:")
+    migrate(fresh, steps)
+    for count in range(1, len(steps) + 1):
+        migrate(migrated, steps[:count])
+        migrate(migrated, steps[:count])
+    assert schema_of(migrated) == schema_of(fresh)
+
+
+def test_a_migration_that_fails_leaves_neither_its_tables_nor_its_row():
+    connection = Connection(":memory:")
+    migrate(connection)
+    before = schema_of(connection)
+    broken = LATER._replace(script=LATER.script + "CREATE TABLE memory (a TEXT);")
+    with pytest.raises(StoreError):
+        migrate(connection, [*migrations("libsql"), broken])
+    assert schema_of(connection) == before
+
+
+def test_a_file_of_a_newer_version_is_refused():
+    connection = Connection(":memory:")
+    migrate(connection, [*migrations("libsql"), LATER])
+    with pytest.raises(ConfigurationError, match="upgrade"):
+        migrate(connection)
+
+
+WRITER = """
+import asyncio, sys
+from kagent_memory.records import Scope
+from kagent_memory.stores import open_store
+from kagent_memory.stores.base import Batch
+from kagent_memory.testing.ground import NOW, a_memory, adding
+
+async def main(path, name, count):
+    sys.stdin.readline()
+    async with await open_store("libsql:///" + path) as store:
+        for number in range(count):
+            batch = Batch(changes=adding(a_memory(f"{name} {number}")))
+            await store.apply(Scope("acme", "ann", "notes"), batch, now=NOW)
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def test_processes_that_open_a_new_file_at_once_and_write_all_succeed(path):
+    started = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "30"], stdin=subprocess.PIPE, text=True)
+        for name in ("one", "two", "three")
+    ]
+    time.sleep(0.5)  # all have imported by then
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.close()
+    assert [process.wait(60) for process in started] == [0, 0, 0]
+    texts = Connection(str(path)).tuples("SELECT content FROM memory", {})
+    assert {text for (text,) in texts} == {f"{name} {n}" for name in ("one", "two", "three") for n in range(30)}
+    assert Connection(str(path)).tuples("SELECT version FROM scope", {}) == [(90,)]
+
+
+# -- other writers, cancellation, threads -------------------------------------------------------
+
+
+@pytest.fixture
+def other(store, path):
+    opened = Connection(str(path))
+    yield opened
+    opened.close()
+
+
+async def test_a_write_waits_for_another_processes_writer_while_reads_go_on(store, other):
+    with other.transaction(write=True):
+        writing = asyncio.create_task(keep(store, "tea"))
+        for _ in range(20):
+            assert await contents(store) == []
+            await asyncio.sleep(0.01)
+        assert not writing.done()
+    await writing
+    assert await contents(store) == ["tea"]
+
+
+async def test_patience_with_another_writer_ends_in_a_store_error(store, other, monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
+    started = time.monotonic()
+    with other.transaction(write=True), pytest.raises(StoreError, match="locked"):
+        await keep(store, "tea")
+    assert time.monotonic() - started < 2
+    assert await contents(store) == []
+    assert database.PATIENCE_SECONDS <= 5
+
+
+async def test_a_cancelled_write_is_there_whole_or_not_at_all(store):
+    for number in range(60):
+        texts = [f"{number} tea", f"{number} cake"]
+        writing = asyncio.create_task(keep(store, *texts))
+        await asyncio.sleep(number * 0.0001)
+        writing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await writing
+        kept = [text for text in await contents(store) if text.startswith(f"{number} ")]
+        assert sorted(kept) in ([], sorted(texts))
+        assert len((await store.search_text(SCOPE, [str(number)], limit=10, now=NOW)).matches) == len(kept)
+
+
+async def test_a_batch_that_fails_midway_leaves_nothing(store):
+    generation = await store.add_generation("hash", 2, None)
+    gone = a_memory("nobody")
+    changes = [*adding(a_memory("tea")), *adding(a_memory("cake"))]
+    batch = Batch(
+        changes=changes, taken=[("s", "e")], reinforced=[gone.id], generation=generation.number, job=(gone.id, 1)
+    )
+    with pytest.raises(Exception, match="fence"):
+        await store.apply(SCOPE, batch, now=NOW)
+    assert await contents(store) == []
+    assert await store.taken(SCOPE, "s", ["e"]) == frozenset()
+    assert await store.version(SCOPE) == 0
+
+
+async def test_the_driver_is_never_called_on_the_loops_thread(path, monkeypatch):
+    threads = set()
+    guarded = driver._guarded
+
+    def noted(action):
+        threads.add(threading.current_thread())
+        return guarded(action)
+
+    monkeypatch.setattr(driver, "_guarded", noted)
+    async with await open_store(f"libsql:///{path}") as store:
+        generation = await store.add_generation("hash", 2, None)
+        (memory_id,) = await keep(store, "tea")
+        batch = Batch(vectors={memory_id: vector(1, 0)}, generation=generation.number)
+        await store.apply(SCOPE, batch, now=NOW)
+        await store.search_vector(SCOPE, generation.number, [vector(1, 0)], limit=5, now=NOW)
+        await store.deliver(SCOPE, retrieved=[memory_id], delivered=[memory_id], now=NOW)
+        await store.forget(SCOPE, everything=True, now=NOW)
+        await store.prune(now=NOW, popular_after=10)
+        with pytest.raises(InvalidInput):
+            await keep(store, "\ud800", id=memory_id)
+    assert len(threads) == 1
+    assert threading.current_thread() not in threads
+
+
+# -- forgetting to the byte ---------------------------------------------------------------------
+
+
+async def keep_canary(store):
+    other_ids = await keep(store, *(f"filler {number} " + "x" * 500 for number in range(40)))
+    (memory_id,) = await keep(store, CANARY, session_id="s", event_ids=("e1",), metadata={"note": CANARY})
+    (memory,) = (await store.get(SCOPE, [memory_id], now=NOW)).values()
+    payload = {"messages": [{"event_id": "e1", "text": CANARY}]}
+    await store.enqueue(
+        [Job(id=other_ids[0], scope=SCOPE, kind="transcript", payload=payload, run_after=NOW, created_at=NOW)]
+    )
+    return memory.id
+
+
+async def test_forgotten_text_is_gone_from_the_file_and_its_log_byte_by_byte(store, path):
+    memory_id = await keep_canary(store)
+    assert CANARY.encode() in bytes_on_disk(path)
+    assert await store.forget(SCOPE, ids=[memory_id], now=NOW) == (memory_id,)
+    left = bytes_on_disk(path)
+    assert all(word.encode() not in left for word in CANARY.split())
+    assert b"filler 39" in left
+
+
+async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
+    await keep(store, CANARY, ttl_days=1)
+    assert (await store.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
+    assert CANARY.split()[0].encode() not in bytes_on_disk(path)
+
+
+async def test_a_log_that_another_process_reads_in_is_emptied_after_the_next_write(
+    store, other, path, monkeypatch, caplog
+):
+    monkeypatch.setattr(database, "ERASE_PATIENCE_SECONDS", 0.05)
+    memory_id = await keep_canary(store)
+    with other.transaction(write=False):
+        other.tuples("SELECT count(*) FROM memory", {})
+        await store.forget(SCOPE, ids=[memory_id], now=NOW)
+        assert "emptied of forgotten text later" in caplog.text
+    await keep(store, "tea")
+    assert CANARY.split()[0].encode() not in bytes_on_disk(path)
+
+
+# -- vectors that others write ------------------------------------------------------------------
+
+
+async def nearest(store, generation):
+    found = await store.search_vector(SCOPE, generation.number, [vector(1, 0)], limit=10, now=NOW)
+    return [memory_id for memory_id, _ in found[0]]
+
+
+async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path):
+    generation = await store.add_generation("hash", 2, None)
+    async with await open_store(f"libsql:///{path}") as second:
+        first_id, second_id = await keep(store, "tea", "cake")
+        vectors = {first_id: vector(1, 0), second_id: vector(1, 1)}
+        await second.apply(SCOPE, Batch(vectors=vectors, generation=generation.number), now=NOW)
+        assert await nearest(store, generation) == [first_id, second_id]
+        moved = {first_id: vector(0, 1)}
+        await second.apply(SCOPE, Batch(vectors=moved, generation=generation.number), now=NOW)
+        assert await nearest(store, generation) == [second_id, first_id]
+        await second.forget(SCOPE, ids=[second_id], now=NOW)
+        assert await nearest(store, generation) == [first_id]
+
+
+async def test_a_large_scope_is_searched_exactly_among_expired_and_filtered_memories(store):
+    generation = await store.add_generation("hash", 8, None)
+    numbers = np.random.default_rng(3).normal(size=(600, 8)).astype(np.float32)
+    good = []
+    for start in range(0, 600, 100):
+        memories = [
+            a_memory(f"{n}", ttl_days=1 if n % 3 else None, tags=("even",) if n % 2 == 0 else ())
+            for n in range(start, start + 100)
+        ]
+        rows = {memory.id: numbers[int(memory.content)] for memory in memories}
+        good += [memory.id for memory in memories if memory.expires_at is None]
+        batch = Batch(changes=adding(*memories), vectors=rows, generation=generation.number)
+        await store.apply(SCOPE, batch, now=NOW)
+    later: datetime = NOW + 5 * DAY
+    (found,) = await store.search_vector(SCOPE, generation.number, [numbers[1]], limit=500, now=later)
+    assert {memory_id for memory_id, _ in found} == set(good)
+    (found,) = await store.search_vector(SCOPE, generation.number, [numbers[1]], limit=100, now=later)
+    assert len(found) == 100
+    assert [cosine for _, cosine in found] == sorted((cosine for _, cosine in found), reverse=True)
