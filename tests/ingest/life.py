@@ -17,7 +17,6 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
-SCOPE = Scope("acme", "ada", "desk")
 SESSIONS = 4
 POINTS = (
     "enqueue:before",
@@ -57,22 +56,29 @@ def answer(prompt: str) -> Any:
     return {"facts": [{"text": text} for text in re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)]}
 
 
-def live(uri: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
+def scope_of(user: str) -> Scope:
+    """Whose life it is."""
+    return Scope("acme", user, "desk")
+
+
+def live(uri: str, user: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
     """Takes in what was not acknowledged yet, works until all is done, and reports both."""
-    asyncio.run(_live(uri, point, acknowledged, report))
+    asyncio.run(_live(uri, user, point, acknowledged, report))
 
 
-async def _live(uri: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
+async def _live(uri: str, user: str, point: str, acknowledged: Sequence[str], report: Connection) -> None:
     llm, embedder = ScriptedLlm(answer), HashEmbedder()
     _arm(llm, "complete", point)
     _arm(embedder, "embed", point)
-    async with await Memories.open(uri, llm=llm, embedding=embedder, lease_seconds=0.4, prune_every_hours=0) as memories:
+    async with await Memories.open(
+        uri, llm=llm, embedding=embedder, lease_seconds=0.4, prune_every_hours=0
+    ) as memories:
         for verb in ("enqueue", "claim", "taken", "search_vector", "version", "apply"):
             _arm(memories.store, verb, point)
         _arm_statements(memories.store, point)
         for session_id, messages in sessions().items():
             if session_id not in acknowledged:
-                await memories.remember(SCOPE, messages, session_id)
+                await memories.remember(scope_of(user), messages, session_id)
                 report.send(session_id)
         if not await memories.drain(30):
             raise TimeoutError("not drained")

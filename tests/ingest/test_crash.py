@@ -21,7 +21,7 @@ FORKS = multiprocessing.get_context("forkserver")
 
 @pytest.fixture(scope="module", autouse=True)
 def forkserver() -> Iterator[None]:
-    FORKS.set_forkserver_preload(["tests.ingest.life", "litellm"] if False else ["tests.ingest.life"])
+    FORKS.set_forkserver_preload([life.__name__])
     yield
 
 
@@ -35,15 +35,15 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 class Lives:
     """Lives one process after another on one store, remembering what was acknowledged."""
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
+    def __init__(self, uri: str, user: str = "ada") -> None:
+        self.uri, self.user = uri, user
         self.acknowledged: list[str] = []
         self.kills = 0
 
     def once(self, point: str = "", seconds: float | None = None) -> bool:
         """One process; True when it came to its end, False when it was killed."""
         near, far = FORKS.Pipe(duplex=False)
-        process = FORKS.Process(target=life.live, args=(self.uri, point, tuple(self.acknowledged), far))
+        process = FORKS.Process(target=life.live, args=(self.uri, self.user, point, tuple(self.acknowledged), far))
         process.start()
         far.close()
         process.join(60 if seconds is None else seconds)
@@ -63,10 +63,10 @@ class Lives:
             near.close()
 
 
-def memories_of(uri: str) -> list[tuple[str, tuple[str, ...]]]:
+def memories_of(uri: str, user: str = "ada") -> list[tuple[str, tuple[str, ...]]]:
     async def read() -> list[tuple[str, tuple[str, ...]]]:
         async with await Memories.open(uri, worker=False) as memories:
-            page = await memories.list(life.SCOPE, limit=1000)
+            page = await memories.list(life.scope_of(user), limit=1000)
             assert await memories.jobs() == []
             return sorted((memory.content, memory.event_ids) for memory in page.memories)
 
@@ -77,7 +77,10 @@ def expected() -> list[str]:
     return sorted(
         text
         for number in range(life.SESSIONS)
-        for text in (f"locker {number} opens with key K-{number}00.", f"the parrot number {number} is called Polly{number}.")
+        for text in (
+            f"locker {number} opens with key K-{number}00.",
+            f"the parrot number {number} is called Polly{number}.",
+        )
     )
 
 
@@ -96,19 +99,13 @@ def test_a_kill_at_a_named_point_loses_and_doubles_nothing(uri: str, point: str)
 
 def test_kills_at_random_moments_lose_and_double_nothing(uri: str):
     chance = random.Random(20261121)
-    kills = 0
+    kills = lives_lived = 0
     while kills < RANDOM_KILLS:
-        lives = Lives(f"{uri}")
+        lives_lived += 1
+        lives = Lives(uri, f"user{lives_lived}")
         for _ in range(8):
             if lives.once(seconds=chance.uniform(0.02, 0.9)):
                 break
-        lives.once()
+        assert lives.once()
         kills += lives.kills
-        assert [content for content, _ in memories_of(uri)] == expected()
-        asyncio.run(forget(uri))
-    print(f"{kills} kills")
-
-
-async def forget(uri: str) -> None:
-    async with await Memories.open(uri, worker=False) as memories:
-        await memories.forget(life.SCOPE, everything=True)
+        assert [content for content, _ in memories_of(uri, lives.user)] == expected()
