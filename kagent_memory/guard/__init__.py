@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from ..text import STOP_WORDS
 from .words import (
     CAPITAL_DATES,
     CJK_DATES,
@@ -148,7 +149,7 @@ def _names(text: str) -> set[str]:
     found: set[str] = set()
     for place, chunk in enumerate(chunks):
         word = _EDGE.sub("", chunk)
-        if not word[:1].isupper() or word in ("I", "I'm", "I've", "I'd", "I'll") or _bare(word) in DATE_WORDS:
+        if not word[:1].isupper() or _bare(word) in DATE_WORDS or _bare(word).split("'")[0] in STOP_WORDS:
             continue
         begins = place == 0 or bool(_SENTENCE_END.search(chunks[place - 1])) or chunks[place - 1] in "-*•"
         if not begins or _begins_with_name(word, _EDGE.sub("", chunks[place + 1]) if place + 1 < len(chunks) else ""):
@@ -159,7 +160,8 @@ def _names(text: str) -> set[str]:
 def _begins_with_name(word: str, following: str) -> bool:
     if _bare(word) in PLAIN_STARTS or _bare(word) in NEGATIONS:
         return False
-    return word.endswith(("'s", "’s")) or following[:1].isupper() or following in FOLLOWS_A_NAME
+    capital = following[:1].isupper() and _bare(following).split("'")[0] not in STOP_WORDS
+    return word.endswith(("'s", "’s")) or capital or following in FOLLOWS_A_NAME
 
 
 def _strangers(a: str, b: str) -> bool:

@@ -87,8 +87,8 @@ PLAIN_STARTS: Final = frozenset(
     "user users the their his her my our your its team people everybody everyone somebody someone it he she they we "
     "you this that these those there here now then always often usually sometimes never prefers likes loves wants "
     "needs has works lives uses owns plays drinks eats reads speaks is was will can favourite favorite customer client "
-    "agent assistant deployment der die das ein eine er sie es wir ich le la les un une il elle nous je el los las yo él "
-    "ella benutzer nutzer utilisateur usuario".split()
+    "agent assistant deployment der die das ein eine er sie es wir ich le la les un une il elle nous je el los las yo "
+    "él ella benutzer nutzer utilisateur usuario".split()
 )
 # After a capitalised first word these say that it is the name of whoever does it.
 FOLLOWS_A_NAME: Final = frozenset(
