@@ -35,6 +35,11 @@ SELECT set_config('search_path', %s, false), set_config('TimeZone', 'UTC', false
 """
 
 
+async def _alive(connection: AsyncConnection[Row]) -> None:
+    # What the pool's own check does; here, so that the pool knows the kind of its rows.
+    await connection.execute("")
+
+
 class PostgresStore(SqlStore):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
@@ -71,7 +76,7 @@ class PostgresStore(SqlStore):
             connection_class=AsyncConnection[Row],
             kwargs={"autocommit": True, "row_factory": decoded, "connect_timeout": CONNECT_SECONDS},
             configure=configure,
-            check=AsyncConnectionPool.check_connection,
+            check=_alive,
             # None is kept ready: after an outage the next caller dials at once, instead of waiting out a back-off.
             min_size=0,
             max_size=pool_size,
@@ -132,6 +137,7 @@ class PostgresStore(SqlStore):
         async def search(session: Session) -> Sequence[Row]:
             return await session.rows("search_vector", values, generation=generation)
 
-        for row in await self._read(search) if checked else ():
-            found[row["number"] - 1].append((row["id"], row["score"] / 1e6))
+        if checked:
+            for row in await self._read(search):
+                found[row["number"] - 1].append((row["id"], row["score"] / 1e6))
         return found
