@@ -1,0 +1,21 @@
+"""Pure ranking: candidates of two legs → fuse → rank → settle. The same for every store, and tested without one."""
+
+from .legs import Legs, dense_text, join, shortlist
+from .rank import Ranked, Ranking, rank
+from .settle import Settled, estimated_tokens, same_in_substance, settle
+from .weights import RankSettings
+
+__all__ = [
+    "Legs",
+    "RankSettings",
+    "Ranked",
+    "Ranking",
+    "Settled",
+    "dense_text",
+    "estimated_tokens",
+    "join",
+    "rank",
+    "same_in_substance",
+    "settle",
+    "shortlist",
+]

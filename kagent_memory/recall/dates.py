@@ -1,0 +1,142 @@
+"""The days a query names, and how close a memory's time is to them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+_NAMES = """
+january february march april may june july august september october november december
+januar februar märz april mai juni juli august september oktober november dezember
+enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+jan feb mar apr may jun jul aug sep oct nov dec
+"""
+_MONTHS = {name: number % 12 + 1 for number, name in enumerate(_NAMES.split())} | {"sept": 9}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_YEAR = r"(?:19|20)\d\d"
+_ORDINAL = r"(?:st|nd|rd|th)?\.?"
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+_NAMED = re.compile(
+    rf"(?:\b(?P<before>\d{{1,2}}){_ORDINAL}(?: of| de)? )?\b{_MONTH}"
+    rf"(?: (?:the )?(?P<after>\d{{1,2}}){_ORDINAL}(?![\d:]))?(?:,? (?:of |de )?(?P<year>{_YEAR})\b)?"
+)
+_NUMERIC = re.compile(rf"(?P<year>{_YEAR})[-/.年](?P<month>\d{{1,2}})(?:[-/.月](?P<day>\d{{1,2}}))?(?!\d)")
+_LONE_YEAR = re.compile(rf"(?<![\w.-]){_YEAR}(?![\w-]|\.\d)")
+_RELATIVE = re.compile(
+    r"\b(?:(?P<word>today|yesterday|last night)|last (?P<unit>week|month|year)"
+    r"|(?P<count>\d{1,3}|an?|two|three|four|five|six) (?P<units>day|week|month|year)s? ago"
+    rf"|(?:last|on|past) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b"
+)
+_HINT = re.compile(rf"\d|\b(?:{'|'.join(_MONTHS)}|{'|'.join(_WEEKDAYS)}|today|yesterday|night|week|month|year|ago)")
+# "may" and "mar" are months only where a date would stand.
+_DOUBTFUL = {"may", "mar", "mars", "jan", "sep", "dec", "march", "mai"}
+_LEADING = re.compile(
+    r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and|en|de|im|seit)[ -]$"
+)
+_COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a query names: the days from `first` to `last` of a year, or of every year when `year` is None.
+
+    Attributes:
+        month, day: None when only a larger unit was named.
+    """
+
+    year: int | None
+    month: int | None = None
+    day: int | None = None
+
+
+def named_spans(query: str, now: datetime) -> list[Span]:
+    """The days, months and years that a query names, relative ones counted from `now`."""
+    folded = query.casefold()
+    if not _HINT.search(folded):
+        return []
+    spans = [*_by_name(folded), *_by_number(folded), *_by_distance(folded, now.date())]
+    if not spans:
+        spans = [Span(int(found.group())) for found in _LONE_YEAR.finditer(folded)]
+    return spans
+
+
+def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]:
+    """(1.0 when a named month or year is the memory's, e^(-days/5) for the nearest named day)."""
+    if at is None or not spans:
+        return 0.0, 0.0
+    when = at.date()
+    month = day = 0.0
+    for span in spans:
+        month = max(month, float(_within(span, when)))
+        day = max(day, _nearness(span, when))
+    return month, day
+
+
+def _within(span: Span, when: date) -> bool:
+    return (span.year is None or span.year == when.year) and (span.month is None or span.month == when.month)
+
+
+def _nearness(span: Span, when: date) -> float:
+    if span.day is None or span.month is None:
+        return 0.0
+    years = (span.year,) if span.year else (when.year - 1, when.year, when.year + 1)
+    days = [abs((when - target).days) for year in years if (target := _date(year, span.month, span.day))]
+    return math.exp(-min(days) / 5) if days else 0.0
+
+
+def _by_name(query: str) -> Iterator[Span]:
+    for found in _NAMED.finditer(query):
+        day = found["before"] or found["after"]
+        sure = day or found["year"] or found["month"] not in _DOUBTFUL or _LEADING.search(query[: found.start("month")])
+        if sure:
+            yield _span(found["year"], found["month"], day)
+
+
+def _by_number(query: str) -> Iterator[Span]:
+    for found in _NUMERIC.finditer(query):
+        if 1 <= int(found["month"]) <= 12:
+            yield _span(found["year"], found["month"], found["day"])
+
+
+def _by_distance(query: str, today: date) -> Iterator[Span]:
+    for found in _RELATIVE.finditer(query):
+        if found["word"]:
+            yield _on(today - timedelta(days=found["word"] != "today"))
+        elif found["weekday"]:
+            back = (today.weekday() - _WEEKDAYS.index(found["weekday"]) - 1) % 7 + 1
+            yield _on(today - timedelta(days=back))
+        else:
+            unit = found["unit"] or found["units"]
+            count = int(found["count"]) if (found["count"] or "").isdigit() else _COUNTS.get(found["count"] or "", 1)
+            yield _before(today, unit, count)
+
+
+def _before(today: date, unit: str, count: int) -> Span:
+    then = today - timedelta(days=_DAYS[unit] * count)
+    if unit == "year":
+        return Span(today.year - count)
+    if unit == "month":
+        months = today.year * 12 + today.month - 1 - count
+        return Span(months // 12, months % 12 + 1)
+    return _on(then)
+
+
+def _on(when: date) -> Span:
+    return Span(when.year, when.month, when.day)
+
+
+def _span(year: str | None, month: str, day: str | None) -> Span:
+    number = int(month) if month.isdigit() else _MONTHS[month]
+    return Span(int(year) if year else None, number, int(day) if day and 1 <= int(day) <= 31 else None)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None

@@ -1,0 +1,144 @@
+"""What of the ranking is handed over: usage mixed in, near-duplicates in one place, cut, limit, token budget."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ..records import LeftOut, Memory, Usage
+from ..text import STOP_WORDS, tokens
+from .rank import Ranked
+from .weights import RankSettings
+
+NEAR = 0.9
+_NEGATIONS = frozenset(
+    ("no", "not", "never", "nothing", "none", "neither", "nor", "without", "cannot", "t", "kein", "nicht")
+)
+_NAME = re.compile(r"(?<![\w'’])[^\W\d_a-z][\w]*")
+_WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef]")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is handed over, best first, and what was left out why."""
+
+    kept: list[Ranked]
+    left_out: tuple[LeftOut, ...]
+
+
+def settle(
+    ranked: Sequence[Ranked],
+    memories: Mapping[str, Memory],
+    *,
+    limit: int,
+    max_tokens: int | None = None,
+    settings: RankSettings = RankSettings(),
+) -> Settled:
+    """The best of the ranking that are handed over.
+
+    Args:
+        ranked: the first of a ranking; `limit` and a few more, so that duplicates can be made up for.
+        memories: their contents and usage. One that is not there has expired or was forgotten meanwhile.
+        limit: how many at most.
+        max_tokens: how much text at most (see `estimated_tokens`); the first always stays.
+        settings: weights of usage, and the gap.
+    """
+    left_out = [LeftOut(memory_id=hit.id, reason="expired") for hit in ranked if hit.id not in memories]
+    here = [hit for hit in ranked if hit.id in memories]
+    if settings.deliveries or settings.feedback:
+        here = _by_usage(here, memories, settings)
+    here = _distinct(here, memories, left_out)
+    here = _upper(here, settings.gap, left_out)
+    left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
+    return Settled(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out))
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text costs a model: one for 4 characters; each wide (Chinese, …) one is one."""
+    wide = len(_WIDE.findall(text))
+    return wide + math.ceil((len(text) - wide) / 4)
+
+
+def same_in_substance(one: str, other: str) -> bool:
+    """Whether two texts say the same in nearly the same words: nine of ten telling words shared, and no difference in
+    numbers, identifiers, negations or names.
+    """
+    return _Substance(one).equals(_Substance(other))
+
+
+class _Substance:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        terms = tokens(text)
+        self.telling = frozenset(term for term in terms if term not in STOP_WORDS) or frozenset(terms)
+        self.negations = sum(term in _NEGATIONS for term in terms) % 2
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(term for name in _NAME.findall(self._text) for term in tokens(name)) - STOP_WORDS
+
+    def equals(self, other: _Substance) -> bool:
+        if self.telling == other.telling:
+            return self.negations == other.negations
+        apart = self.telling ^ other.telling
+        if len(apart) > (1 - NEAR) * len(self.telling | other.telling) or self.negations != other.negations:
+            return False
+        return not any(not term.isalpha() for term in apart) and apart.isdisjoint(self.names | other.names)
+
+
+def _by_usage(ranked: Sequence[Ranked], memories: Mapping[str, Memory], settings: RankSettings) -> list[Ranked]:
+    most = 1 + settings.deliveries + settings.feedback
+    lifted = [
+        hit._replace(score=min(1.0, max(0.0, (hit.score + _liking(memories[hit.id].usage, settings)) / most)))
+        for hit in ranked
+    ]
+    return sorted(lifted, key=lambda hit: -hit.score)
+
+
+def _liking(usage: Usage, settings: RankSettings) -> float:
+    delivered = min(1.0, math.log1p(usage.delivered_total) / math.log1p(100))
+    judged = (usage.successes - usage.failures) / (usage.successes + usage.failures + 2)
+    return settings.deliveries * delivered + settings.feedback * judged
+
+
+def _distinct(ranked: Sequence[Ranked], memories: Mapping[str, Memory], left_out: list[LeftOut]) -> list[Ranked]:
+    kept: list[Ranked] = []
+    seen: list[tuple[str | None, _Substance]] = []
+    for hit in ranked:
+        memory = memories[hit.id]
+        substance = _Substance(memory.content)
+        if any(author == memory.author and substance.equals(other) for author, other in seen):
+            left_out.append(LeftOut(memory_id=hit.id, reason="duplicate"))
+            continue
+        kept.append(hit)
+        seen.append((memory.author, substance))
+    return kept
+
+
+def _upper(ranked: list[Ranked], gap: float, left_out: list[LeftOut]) -> list[Ranked]:
+    if not gap or len(ranked) < 2:
+        return ranked
+    falls = [above.score - below.score for above, below in pairwise(ranked)]
+    deepest = max(range(len(falls)), key=lambda number: falls[number])
+    if falls[deepest] < gap:
+        return ranked
+    left_out += [LeftOut(memory_id=hit.id, reason="gap") for hit in ranked[deepest + 1 :]]
+    return ranked[: deepest + 1]
+
+
+def _affordable(
+    ranked: list[Ranked], memories: Mapping[str, Memory], max_tokens: int | None, left_out: list[LeftOut]
+) -> list[Ranked]:
+    if max_tokens is None:
+        return ranked
+    spent = 0
+    for number, hit in enumerate(ranked):
+        spent += estimated_tokens(memories[hit.id].content)
+        if spent > max_tokens and number:
+            left_out += [LeftOut(memory_id=late.id, reason="budget") for late in ranked[number:]]
+            return ranked[:number]
+    return ranked

@@ -1,0 +1,61 @@
+"""The weights of ranking, each with its reason. Figures are in docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSettings:
+    """How much each sign counts. Scores of the two legs lie in 0..1; every weight is a share of that.
+
+    Round values in the middle of a flat optimum, chosen on some conversations and checked on others.
+
+    Attributes:
+        text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks forget how much
+            better a rare word's match is.
+        k1, b: BM25's saturation and length normalisation. Memories are short: a word said twice is hardly better
+            than once, and length says little.
+        before, after: how much of the neighbouring turns' words counts as a turn's own in the text leg.
+        following: how much of the next turn's score a turn gains.
+        answer: how much of the previous turn's score a turn gains when that turn asks a question.
+        session: how much of the best score in its session a memory gains.
+        month, day: a month (or year) the query names is the memory's; the day, falling off by e every 5 days.
+        author: the query names who said it. Small: a question may name the wrong person.
+        length: for a memory of 300 characters or more; shorter ones gain less. Short turns rarely say anything.
+        question: taken off memories that end with a question mark: they ask, they do not tell.
+        common: a word that more than this share of the scope's memories holds leaves the dense query.
+        common_from: scopes smaller than this keep all words.
+        text_limit, vector_limit: candidates asked of each leg.
+        shortlist: the best of them, whose neighbours are looked up.
+        recency, half_life_days: weight of 2^(-age / half-life). 0: off.
+        importance: weight of the memory's importance (0..1). 0: off.
+        deliveries: weight of how often it was delivered, on a log scale that ends at 100. 0: off.
+        feedback: weight of (successes - failures) / (successes + failures + 2). 0: off.
+        gap: cut the answer at the largest fall between two scores if it is at least this. 0: off.
+    """
+
+    text: float = 0.75
+    k1: float = 0.6
+    b: float = 0.2
+    before: float = 0.6
+    after: float = 0.3
+    following: float = 0.2
+    answer: float = 0.2
+    session: float = 0.5
+    month: float = 0.3
+    day: float = 0.5
+    author: float = 0.2
+    length: float = 0.2
+    question: float = 0.2
+    common: float = 0.4
+    common_from: int = 20
+    text_limit: int = 200
+    vector_limit: int = 200
+    shortlist: int = 60
+    recency: float = 0.0
+    half_life_days: float = 30.0
+    importance: float = 0.0
+    deliveries: float = 0.0
+    feedback: float = 0.0
+    gap: float = 0.0
