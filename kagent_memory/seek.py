@@ -6,12 +6,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
 
 from .errors import ConfigurationError, ModelError
 from .llm import Llm
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
-from .recall import Ranked, Ranking, RankSettings, dense_text, join, rank, shortlist
+from .recall import Ranked, Ranking, RankSettings, dense_text, join, rank, settle, shortlist
 from .records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from .rerank import Reranker
 from .settings import MemorySettings
@@ -32,11 +31,6 @@ class _Nearest:
 
     ranking: Sequence[Sequence[tuple[str, float]]] = ()
     full: Sequence[Sequence[tuple[str, float]]] = ()
-
-
-class _Settled(NamedTuple):
-    kept: list[Ranked]
-    left_out: tuple[LeftOut, ...]
 
 
 class Seeker:
@@ -164,9 +158,8 @@ class Seeker:
         wanted = RERANK_AT_MOST if self._reranker else 0
         top = ranking.ranked[: max(query.limit * 2, query.limit + 10, wanted)]
         memories = await self._store.get(scope, [row.id for row in top], now=now)
-        top = [row for row in top if row.id in memories]
         top = await self._reranked(asked, top, memories, degraded)
-        settled = _Settled(top[: query.limit], ())
+        settled = settle(top, memories, limit=query.limit, max_tokens=budget_tokens, settings=self._rank)
         hits = tuple(
             Hit(
                 memory=memories[row.id],
@@ -183,7 +176,7 @@ class Seeker:
     ) -> list[Ranked]:
         if self._reranker is None or len(top) < 2:
             return top
-        head = top[:RERANK_AT_MOST]
+        head = [row for row in top[:RERANK_AT_MOST] if row.id in memories]
         try:
             scores = await self._reranker.rerank(asked, [memories[row.id].content for row in head])
         except ModelError as error:
@@ -191,4 +184,4 @@ class Seeker:
             degraded.append(f"rerank: {error}")
             return top
         order = sorted(range(len(head)), key=lambda place: (-scores[place], place))
-        return [*(head[place] for place in order), *top[len(head) :]]
+        return [*(head[place] for place in order), *top[RERANK_AT_MOST:]]

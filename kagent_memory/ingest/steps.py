@@ -19,7 +19,7 @@ from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import Vectors
 from .consolidation import Consolidation
-from .firewall import without_echoes
+from .echoes import without_echoes
 from .payload import from_payload
 from .providers import Providers, Unresolvable
 
