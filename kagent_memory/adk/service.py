@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -22,6 +22,7 @@ from ..extract import SummaryProvider
 from ..llm import Llm
 from ..memories import Memories
 from ..records import Scope
+from ..remote import open_memories
 from ..settings import MemorySettings, compose
 from .convert import messages
 from .entries import to_entry, to_fact
@@ -83,7 +84,7 @@ class KagentMemoryService(BaseMemoryService):
             settings=settings,
             **options,
         )
-        self._home: Home[Memories] = Home(opener, Memories.close)
+        self._home: Home[Memories] = Home(opener, _close)
         self.handed = Handed()
 
     async def __aenter__(self) -> Self:
@@ -233,4 +234,9 @@ def _known(uri: str | None) -> str | None:
 
 async def _open(uri: str | None, **options: Any) -> Memories:
     """The one place where a service chooses what answers its verbs, by the URI's scheme."""
-    return await Memories.open(uri, **options)
+    opened = await open_memories(uri, **options)
+    return cast("Memories", opened)  # a server's have the same verbs
+
+
+async def _close(memories: Memories) -> None:
+    await memories.close()

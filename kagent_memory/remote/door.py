@@ -1,0 +1,81 @@
+"""One server's /api/v1: requests out, records' JSON or errors of ours back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from .. import errors
+from ..errors import ConfigurationError, KagentMemoryError, StoreError
+from ..records import Scope
+
+FAMILIES: Mapping[str, type[KagentMemoryError]] = {
+    "invalid-input": errors.InvalidInput,
+    "not-found": errors.NotFound,
+    "conflict": errors.Conflict,
+    "configuration": errors.ConfigurationError,
+    "model": errors.ModelError,
+    "store": errors.StoreError,
+}
+
+
+class Door:
+    """Asks one server."""
+
+    def __init__(self, client: httpx.AsyncClient, location: str) -> None:
+        self._client, self._location = client, location
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        scope: Scope | None = None,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The JSON of an answer; None when it has no body.
+
+        Raises:
+            StoreError: the server cannot be reached.
+            KagentMemoryError: what the server says went wrong, as the exception it had there.
+        """
+        try:
+            answer = await self._client.request(
+                method, path, params={**_scope_query(scope), **(query or {})}, json=body
+            )
+        except httpx.HTTPError as error:
+            raise StoreError(f"The server {self._location} cannot be reached: {type(error).__name__}.") from error
+        if answer.is_success:
+            return answer.json() if answer.content else None
+        raise _error(answer, self._location)
+
+
+def _scope_query(scope: Scope | None) -> dict[str, str]:
+    if scope is None:
+        return {}
+    # without a tenant the server takes the token's, or its own
+    return {"app": scope.app, "user": scope.user, **({"tenant": scope.tenant} if scope.tenant else {})}
+
+
+def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
+    try:
+        problem: dict[str, Any] = answer.json()
+    except ValueError:
+        return StoreError(f"The server {location} answered {answer.status_code}.")
+    if answer.status_code in (401, 403):
+        return ConfigurationError(f"{location} wants a token that holds: set KAGENT_MEMORY_TOKEN or token=.")
+    kind = FAMILIES.get(str(problem.get("type", "")).rpartition(":")[2], StoreError)
+    return kind(str(problem.get("detail") or f"The server {location} answered {answer.status_code}."))
+
+
+def without_secrets(uri: str) -> str:
+    """The URI without password and query, for people."""
+    parts = urlsplit(uri)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
