@@ -117,7 +117,7 @@ async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
         by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
         expired=sum(row["expired"] for row in counts),
         superseded=sum(row["superseded"] for row in counts),
-        pinned=sum(row["pinned"] for row in counts),
+        pinned=sum(row["pins"] for row in counts),
         delivered_total=sum(row["delivered_total"] for row in counts),
         jobs={row["state"]: row["jobs"] for row in jobs},
         calls=row["calls"],

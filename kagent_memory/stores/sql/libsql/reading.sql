@@ -145,7 +145,7 @@ SELECT
     count(*) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > :now)) AS visible,
     count(*) FILTER (WHERE state = 'active' AND expires_at <= :now) AS expired,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
-    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > :now)) AS pinned,
+    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > :now)) AS pins,
     coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > :now)), 0)
         AS delivered_total
 FROM remembered

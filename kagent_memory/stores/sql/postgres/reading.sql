@@ -126,7 +126,7 @@ SELECT
     count(*) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)) AS visible,
     count(*) FILTER (WHERE state = 'active' AND expires_at <= %(now)s) AS expired,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
-    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > %(now)s)) AS pinned,
+    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > %(now)s)) AS pins,
     coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)), 0)
         ::bigint AS delivered_total
 FROM remembered
