@@ -14,6 +14,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
+from pydantic import Field
 
 APP, USER = "app", "ada"
 
@@ -23,11 +24,11 @@ def call(name: str, **args: Any) -> types.Part:
 
 
 class Scripted(BaseLlm):
-    """Answers with the next step: text, a function call, a list of both, an error to raise, or a function of the request."""
+    """Answers with the next step: text, a function call, a list of both, an error, or a function of the request."""
 
     model: str = "scripted"
-    steps: list[Any] = []
-    requests: list[Any] = []
+    steps: list[Any] = Field(default_factory=list)
+    requests: list[Any] = Field(default_factory=list)
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -119,4 +120,4 @@ class Chat:
 
 
 def assistant(model: BaseLlm, **options: Any) -> LlmAgent:
-    return LlmAgent(name="assistant", model=model, **{"instruction": "Help.", **options})
+    return LlmAgent(model=model, **{"name": "assistant", "instruction": "Help.", **options})

@@ -1,0 +1,339 @@
+"""KagentMemoryService against ADK's contract, on both stores and from many loops."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import ParallelAgent
+from google.adk.events.event import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from kagent_memory import (
+    ConfigurationError,
+    InvalidInput,
+    KagentMemoryService,
+    LoadMemoryTool,
+    MemorySettings,
+    NotFound,
+    SaveMemoryTool,
+    Scope,
+    StoreError,
+)
+
+from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted
+
+WHOSE = {"app_name": APP, "user_id": USER}
+
+
+def entry(text: str, **fields: Any) -> MemoryEntry:
+    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
+
+
+def session_of(*turns: str, id: str = "s1") -> Session:
+    events = [
+        Event(author="user", invocation_id=f"i{number}", content=said(text), timestamp=1_700_000_000 + number)
+        for number, text in enumerate(turns)
+    ]
+    return Session(id=id, app_name=APP, user_id=USER, events=events)
+
+
+async def found(service: KagentMemoryService, query: str, **whose: str) -> list[str]:
+    answer = await service.search_memory(**{**WHOSE, **whose}, query=query)
+    return [memory.content.parts[0].text for memory in answer.memories]
+
+
+# -- the five methods, on both stores --
+
+
+async def test_an_added_memory_comes_back_as_it_was_given(each_service: KagentMemoryService) -> None:
+    given = entry(
+        "Ada prefers dark mode",
+        author="ada",
+        timestamp="2026-01-05T09:30:00Z",
+        custom_metadata={"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve"},
+    )
+    await each_service.add_memory(**WHOSE, memories=[given], custom_metadata={"ttl_days": 3, "color": "red"})
+    (memory,) = (await each_service.search_memory(**WHOSE, query="dark mode")).memories
+    assert memory.id
+    assert memory.author == "ada"
+    assert memory.content.parts[0].text == "Ada prefers dark mode"
+    assert datetime.fromisoformat(memory.timestamp) == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+    expected = {"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve", "color": "red"}
+    assert memory.custom_metadata == expected
+    assert (await each_service.memories.get(each_service.scope(**_named(WHOSE)), memory.id)).ttl_days == 3
+
+
+def _named(whose: dict[str, str]) -> dict[str, str]:
+    return {"app_name": whose["app_name"], "user_id": whose["user_id"]}
+
+
+async def test_understood_keys_set_the_memory_and_the_entrys_win(each_service: KagentMemoryService) -> None:
+    call_wide = {"type": "procedural", "topics": ["ops"], "tags": ["call"], "importance": 0.9, "ttl_days": 3}
+    own = {"type": "episodic", "tags": "own", "pinned": True, "origin": "import", "ttl": "90000s", "session_id": "s9"}
+    await each_service.add_memory(
+        **WHOSE, memories=[entry("Deploy with make", custom_metadata=own)], custom_metadata=call_wide
+    )
+    (memory,) = (await each_service.memories.list(each_service.scope(APP, USER))).memories
+    assert (memory.type, memory.topics, memory.tags, memory.importance) == ("episodic", ("ops",), ("own",), 0.9)
+    assert (memory.pinned, memory.origin, memory.ttl_days, memory.session_id) == (True, "import", 2, "s9")
+    assert memory.metadata == {}
+
+
+async def test_entries_of_a_session_keep_their_order_over_several_calls(each_service: KagentMemoryService) -> None:
+    for text in ("one", "two"):
+        await each_service.add_memory(**WHOSE, memories=[entry(text)], custom_metadata={"session_id": "s1"})
+    await each_service.add_memory(
+        **WHOSE, memories=[entry("three"), entry("four")], custom_metadata={"session_id": "s1"}
+    )
+    memories = (await each_service.memories.list(each_service.scope(APP, USER), order="oldest")).memories
+    assert [memory.content for memory in sorted(memories, key=lambda m: m.position)] == ["one", "two", "three", "four"]
+
+
+async def test_a_session_is_searchable_after_the_drain_and_adding_it_again_adds_nothing(
+    each_service: KagentMemoryService,
+) -> None:
+    session = session_of("My parrot is called Grace", "The billing service goes live on Thursday")
+    await each_service.add_session_to_memory(session)
+    assert await each_service.drain() is True
+    assert "My parrot is called Grace" in (await found(each_service, "parrot"))[0]
+    await each_service.add_session_to_memory(session)
+    await each_service.add_events_to_memory(**WHOSE, events=session.events[:1], session_id="s1")
+    assert await each_service.drain() is True
+    assert len((await each_service.memories.list(each_service.scope(APP, USER))).memories) == 2
+
+
+async def test_event_deltas_add_only_what_is_new(each_service: KagentMemoryService) -> None:
+    session = session_of("My parrot is called Grace", "I live in Oslo")
+    await each_service.add_events_to_memory(**WHOSE, events=session.events[1:], session_id="s1")
+    await each_service.add_session_to_memory(session)
+    await each_service.drain()
+    memories = (await each_service.memories.list(each_service.scope(APP, USER))).memories
+    assert sorted(memory.content for memory in memories) == ["I live in Oslo", "My parrot is called Grace"]
+
+
+async def test_a_deleted_memory_stays_away_when_its_session_is_added_again(each_service: KagentMemoryService) -> None:
+    session = session_of("My parrot is called Grace", "I live in Oslo")
+    await each_service.add_session_to_memory(session)
+    await each_service.drain()
+    (memory,) = [
+        one for one in (await each_service.search_memory(**WHOSE, query="parrot")).memories if "parrot" in str(one)
+    ]
+    await each_service.delete_memory(**WHOSE, memory_id=memory.id)
+    await each_service.add_session_to_memory(session)
+    await each_service.drain()
+    texts = [one.content for one in (await each_service.memories.list(each_service.scope(APP, USER))).memories]
+    assert texts == ["I live in Oslo"]
+
+
+async def test_deleting_nothing_deletes_nothing_and_an_unknown_id_is_an_error(
+    each_service: KagentMemoryService,
+) -> None:
+    await each_service.add_memory(**WHOSE, memories=[entry("Ada prefers dark mode")])
+    (memory,) = (await each_service.search_memory(**WHOSE, query="dark")).memories
+    await each_service.delete_memory(**WHOSE)
+    await each_service.delete_memory(**WHOSE, memory_id=None)
+    with pytest.raises(NotFound):
+        await each_service.delete_memory(**WHOSE, memory_id="00000000-0000-7000-8000-000000000000")
+    with pytest.raises(NotFound):
+        await each_service.delete_memory(app_name=APP, user_id="eve", memory_id=memory.id)
+    assert await found(each_service, "dark") == ["Ada prefers dark mode"]
+
+
+async def test_users_and_apps_never_see_each_other(each_service: KagentMemoryService) -> None:
+    await each_service.add_memory(**WHOSE, memories=[entry("Ada prefers dark mode")])
+    assert await found(each_service, "dark mode", user_id="eve") == []
+    assert await found(each_service, "dark mode", app_name="other") == []
+    assert await found(each_service, "dark mode", user_id=f"{USER} ", app_name=APP) == []
+
+
+# -- what cannot be stored --
+
+
+@pytest.mark.parametrize(
+    ("given", "metadata"),
+    [
+        (MemoryEntry(content=types.Content(parts=[types.Part.from_bytes(data=b"x", mime_type="image/png")])), {}),
+        (MemoryEntry(content=types.Content(parts=[])), {}),
+        (entry("   "), {}),
+        (entry("ok", timestamp="yesterday"), {}),
+        (entry("ok"), {"type": "odd"}),
+        (entry("ok"), {"ttl": "soon"}),
+        (entry("ok"), {"ttl_days": "3"}),
+        (entry("ok"), {"importance": 2}),
+        (entry("ok"), {"topics": [1]}),
+        (entry("ok"), {"pinned": "yes"}),
+        (entry("x" * 20_000), {}),
+    ],
+)
+async def test_an_unfit_entry_is_refused_and_nothing_of_the_call_is_written(
+    service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
+) -> None:
+    given = given.model_copy(update={"custom_metadata": metadata})
+    with pytest.raises(InvalidInput):
+        await service.add_memory(**WHOSE, memories=[entry("fine before"), given])
+    assert (await service.memories.list(service.scope(APP, USER))).memories == ()
+
+
+async def test_an_unreachable_database_raises_instead_of_answering_nothing() -> None:
+    dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
+    for use in (
+        lambda: dead.search_memory(**WHOSE, query="x"),
+        lambda: dead.add_memory(**WHOSE, memories=[entry("x")]),
+        lambda: dead.add_session_to_memory(session_of("hello")),
+        lambda: dead.delete_memory(**WHOSE, memory_id="x"),
+    ):
+        with pytest.raises(StoreError):
+            await use()
+    await dead.close()
+
+
+# -- composing --
+
+
+def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    threads = threading.active_count()
+    KagentMemoryService()
+    KagentMemoryService("postgresql://nobody@127.0.0.1:9/none", agents_dir="somewhere")
+    assert list(tmp_path.iterdir()) == []
+    assert threading.active_count() == threads
+
+
+def test_a_wrong_setting_is_told_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="search_limits"):
+        KagentMemoryService(search_limits=3)
+    with pytest.raises(ConfigurationError, match=r"kagent:///memory\.db"):
+        KagentMemoryService("kagent://host/db")
+
+
+async def test_relative_files_are_relative_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with KagentMemoryService("kagent:///mine.db?search_limit=1", llm=False, agents_dir="/elsewhere") as service:
+        await service.add_memory(**WHOSE, memories=[entry("dark one"), entry("dark two")])
+        assert len(await found(service, "dark")) == 1
+    assert (tmp_path / "mine.db").is_file()
+
+
+async def test_the_tenant_and_scope_of_are_part_of_whose_memories_these_are(uri: str) -> None:
+    async with KagentMemoryService(uri, llm=False, settings=MemorySettings(tenant="t1")) as service:
+        assert service.scope(APP, USER) == Scope("t1", USER, APP)
+        await service.add_memory(**WHOSE, memories=[entry("dark mode")])
+    async with KagentMemoryService(uri, llm=False, scope_of=lambda app, user: Scope("t2", user, "all apps")) as other:
+        assert await found(other, "dark mode") == []
+        await other.add_memory(**WHOSE, memories=[entry("dark chocolate")])
+        assert await found(other, "dark", app_name="another") == ["dark chocolate"]
+
+
+async def test_after_close_the_next_call_opens_again(uri: str) -> None:
+    service = KagentMemoryService(uri, llm=False)
+    await service.close()
+    await service.add_memory(**WHOSE, memories=[entry("dark mode")])
+    await service.close()
+    await service.close()
+    assert await found(service, "dark mode") == ["dark mode"]
+    await service.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "kagent-memory-home"]
+
+
+async def test_ending_a_session_saves_its_tail_without_waiting_for_the_timer(service: KagentMemoryService) -> None:
+    session = session_of("My parrot is called Grace")
+    await service.remember(session, save=False, end_after_minutes=600)
+    assert await found(service, "parrot") == []
+    await service.end_session(session)
+    assert await service.drain() is True
+    assert len(await found(service, "parrot")) >= 1
+    assert await service.memories.jobs() == []
+
+
+# -- many loops --
+
+
+def test_every_event_loop_and_thread_may_use_the_same_service(uri: str) -> None:
+    service = KagentMemoryService(uri, llm=False)
+    failures: list[BaseException] = []
+
+    def one_loop(number: int) -> None:
+        async def use() -> None:
+            for turn in range(5):
+                await service.add_memory(**WHOSE, memories=[entry(f"thread {number} fact {turn}")])
+                assert await found(service, f"thread {number} fact {turn}")
+
+        try:
+            asyncio.run(use())
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=one_loop, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    counted = asyncio.run(service.memories.stats(service.scope(APP, USER)))
+    assert counted.visible == 40
+    asyncio.run(service.close())
+
+
+def test_the_sync_runner_saves_and_finds_with_a_new_loop_for_every_call(uri: str) -> None:
+    service = KagentMemoryService(uri, llm=False)
+    model = scripted(
+        call("save_memory", content="Ada prefers dark mode"), "saved", call("load_memory", query="dark"), "x"
+    )
+    sessions = InMemorySessionService()
+    agent = assistant(model, tools=[SaveMemoryTool(), LoadMemoryTool()])
+    runner = Runner(app_name=APP, agent=agent, session_service=sessions, memory_service=service)
+    session = asyncio.run(sessions.create_session(app_name=APP, user_id=USER))
+    for text in ("remember dark mode", "what do I prefer?"):
+        list(runner.run(user_id=USER, session_id=session.id, new_message=said(text)))
+    assert responses(model.requests[-1])[-1]["memories"][0]["text"] == "Ada prefers dark mode"
+    asyncio.run(service.close())
+
+
+async def test_parallel_agents_save_side_by_side(service: KagentMemoryService) -> None:
+    names = [f"agent{number}" for number in range(6)]
+    agents = [
+        assistant(scripted(call("save_memory", content=f"fact of {name}"), "ok"), name=name, tools=[SaveMemoryTool()])
+        for name in names
+    ]
+    await Chat(ParallelAgent(name="all", sub_agents=agents), service).say("go")
+    memories = (await service.memories.list(service.scope(APP, USER))).memories
+    assert sorted(memory.content for memory in memories) == [f"fact of {name}" for name in names]
+
+
+async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
+    class Slow:
+        name = "slow"
+
+        async def embed(self, texts: Any, *, kind: str) -> Any:
+            import time
+
+            import numpy as np
+
+            time.sleep(0.3)
+            return np.ones((len(texts), 4), dtype=np.float32)
+
+    async def ticks(stop: Callable[[], bool]) -> float:
+        worst = 0.0
+        while not stop():
+            before = asyncio.get_running_loop().time()
+            await asyncio.sleep(0.005)
+            worst = max(worst, asyncio.get_running_loop().time() - before)
+        return worst
+
+    async with KagentMemoryService(uri, embedding=Slow(), llm=False) as service:
+        adding = asyncio.ensure_future(service.add_memory(**WHOSE, memories=[entry("dark mode")]))
+        worst = await ticks(adding.done)
+        await adding
+    assert worst < 0.25
