@@ -139,5 +139,5 @@ class PostgresStore(SqlStore):
 
         if checked:
             for row in await self._read(search):
-                found[row["number"] - 1].append((row["id"], row["score"] / 1e6))
+                found[int(row["number"]) - 1].append((row["id"], row["score"] / 1e6))
         return found
