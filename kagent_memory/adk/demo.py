@@ -43,7 +43,7 @@ ASK = (
 
 
 class RehearsedModel(BaseLlm):
-    """Stands in for a language model: saves what it is asked to remember, looks up what it is asked, says what it read."""
+    """Stands in for a language model: saves what it is told to, looks up what it is asked, says what it read."""
 
     model: str = "rehearsed"
 
@@ -51,7 +51,7 @@ class RehearsedModel(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """One reply, decided by the last content alone."""
-        yield LlmResponse(content=types.Content(role="model", parts=[self._reply(llm_request.contents)]))
+        yield _response(self._reply(llm_request.contents))
 
     def _reply(self, contents: list[types.Content]) -> types.Part:
         last = contents[-1].parts or []
@@ -84,13 +84,20 @@ class CallingModel(BaseLlm):
         else:
             said = " ".join(part.text for part in last if part.text)
             part = types.Part(function_call=types.FunctionCall(name=self.tool, args={"request": said}))
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        yield _response(part)
+
+
+def _response(part: types.Part) -> LlmResponse:
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=0, candidates_token_count=0)
+    return LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 
 def _read_out(answer: dict[str, Any]) -> str:
     if memories := answer.get("memories"):
         return f"I looked it up: {memories[0]['text']}"
-    return str(answer.get("message") or answer.get("error") or "I remember nothing of that.")
+    if answer.get("status") == "saved":
+        return "Noted."
+    return str(answer.get("error") or "I remember nothing of that.")
 
 
 def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:
