@@ -69,7 +69,7 @@ def test_values_that_the_driver_would_change_are_refused_before_it_sees_them(con
     with pytest.raises(InvalidInput):
         add(connection, "1", value)
     with pytest.raises(InvalidInput):
-        connection.run_many("INSERT INTO note VALUES (:id, :body)", [{"id": "1", "body": value}])
+        connection.run_many("INSERT INTO note VALUES (:id, :body)", [("1", value)])
     assert ids(connection) == []
 
 
@@ -86,6 +86,8 @@ def test_values_that_it_keeps_come_back_the_same(connection, value):
 def test_a_missing_or_surplus_value_is_an_error_not_null(connection, values):
     with pytest.raises(StoreError):
         connection.run("INSERT INTO note VALUES (:id, :body)", values)
+    with pytest.raises(StoreError):
+        connection.run_many("INSERT INTO note VALUES (:id, :body)", [("1", "x", "more"), ("2",)])
     assert ids(connection) == []
 
 
@@ -211,7 +213,7 @@ def test_long_writes_come_in_chunks_that_let_other_threads_run(connection, monke
     calls = []
     guarded = driver._guarded
     monkeypatch.setattr(driver, "_guarded", lambda action: (calls.append(1), guarded(action))[1])
-    connection.run_many("INSERT INTO note VALUES (:id, :body)", [{"id": str(n), "body": "x"} for n in range(1000)])
+    connection.run_many("INSERT INTO note VALUES (:id, :body)", [(str(n), "x") for n in range(1000)])
     assert len(calls) == 5
     assert len(ids(connection)) == 1000
 

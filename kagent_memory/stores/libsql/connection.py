@@ -70,10 +70,10 @@ def checked_value(value: object, name: str) -> Value:
     Raises:
         InvalidInput: the driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse it.
     """
+    if type(value) is str:
+        return value if value.isascii() and "\0" not in value else checked_text(value, name)
     if value is None or type(value) is bytes:
         return value
-    if type(value) is str:
-        return checked_text(value, name)
     if type(value) is int and abs(value) <= MAX_INTEGER:
         return value
     if type(value) is float and math.isfinite(value):
@@ -84,7 +84,13 @@ def checked_value(value: object, name: str) -> Value:
 def _bound(command: Statement, values: Mapping[str, object]) -> tuple[Value, ...]:
     if len(values) != len(command.names) or not all(name in values for name in command.names):
         raise StoreError(f"The statement takes {sorted(command.names)}, not {sorted(values)}.")
-    return tuple(checked_value(values[name], name) for name in command.names)
+    return _row(command, [values[name] for name in command.names])
+
+
+def _row(command: Statement, row: Sequence[object]) -> tuple[Value, ...]:
+    if len(row) != len(command.names):
+        raise StoreError(f"The statement takes {len(command.names)} values, not {len(row)}.")
+    return tuple(map(checked_value, row, command.names))
 
 
 class Connection:
@@ -129,10 +135,12 @@ class Connection:
 
         return self._call(write)
 
-    def run_many(self, sql: str, values: Sequence[Mapping[str, object]]) -> None:
-        """Runs the statement for each set of values, in chunks that let other threads breathe."""
+    def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        """Runs the statement for each row of values, which stand in the order in which it first names them, in
+        chunks that let other threads breathe.
+        """
         command = statement(sql)
-        bound = [_bound(command, one) for one in values]
+        bound = [_row(command, row) for row in rows]
         for start in range(0, len(bound), CHUNK_ROWS):
             chunk = bound[start : start + CHUNK_ROWS]
             self._call(lambda chunk=chunk: self._driver.executemany(command.text, chunk))

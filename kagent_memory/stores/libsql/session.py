@@ -5,6 +5,7 @@ Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vecto
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +15,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...errors import InvalidInput
-from ...records import Vector
 from ..rows import to_iso
 from ..sql import queries
 from ..sql.session import Row, Session, Values
@@ -50,8 +50,8 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TIMES, datetime.fromisoformat),
-    **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text))),
-    **dict.fromkeys(_OBJECTS, json.loads),
+    **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
+    **dict.fromkeys(_OBJECTS, lambda text: json.loads(text) if text != "{}" else {}),
     **dict.fromkeys(_TRUTHS, bool),
 }
 
@@ -70,21 +70,33 @@ def _json(value: object) -> str:
         raise InvalidInput(f"This cannot be kept as JSON: {error}.") from error
 
 
+def _list(value: Sequence[Any]) -> str:
+    return _json([one.hex() if isinstance(one, bytes) else one for one in value])
+
+
+_KEPT = frozenset({str, bytes, float, type(None)})
+_ENCODERS: Mapping[type, Callable[[Any], Any]] = {
+    bool: int,
+    int: lambda value: value if abs(value) <= MAX_INTEGER else str(value),
+    datetime: to_iso,
+    np.ndarray: lambda value: np.asarray(value, np.float16).tobytes(),
+    dict: _json,
+    list: _list,
+    tuple: _list,
+}
+
+
 def encoded(value: Any) -> Any:
-    """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes for the number."""
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int):
-        return value if abs(value) <= MAX_INTEGER else str(value)
-    if isinstance(value, datetime):
-        return to_iso(value)
-    if isinstance(value, np.ndarray):
-        return np.asarray(cast("Vector", value), np.float16).tobytes()
-    if isinstance(value, Mapping):
-        return _json(dict(cast("Mapping[str, Any]", value)))
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return _json([one.hex() if isinstance(one, bytes) else one for one in cast("Sequence[Any]", value)])
-    return value
+    """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes for the number.
+
+    Raises:
+        InvalidInput: a mapping or list holds what JSON cannot.
+    """
+    if type(value) in _KEPT:
+        return value
+    if encoder := _ENCODERS.get(type(value)):
+        return encoder(value)
+    return _json(dict(cast("Mapping[str, Any]", value))) if isinstance(value, Mapping) else value
 
 
 @cache
@@ -111,9 +123,9 @@ class LibSQLSession:
 
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values."""
-        every = [row for one in values for row in _rows_of(query, one)]
         text = sql(query, generation)
-        self._connection.run_many(text, [bound(text, row) for row in every])
+        names = statement(text).names
+        self._connection.run_many(text, [row for one in values for row in _rows_of(query, names, one)])
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:
@@ -121,12 +133,16 @@ def bound(text: str, values: Values) -> dict[str, Any]:
     return {name: encoded(values[name]) for name in statement(text).names if name in values}
 
 
-def _rows_of(query: str, values: Values) -> Sequence[Values]:
-    names = SIDE_BY_SIDE.get(query)
-    if names is None:
-        return [values]
-    columns = zip(*(values[name] for name in names), strict=True)
-    return [{**values, **dict(zip(names, row, strict=True))} for row in columns]
+def _rows_of(query: str, names: Sequence[str], values: Values) -> Sequence[tuple[Any, ...]]:
+    lists = SIDE_BY_SIDE.get(query)
+    if lists is None:
+        return [tuple(encoded(values[name]) for name in names)]
+    count = len(values[lists[0]])
+    columns = (
+        map(encoded, values[name]) if name in lists else itertools.repeat(encoded(values[name]), count)
+        for name in names
+    )
+    return list(zip(*columns, strict=True))
 
 
 def play(script: Callable[[Session], Awaitable[T]], connection: Connection) -> T:

@@ -54,46 +54,53 @@ LIMIT :limit
 
 -- name: search_text
 -- One row a term with its postings packed; first the row without a term: the number of memories and the sum of their
--- lengths. Without a filter the visible ids come from their index alone; "+" keeps each term to one walk over its rows.
-WITH live AS MATERIALIZED (
-    SELECT m.id, m.length
+-- lengths. Without a filter nearly all are visible: the few that are not are left out. "+" keeps each term to one walk
+-- over its rows.
+WITH dead AS MATERIALIZED (
+    SELECT m.id
     FROM memory AS m
-    WHERE m.scope_id = :scope_id
-        AND (m.state = 'active' OR :superseded)
-        AND (m.expires_at IS NULL OR m.expires_at > :now)
-        AND (NOT :filtered OR m.id IN (
-            SELECT f.id FROM memory AS f
-            WHERE f.scope_id = :scope_id
-                AND (:types IS NULL OR f.type IN (SELECT value FROM json_each(:types)))
-                AND (:topics IS NULL OR EXISTS (
-                    SELECT 1 FROM json_each(f.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
-                ))
-                AND (:tags IS NULL OR NOT EXISTS (
-                    SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(f.tags))
-                ))
-                AND (:origins IS NULL OR f.origin IN (SELECT value FROM json_each(:origins)))
-                AND (:metadata IS NULL OR NOT EXISTS (
-                    SELECT 1 FROM json_each(:metadata) AS w
-                    WHERE NOT EXISTS (
-                        SELECT 1 FROM json_each(f.metadata) AS h
-                        WHERE h.key = w.key AND h.value IS w.value
-                            AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
-                    )
-                ))
-                AND (:session_id IS NULL OR f.session_id = :session_id)
-                AND (:min_importance IS NULL OR f.importance >= :min_importance)
-                AND (:created_after IS NULL OR f.created_at >= :created_after)
-                AND (:created_before IS NULL OR f.created_at < :created_before)
-                AND (:happened_after IS NULL OR f.happened_at >= :happened_after)
-                AND (:happened_before IS NULL OR f.happened_at < :happened_before)
+    WHERE m.scope_id = :scope_id AND ((m.state <> 'active' AND NOT :superseded) OR m.expires_at <= :now)
+),
+passing AS MATERIALIZED (
+    SELECT f.id
+    FROM memory AS f
+    WHERE f.scope_id = :scope_id
+        AND (f.state = 'active' OR :superseded)
+        AND (f.expires_at IS NULL OR f.expires_at > :now)
+        AND (:types IS NULL OR f.type IN (SELECT value FROM json_each(:types)))
+        AND (:topics IS NULL OR EXISTS (
+            SELECT 1 FROM json_each(f.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
         ))
+        AND (:tags IS NULL OR NOT EXISTS (
+            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(f.tags))
+        ))
+        AND (:origins IS NULL OR f.origin IN (SELECT value FROM json_each(:origins)))
+        AND (:metadata IS NULL OR NOT EXISTS (
+            SELECT 1 FROM json_each(:metadata) AS w
+            WHERE NOT EXISTS (
+                SELECT 1 FROM json_each(f.metadata) AS h
+                WHERE h.key = w.key AND h.value IS w.value
+                    AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
+            )
+        ))
+        AND (:session_id IS NULL OR f.session_id = :session_id)
+        AND (:min_importance IS NULL OR f.importance >= :min_importance)
+        AND (:created_after IS NULL OR f.created_at >= :created_after)
+        AND (:created_before IS NULL OR f.created_at < :created_before)
+        AND (:happened_after IS NULL OR f.happened_at >= :happened_after)
+        AND (:happened_before IS NULL OR f.happened_at < :happened_before)
 )
-SELECT NULL AS term, count(*) AS frequency, coalesce(sum(length), 0) AS total, NULL AS postings
-FROM live
+SELECT NULL AS term, count(*) AS frequency, coalesce(sum(m.length), 0) AS total, NULL AS postings
+FROM memory AS m
+WHERE m.scope_id = :scope_id
+    AND (m.state = 'active' OR :superseded)
+    AND (m.expires_at IS NULL OR m.expires_at > :now)
+    AND (NOT :filtered OR m.id IN (SELECT id FROM passing))
 UNION ALL
 SELECT t.term, count(*), 0, CAST(group_concat(t.posting, '') AS BLOB)
 FROM memory_term AS t
-WHERE t.scope_id = :scope_id AND t.term IN (SELECT value FROM json_each(:terms)) AND +t.id IN (SELECT id FROM live)
+WHERE t.scope_id = :scope_id AND t.term IN (SELECT value FROM json_each(:terms))
+    AND CASE WHEN :filtered THEN +t.id IN (SELECT id FROM passing) ELSE +t.id NOT IN (SELECT id FROM dead) END
 GROUP BY t.term
 
 -- name: places
