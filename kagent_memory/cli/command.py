@@ -1,0 +1,179 @@
+"""What a command is, and what commands share: the store's options, the scope, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+from ..errors import (
+    ConfigurationError,
+    Conflict,
+    InvalidInput,
+    KagentMemoryError,
+    ModelError,
+    NotFound,
+    StoreError,
+)
+from ..llm import Llm
+from ..memories import Memories
+from ..records import Scope
+from ..remote import RemoteMemories, is_remote, open_memories
+from ..settings import MemorySettings
+from .say import Say
+
+AnyMemories = Memories | RemoteMemories
+
+FOUND_PROBLEMS = 1
+EXIT_CODES: Mapping[int, str] = {
+    0: "done",
+    1: "the doctor found something that does not work",
+    2: "the command or its input does not fit",
+    3: "no such memory, job, token, agent or user",
+    4: "somebody else changed it first, or it cannot be undone",
+    5: "a setting, URI, extra or extension does not fit",
+    6: "the database or server is unavailable",
+    7: "the model or embedder is unavailable",
+    130: "interrupted",
+}
+_CODES: Mapping[type[KagentMemoryError], int] = {
+    InvalidInput: 2,
+    NotFound: 3,
+    Conflict: 4,
+    ConfigurationError: 5,
+    StoreError: 6,
+    ModelError: 7,
+}
+
+
+def exit_code(error: KagentMemoryError) -> int:
+    """The exit code of an error family."""
+    return next((_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One argument, as argparse takes it; `words` are its names."""
+
+    words: tuple[str, ...]
+    help: str
+    more: Mapping[str, Any]
+
+
+def option(*words: str, help: str, **more: Any) -> Option:
+    """An argument of a command."""
+    return Option(words=words, help=help, more=more)
+
+
+Run = Callable[[argparse.Namespace, Say], Coroutine[Any, Any, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command.
+
+    Attributes:
+        name: one word, or two for a command of a group ("jobs list").
+        uses_store: takes the options that choose a store.
+    """
+
+    name: str
+    help: str
+    examples: Sequence[str]
+    options: Sequence[Option] = ()
+    run: Run
+    uses_store: bool = True
+
+
+STORE_OPTIONS = (
+    option(
+        "--uri",
+        help="which store: libsql:///file.db, postgresql://…, pgserver:///dir, or http://… of a server "
+        "(default: KAGENT_MEMORY_URI, else libsql:///kagent_memory.db)",
+    ),
+    option("--embedding", help="the embedder, such as ollama/nomic-embed-text, or its configuration in JSON"),
+    option("--llm", help="the model that extracts facts, such as gemini/gemini-2.5-flash"),
+    option("--tenant", help="the tenant of the memories"),
+    option("--set", help="any other setting, as NAME=VALUE; may be repeated", action="append", metavar="NAME=VALUE"),
+)
+JSON_OPTION = option("--json", help="answer with one JSON document", action="store_true")
+SCOPE_OPTIONS = (
+    option("--app", help="the agent's app name; may be left out when only one fits"),
+    option("--user", help="the user; may be left out when only one fits"),
+)
+ID = option("id", help="the memory's id")
+LIMIT = option("--limit", help="how many at most", type=int, default=20)
+DRY_RUN = option("--dry-run", help="only say what would be done", action="store_true")
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command line gives.
+
+    Raises:
+        ConfigurationError: --set has no NAME=VALUE, or the name is none of ours.
+    """
+    given: dict[str, Any] = {}
+    for pair in args.set or ():
+        name, equals, value = pair.partition("=")
+        if not equals or name not in {field.name for field in fields(MemorySettings)}:
+            raise ConfigurationError(f"--set takes NAME=VALUE with a known setting, not {pair!r}.")
+        given[name] = value
+    given |= {name: getattr(args, name) for name in ("embedding", "llm", "tenant") if getattr(args, name) is not None}
+    return given
+
+
+@asynccontextmanager
+async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[AnyMemories]:
+    """The memories that the command line chooses; `works`: with the background work that a service has."""
+    settings = settings_of(args)
+    if not is_remote(args.uri):
+        settings = {"worker": works, **settings} if works else {**settings, "worker": False}
+    memories = await open_memories(args.uri, **settings, **({} if is_remote(args.uri) else _models(settings)))
+    async with memories:
+        yield memories
+
+
+def _models(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes ADK's models of the names that queued jobs carry, and only then imports ADK."""
+
+    def resolve(name: str) -> Llm | None:
+        from ..adk.model import resolve_llm
+
+        return resolve_llm(name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"}))
+
+    return {"resolve_llm": partial(resolve)}
+
+
+@asynccontextmanager
+async def opened_here(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[Memories]:
+    """`opened`, for what only the database's own side can do.
+
+    Raises:
+        ConfigurationError: the URI names a server.
+    """
+    async with opened(args, works=works) as memories:
+        if not isinstance(memories, Memories):
+            raise ConfigurationError("This works on the database itself; give its URI instead of the server's.")
+        yield memories
+
+
+async def scope_of(args: argparse.Namespace, memories: AnyMemories, *, new: bool = False) -> Scope:
+    """The scope that --app, --user and --tenant choose; what is left out is found when only one scope fits.
+
+    Raises:
+        NotFound: none fits, or several do.
+    """
+    tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
+    if args.app is not None and args.user is not None:
+        return Scope(tenant, args.user, args.app)
+    every = await memories.scopes(tenant=tenant or None, limit=10_000)
+    fitting = [scope for scope in every if args.app in (None, scope.app) and args.user in (None, scope.user)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting or new:
+        raise NotFound("Name the agent and the user with --app and --user; no scope fits without them.")
+    some = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
+    raise NotFound(f"{len(fitting)} agents and users fit; name one with --app and --user, such as {some}.")

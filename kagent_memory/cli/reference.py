@@ -1,0 +1,61 @@
+"""docs/reference/cli.md, written from the commands: `python -m kagent_memory.cli.reference > docs/reference/cli.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from . import COMMANDS
+from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, Option
+
+HEAD = """# The command line
+
+`kagent-memory COMMAND …`, or `python -m kagent_memory.cli COMMAND …`. This page is written from the commands
+(`python -m kagent_memory.cli.reference`); a test compares.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    return "\n".join(_lines()).rstrip() + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield HEAD
+    yield "## Options of every command that uses a store\n"
+    yield from _table((*STORE_OPTIONS, JSON_OPTION))
+    yield "Settings come from the command line, then the URI's query, then `KAGENT_MEMORY_*` in the environment.\n"
+    yield "## Exit codes\n"
+    yield "| code | meaning |\n|---|---|"
+    yield from (f"| {code} | {text} |" for code, text in EXIT_CODES.items())
+    for command in COMMANDS:
+        yield from _section(command)
+
+
+def _section(command: Command) -> Iterator[str]:
+    yield f"\n## {command.name}\n"
+    yield f"{command.help}\n"
+    yield "```console"
+    yield from (f"$ {example}" for example in command.examples)
+    yield "```\n"
+    if not command.uses_store:
+        yield "Takes none of the store's options.\n"
+    if command.options:
+        yield from _table(command.options)
+
+
+def _table(options: Sequence[Option]) -> Iterator[str]:
+    yield "| option | meaning |\n|---|---|"
+    for one in options:
+        choices = one.more.get("choices")
+        default = one.more.get("default")
+        named = " ".join(f"`{word}`" for word in one.words)
+        said = one.help.replace("|", "\\|")
+        said += f" ({', '.join(choices)})" if choices else ""
+        said += f"; default {default}" if default not in (None, "") else ""
+        yield f"| {named} | {said} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())
