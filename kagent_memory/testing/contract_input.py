@@ -36,6 +36,8 @@ VERBS: dict[str, Verb] = {
     "renew": lambda store, scope: store.renew(a_job(scope), now=NOW, lease_seconds=9),
     "release": lambda store, scope: store.release(a_job(scope), run_after=NOW, error=""),
     "jobs": lambda store, scope: store.jobs(),
+    "waiting": lambda store, scope: store.waiting(scope, "embed", "k"),
+    "pending": lambda store, scope: store.pending(now=NOW),
     "retry": lambda store, scope: store.retry("x", now=NOW),
     "drop": lambda store, scope: store.drop("x"),
     "lease": lambda store, scope: store.lease("x", "me", now=NOW, seconds=9),

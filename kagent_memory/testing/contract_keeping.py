@@ -88,19 +88,27 @@ class KeepingContract(ContractPart):
 
     async def test_the_stats_count_what_is_there(self, store: MemoryStore) -> None:
         scope = a_scope()
-        one, two = a_memory("one", pinned=True), a_memory("two", type="episodic")
+        one, two = a_memory("one", pinned=True), a_memory("two", type="episodic", pinned=True)
+        three = a_memory("three", type="episodic")
         old, past = a_memory("old", ttl_days=1), a_memory("past")
-        await add(store, scope, one, two, old, past)
+        await add(store, scope, one, two, three, old, past)
         gone = changing(past, "supersede", state="superseded", superseded_by=one.id)
         await store.apply(scope, Batch(changes=[gone]), now=NOW)
         await store.deliver(scope, retrieved=[one.id], delivered=[one.id, two.id], now=NOW)
         await store.enqueue([a_job(scope, now=NOW - DAY), a_job(scope), a_job(a_scope())])
         await store.claim("me", now=NOW, lease_seconds=30)
         stats = await store.stats(scope, now=NOW + DAY)
-        assert (stats.visible, dict(stats.by_type)) == (2, {"semantic": 1, "episodic": 1})
-        assert (stats.expired, stats.superseded, stats.pinned) == (1, 1, 1)
+        assert (stats.visible, dict(stats.by_type)) == (3, {"semantic": 1, "episodic": 2})
+        assert (stats.expired, stats.superseded, stats.pinned) == (1, 1, 2)
         assert (stats.delivered_total, stats.version) == (2, 2)
         assert dict(stats.jobs) == {"running": 1, "queued": 1}
+
+    async def test_what_the_model_cost_adds_up_in_its_scope(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        for tokens in (100, 250):
+            await store.apply(scope, Batch(taken=[("s", f"e{tokens}")], calls=1, tokens=tokens), now=NOW)
+        stats, other = await store.stats(scope, now=NOW), await store.stats(a_scope(), now=NOW)
+        assert (stats.calls, stats.tokens, other.calls, other.tokens) == (2, 350, 0, 0)
 
     async def test_scopes_come_in_the_order_of_their_code_points(self, store: MemoryStore) -> None:
         parts = ("", "B", "a", "Z", "é", "z", "a b", "_", "日", "\U0001f9e0", "\uffff")

@@ -146,6 +146,13 @@ class PagingContract(ContractPart):
         assert set(await store.get(scope, asked, now=NOW)) == {ids[1]}
         assert await store.get(scope, [], now=NOW) == {}
 
+    async def test_places_say_how_long_a_memory_is_and_whether_it_asks(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        asked = {"Why? ": True, "なぜ？": True, "لماذا؟\n": True, "No.": False, "Why? Because": False, "🧠": False}
+        ids = await add(store, scope, *(a_memory(content) for content in asked))
+        places = {place.id: (place.chars, place.asks) for place in await store.places(scope, [*map(str, ids)], now=NOW)}
+        assert places == {id: (len(content), asks) for id, (content, asks) in zip(ids, asked.items(), strict=True)}
+
     async def test_places_reach_to_the_neighbours_of_a_turn_in_its_session_only(self, store: MemoryStore) -> None:
         scope = a_scope()
         turns = [a_memory(f"turn {n}", session_id="s", author="ann", happened_at=NOW) for n in range(6)]

@@ -12,6 +12,7 @@ from ..records import Scope
 from ..stores.base import Batch, Job, MemoryStore
 from .ground import (
     BEYOND_INT32,
+    DAY,
     NOW,
     SECOND,
     ContractPart,
@@ -221,6 +222,35 @@ class QueueContract(ContractPart):
         assert len(await store.jobs(limit=BEYOND_INT32)) == 4
         assert list(await store.jobs(id="unknown")) == []
         assert list(await store.jobs(scope=other, id=jobs[0].id)) == []
+
+    async def test_the_waiting_job_of_a_key_is_found_while_it_is_queued(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        timer = await queued(store, scope, kind="session_end", key="s")
+        assert await store.waiting(scope, "session_end", "s") == timer
+        assert await store.waiting(a_scope(), "session_end", "s") is None
+        assert await store.waiting(scope, "embed", "s") is None
+        assert await store.waiting(scope, "session_end", "t") is None
+        await claimed(store)
+        assert await store.waiting(scope, "session_end", "s") is None
+
+    async def test_open_jobs_are_those_that_an_accepted_save_still_waits_for(self, store: MemoryStore) -> None:
+        assert await store.pending(now=NOW) == 0
+        dead = await queued(store, a_scope(), now=NOW - DAY)
+        assert await store.release(await claimed(store), run_after=NOW, error="", dead=True)
+        running = await queued(store, a_scope(), now=NOW - DAY)
+        assert (await claimed(store)).id == running.id != dead.id
+        kinds = ("transcript", "embed", "session_end", "consolidate")
+        await store.enqueue([a_job(a_scope(), kind) for kind in kinds])
+        await store.enqueue([a_job(a_scope(), kind, run_after=LATER) for kind in kinds])
+        assert await store.pending(now=NOW) == 6
+        assert await store.pending(now=LATER) == 7
+
+    async def test_a_release_keeps_the_attempts_that_it_is_given(self, store: MemoryStore) -> None:
+        await queued(store, a_scope())
+        assert await store.release(
+            replace(await claimed(store), attempts=0), run_after=NOW, error="no fault of its own"
+        )
+        assert (await store.jobs())[0].attempts == 0
 
     async def test_a_named_lease_is_held_by_one_until_it_ends(self, store: MemoryStore) -> None:
         assert await store.lease("prune", "a", now=NOW, seconds=30)

@@ -321,7 +321,7 @@ class RandomLife(RuleBasedStateMachine):
 
 
 lives = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 
