@@ -1,21 +1,26 @@
-"""Finds what a new fact may meet in its scope, and turns the decisions about it into one batch."""
+"""Turns facts into the one batch that takes them in, and a scope's likenesses into the batch that merges them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from ..consolidate import plan, plan_merges
 from ..lifecycle import to_memory
 from ..llm import Llm
-from ..records import Change, Fact, Scope
+from ..records import Change, Fact, Memory, Scope, new_id
 from ..settings import MemorySettings
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import Vectors, with_vectors
+from .neighbours import neighbours
+
+MERGE_AT_MOST = 200
+GROUP = "group"
 
 
 class Consolidation:
-    """Plans how new facts enter a scope."""
+    """Plans how facts enter a scope and how memories in it merge; writes nothing."""
 
     def __init__(
         self,
@@ -30,23 +35,83 @@ class Consolidation:
         self._settings = settings
         self._clock = clock
 
-    async def plan(self, scope: Scope, facts: Sequence[Fact], *, session_id: str, llm: Llm | None) -> Batch:
-        """The batch that takes the facts in, planned on the scope's version as it is now."""
+    async def plan(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None, model: str = "") -> Batch:
+        """The batch that takes the facts in, planned on the scope's version as it is now.
+
+        Raises:
+            ModelError: the model is unavailable or its answer cannot be used.
+        """
         now = self._clock()
         version = await self._store.version(scope)
-        changes = [
-            Change(
-                kind="add",
-                memory=to_memory(
-                    replace(fact, session_id=fact.session_id or session_id), now=now, ttl_days=self._settings.ttl_days
-                ),
-                event_ids=fact.event_ids,
-            )
-            for fact in facts
-        ]
-        batch = Batch(changes=changes, expected_version=version)
-        return await with_vectors(self._vectors, scope, batch, now)
+        new = [to_memory(fact, now=now, ttl_days=self._settings.ttl_days) for fact in facts]
+        meeting = [memory for memory in new if not memory.verbatim]
+        near, made = await neighbours(self._store, self._vectors, scope, meeting, now=now)
+        places = {memory.id: place for place, memory in enumerate(new)}
+        planned = await plan(new, {places[meeting[place].id]: found for place, found in near.items()}, llm=llm, now=now)
+        batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
+        batch = await self._with_vectors(scope, batch, made, meeting, now)
+        timer = await self._timer(scope, planned.changes, model, now)
+        return replace(batch, jobs=(*batch.jobs, *timer))
 
     async def merges(self, scope: Scope, llm: Llm | None) -> Batch:
-        """The batch that merges what says the same."""
-        return Batch()
+        """The batch that merges the newest memories of a scope with what says the same.
+
+        Raises:
+            ModelError: the model is unavailable or its answer cannot be used.
+        """
+        now = self._clock()
+        version = await self._store.version(scope)
+        page = await self._store.list(scope, order="newest", limit=MERGE_AT_MOST, now=now)
+        recent = [memory for memory in page.memories if not memory.verbatim]
+        near, _ = await neighbours(self._store, self._vectors, scope, recent, now=now)
+        known = {memory.id: memory for memory in recent}
+        likeness: dict[tuple[str, str], float] = {}
+        for place, found in near.items():
+            for other, value in found:
+                known.setdefault(other.id, other)
+                likeness[recent[place].id, other.id] = value
+        changes = await plan_merges(list(known.values()), likeness, llm, now=now)
+        batch = Batch(changes=changes, expected_version=version if changes else None)
+        return await with_vectors(self._vectors, scope, batch, now)
+
+    async def _with_vectors(
+        self, scope: Scope, batch: Batch, made: Batch, meeting: Sequence[Memory], now: datetime
+    ) -> Batch:
+        texts = {memory.id: memory.content for memory in meeting}
+        known = dict(made.vectors.items())
+        rest = [
+            change
+            for change in batch.changes
+            if change.memory.state == "active"
+            and not (change.memory.id in known and texts[change.memory.id] == change.memory.content)
+        ]
+        written = {change.memory.id for change in batch.changes} - {change.memory.id for change in rest}
+        more = await with_vectors(self._vectors, scope, Batch(changes=rest), now)
+        vectors = {id: vector for id, vector in known.items() if id in written} | dict(more.vectors)
+        generation = made.generation if made.generation is not None else more.generation
+        return replace(batch, vectors=vectors, generation=generation, jobs=more.jobs)
+
+    async def _timer(self, scope: Scope, changes: Sequence[Change], model: str, now: datetime) -> list[Job]:
+        """The merge that this scope waits for, nearer by as many memories as are new."""
+        settings = self._settings
+        new = sum(change.kind == "add" and not change.memory.verbatim for change in changes)
+        if not new or not (settings.consolidate_after or settings.consolidate_every_hours):
+            return []
+        waiting = await self._store.waiting(scope, "consolidate", GROUP)
+        count = new + (int(waiting.payload.get("new", 0)) if waiting else 0)
+        hours = settings.consolidate_every_hours or 24 * 365.0
+        due = waiting.run_after if waiting else now + timedelta(hours=hours)
+        if settings.consolidate_after and count >= settings.consolidate_after:
+            due = now
+        return [
+            Job(
+                id=new_id(now),
+                scope=scope,
+                kind="consolidate",
+                key=GROUP,
+                payload={"new": count},
+                model=model,
+                run_after=due,
+                created_at=now,
+            )
+        ]

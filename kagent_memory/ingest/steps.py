@@ -114,12 +114,13 @@ class Steps:
         heard, echoed = await without_echoes(self._store, job.scope, messages, now=now)
         ended = bool(job.payload.get("ended"))
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, now=now)
-        facts = await provider.facts(transcript) if heard or ended else ()
+        found = await provider.facts(transcript) if heard or ended else ()
+        facts = [replace(fact, session_id=fact.session_id or job.session_id or None) for fact in found]
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
 
     async def _planned(self, job: Job, extracted: _Extracted) -> Batch:
         batch = await self._consolidation.plan(
-            job.scope, extracted.facts, session_id=job.session_id, llm=self._providers.consolidator(job.model)
+            job.scope, extracted.facts, llm=self._providers.consolidator(job.model), model=job.model
         )
         taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
         reinforced = tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed)))
@@ -153,7 +154,8 @@ class Steps:
 
     async def _merge(self, job: Job) -> Job:
         with metered() as meter:
-            batch = await self._consolidation.merges(job.scope, self._providers.llm)
+            llm = self._providers.model(job.model) if job.model else self._providers.llm
+            batch = await self._consolidation.merges(job.scope, llm)
             done = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
             batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
             await self._store.apply(job.scope, batch, now=self._clock())
