@@ -1,0 +1,59 @@
+"""Measures of one ranked answer against the memories that hold the evidence, and their means."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+NAMES = ("recall@5", "recall@10", "hit@5", "MRR", "nDCG@10")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one system answered to one question.
+
+    Attributes:
+        group: whose memories were asked (a conversation, say).
+        ranked: ids of memories, best first; ids that mean the same memory twice count once.
+        evidence: ids that should have been found; never empty.
+    """
+
+    group: str
+    category: str
+    ranked: tuple[str, ...]
+    evidence: frozenset[str]
+
+
+def measured(answer: Answer) -> tuple[float, ...]:
+    """The measures of `NAMES`, in their order; reciprocal rank is looked for in the first ten."""
+    top = list(dict.fromkeys(answer.ranked))[:10]
+    found = [key in answer.evidence for key in top]
+    wanted = len(answer.evidence)
+    gain = sum(1 / math.log2(rank + 2) for rank, good in enumerate(found) if good)
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(wanted, 10)))
+    first = next((1 / (rank + 1) for rank, good in enumerate(found) if good), 0.0)
+    return (sum(found[:5]) / wanted, sum(found) / wanted, float(any(found[:5])), first, gain / ideal)
+
+
+def means(answers: Iterable[Answer]) -> dict[str, float]:
+    """The mean of every measure over the answers."""
+    rows = [measured(answer) for answer in answers]
+    if not rows:
+        return {}
+    return {name: sum(column) / len(rows) for name, column in zip(NAMES, zip(*rows, strict=True), strict=True)}
+
+
+def by(key: Callable[[Answer], str], answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
+    """Means for each value of a key."""
+    groups: defaultdict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        groups[key(answer)].append(answer)
+    return {name: means(group) for name, group in sorted(groups.items())}
+
+
+def recall_at(k: int, answers: Sequence[Answer]) -> float:
+    """Mean share of the evidence among the first k."""
+    shares = [len(set(answer.ranked[:k]) & answer.evidence) / len(answer.evidence) for answer in answers]
+    return sum(shares) / len(shares)

