@@ -5,9 +5,8 @@ Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vecto
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -18,7 +17,7 @@ from ...errors import InvalidInput
 from ..rows import to_iso
 from ..sql import queries
 from ..sql.session import Row, Session, Values
-from .connection import MAX_INTEGER, Connection
+from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement
 
 DIALECT = "libsql"
@@ -45,7 +44,7 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "insert_taken": ("session_ids", "event_ids"),
     "insert_terms": ("ids", "terms", "counts", "lengths"),
 }
-"""Statements that take lists of equal length, and run here once for each row of them."""
+"""Statements that take lists of equal length; here they take one list, "rows", of what stands side by side in them."""
 
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
@@ -71,7 +70,11 @@ def _json(value: object) -> str:
 
 
 def _list(value: Sequence[Any]) -> str:
-    return _json([one.hex() if isinstance(one, bytes) else one for one in value])
+    return _json([_element(one) for one in value])
+
+
+def _element(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else value
 
 
 _KEPT = frozenset({str, bytes, float, type(None)})
@@ -86,7 +89,7 @@ _ENCODERS: Mapping[type, Callable[[Any], Any]] = {
 }
 
 
-def encoded(value: Any) -> Any:
+def encoded(value: object) -> Any:
     """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes for the number.
 
     Raises:
@@ -124,8 +127,12 @@ class LibSQLSession:
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values."""
         text = sql(query, generation)
-        names = statement(text).names
-        self._connection.run_many(text, [row for one in values for row in _rows_of(query, names, one)])
+        if query in SIDE_BY_SIDE:
+            for chunk in (chunk for one in values for chunk in _chunks(SIDE_BY_SIDE[query], one)):
+                self._connection.run(text, bound(text, chunk))
+        else:
+            names = statement(text).names
+            self._connection.run_many(text, [[encoded(one[name]) for name in names] for one in values])
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:
@@ -133,16 +140,11 @@ def bound(text: str, values: Values) -> dict[str, Any]:
     return {name: encoded(values[name]) for name in statement(text).names if name in values}
 
 
-def _rows_of(query: str, names: Sequence[str], values: Values) -> Sequence[tuple[Any, ...]]:
-    lists = SIDE_BY_SIDE.get(query)
-    if lists is None:
-        return [tuple(encoded(values[name]) for name in names)]
-    count = len(values[lists[0]])
-    columns = (
-        map(encoded, values[name]) if name in lists else itertools.repeat(encoded(values[name]), count)
-        for name in names
-    )
-    return list(zip(*columns, strict=True))
+def _chunks(lists: Sequence[str], values: Values) -> Iterator[Values]:
+    columns = ([_element(one) for one in values[name]] for name in lists)
+    rows = list(zip(*columns, strict=True))
+    for start in range(0, len(rows), CHUNK_ROWS):
+        yield {**values, "rows": rows[start : start + CHUNK_ROWS]}
 
 
 def play(script: Callable[[Session], Awaitable[T]], connection: Connection) -> T:

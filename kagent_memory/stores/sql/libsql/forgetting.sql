@@ -25,8 +25,10 @@ SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: insert_tombstones
--- One row for each pair of the lists, as every statement below and its like elsewhere (session.SIDE_BY_SIDE).
-INSERT INTO tombstone (scope_id, kind, key, at) VALUES (:scope_id, :kinds, :keys, :at) ON CONFLICT DO NOTHING
+-- ":rows" holds the lists of the call side by side, here and in the statements of its like (session.SIDE_BY_SIDE).
+INSERT INTO tombstone (scope_id, kind, key, at)
+SELECT :scope_id, value ->> 0, value ->> 1, :at FROM json_each(:rows) WHERE true
+ON CONFLICT DO NOTHING
 
 -- name: queued_payloads
 SELECT id, session_id, payload FROM ingest_job WHERE scope_id = :scope_id ORDER BY id
@@ -38,16 +40,16 @@ DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM j
 UPDATE ingest_job SET payload = :payload WHERE scope_id = :scope_id AND id = :id
 
 -- name: erase_memories
-DELETE FROM memory WHERE scope_id = :scope_ids AND id = :ids
+DELETE FROM memory WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: erase_terms
-DELETE FROM memory_term WHERE scope_id = :scope_ids AND id = :ids
+DELETE FROM memory_term WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: erase_stats
-DELETE FROM memory_stats WHERE scope_id = :scope_ids AND id = :ids
+DELETE FROM memory_stats WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: erase_revisions
-DELETE FROM memory_revision WHERE scope_id = :scope_ids AND memory_id = :ids
+DELETE FROM memory_revision WHERE (scope_id, memory_id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: erase_vectors
-DELETE FROM memory_vector_{generation} WHERE scope_id = :scope_ids AND id = :ids
+DELETE FROM memory_vector_{generation} WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))

@@ -21,10 +21,12 @@ LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
 WHERE m.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND m.expires_at <= :now AND NOT m.pinned
 
 -- name: extend_memories
-UPDATE memory SET expires_at = :expires_at WHERE scope_id = :scope_ids AND id = :ids
+UPDATE memory SET expires_at = :expires_at
+WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: reset_delivered
-UPDATE memory_stats SET delivered = 0 WHERE scope_id = :scope_ids AND id = :ids
+UPDATE memory_stats SET delivered = 0
+WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: scopes
 SELECT s.tenant, s.user_id, s.app

@@ -21,7 +21,8 @@ CROSS JOIN given_event AS e ON e.place = s.key
 CROSS JOIN taken_event AS t ON t.scope_id = :scope_id AND t.session_id = s.value AND t.event_id = e.value
 
 -- name: insert_taken
-INSERT INTO taken_event (scope_id, session_id, event_id, at) VALUES (:scope_id, :session_ids, :event_ids, :at)
+INSERT INTO taken_event (scope_id, session_id, event_id, at)
+SELECT :scope_id, value ->> 0, value ->> 1, :at FROM json_each(:rows) WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: tombstoned
@@ -70,8 +71,11 @@ UPDATE memory SET
 WHERE scope_id = :scope_id AND id = :id
 
 -- name: insert_terms
-INSERT INTO memory_term (scope_id, term, id, posting)
-VALUES (:scope_id, :terms, :ids, unhex(replace(:ids, '-', '') || printf('%08x%08x', :counts, :lengths)))
+INSERT INTO memory_term (scope_id, id, term, posting)
+SELECT
+    :scope_id, value ->> 0, value ->> 1,
+    unhex(replace(value ->> 0, '-', '') || printf('%08x%08x', value ->> 2, value ->> 3))
+FROM json_each(:rows)
 
 -- name: insert_revision
 INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)
