@@ -301,6 +301,7 @@ def test_the_sync_runner_saves_and_finds_with_a_new_loop_for_every_call(uri: str
     asyncio.run(service.close())
 
 
+@pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated")
 async def test_parallel_agents_save_side_by_side(service: KagentMemoryService) -> None:
     names = [f"agent{number}" for number in range(6)]
     agents = [

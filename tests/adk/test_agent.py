@@ -1,0 +1,99 @@
+"""enable_memory: on a copy, idempotent, with any instruction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.tools.load_memory_tool import LoadMemoryTool as AdkLoadMemoryTool
+
+from kagent_memory import (
+    ConfigurationError,
+    ForgetMemoryTool,
+    KagentMemoryService,
+    PreloadMemoryTool,
+    auto_save_session_to_memory_callback,
+    enable_memory,
+)
+
+from .scripted import Chat, assistant, declarations, scripted, system
+
+
+def names(agent: LlmAgent) -> list[str]:
+    return [tool.name for tool in agent.tools]
+
+
+def test_the_given_agent_is_never_changed() -> None:
+    agent = assistant(scripted(), tools=[])
+    copy = enable_memory(agent)
+    assert (agent.tools, agent.after_agent_callback, agent.instruction) == ([], None, "Help.")
+    assert names(copy) == ["prefetch_memory", "load_memory", "save_memory", "memory_instruction"]
+    assert copy.instruction == "Help."
+
+
+def test_doing_it_twice_adds_nothing() -> None:
+    once = enable_memory(assistant(scripted()))
+    twice = enable_memory(once)
+    assert names(twice) == names(once)
+    assert len(twice.after_agent_callback) == len(once.after_agent_callback) == 1
+
+
+def test_what_the_agent_has_already_stays_its_own() -> None:
+    async def mine(callback_context: Any) -> None: ...
+
+    own = assistant(
+        scripted(),
+        tools=[AdkLoadMemoryTool(), PreloadMemoryTool()],
+        after_agent_callback=[mine, auto_save_session_to_memory_callback],
+    )
+    agent = enable_memory(own)
+    assert names(agent) == ["load_memory", "preload_memory", "save_memory", "memory_instruction"]
+    assert isinstance(agent.tools[0], AdkLoadMemoryTool)
+    assert agent.after_agent_callback == [mine, auto_save_session_to_memory_callback]
+
+
+def test_other_tools_and_no_instruction_on_request() -> None:
+    agent = enable_memory(assistant(scripted()), tools=[ForgetMemoryTool()], augment_instruction=False, auto_save=None)
+    assert names(agent) == ["forget_memory"]
+    assert agent.after_agent_callback is None
+
+
+def test_only_llm_agents_are_taken() -> None:
+    with pytest.raises(ConfigurationError, match="MemoryPlugin"):
+        enable_memory("assistant")
+
+
+def wish(context: Any) -> str:
+    return f"Called for {context.agent_name} {{tea}}."
+
+
+async def wish_later(context: Any) -> str:
+    return "Awaited {tea}."
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"instruction": 'Answer as {"a": 1} with ${tea}'}, 'Answer as {"a": 1} with ${tea}'),
+        ({"instruction": "State says {color}."}, "State says blue."),
+        ({"instruction": wish}, "Called for assistant {tea}."),
+        ({"instruction": wish_later}, "Awaited {tea}."),
+        ({"instruction": "", "static_instruction": "Static {tea}."}, "Static {tea}."),
+        ({"instruction": ""}, ""),
+    ],
+)
+async def test_every_kind_of_instruction_survives(
+    service: KagentMemoryService, options: dict[str, Any], expected: str
+) -> None:
+    model = scripted("one", "two")
+    chat = Chat(enable_memory(assistant(model, **options)), service)
+    created = await chat.sessions.create_session(app_name=chat.app, user_id=chat.user, state={"color": "blue"})
+    chat.session_id = created.id
+    await chat.say("Hello there")
+    await chat.say("And again")
+    first, second = model.requests
+    assert expected in system(first)
+    assert system(first).count("You have a long-term memory") == 1
+    assert system(first) == system(second)
+    assert declarations(first) == declarations(second)

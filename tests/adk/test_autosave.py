@@ -1,0 +1,287 @@
+"""Auto-save: when it fires, through callback and plugin, and that it breaks no run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk.agents.run_config import RunConfig
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions, EventCompaction
+from google.adk.memory import InMemoryMemoryService
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.genai import types
+
+from kagent_memory import (
+    AutoSave,
+    ConfigurationError,
+    KagentMemoryService,
+    LoadMemoryTool,
+    MemoryPlugin,
+    Scope,
+    auto_save_session_to_memory_callback,
+    enable_memory,
+)
+from kagent_memory.adk.autosave import Courses, Progress, due
+
+from .scripted import APP, USER, Chat, assistant, call, said, scripted
+
+SCOPE = Scope("", USER, APP)
+KEY = (APP, USER, "s1")
+
+
+class Saves:
+    """What a service was asked to save, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[bool, float | None, str | None]] = []
+        real = KagentMemoryService.remember
+
+        async def noted(service: Any, session: Any, **options: Any) -> bool:
+            model = options["llm"]
+            self.calls.append((options["save"], options["end_after_minutes"], model and model.model))
+            return await real(service, session, **options)
+
+        monkeypatch.setattr(KagentMemoryService, "remember", noted)
+
+    @property
+    def fired(self) -> list[bool]:
+        return [save for save, _, _ in self.calls]
+
+
+@pytest.fixture
+def saves(monkeypatch: pytest.MonkeyPatch) -> Saves:
+    return Saves(monkeypatch)
+
+
+async def contents(service: KagentMemoryService) -> set[str]:
+    assert await service.drain() is True
+    return {memory.content for memory in (await service.memories.list(SCOPE)).memories}
+
+
+# -- the decision --
+
+
+def turn(number: int, *extra: Event) -> list[Event]:
+    return [Event(author="user", invocation_id=f"i{number}", content=said(f"turn {number}")), *extra]
+
+
+def test_a_threshold_fires_when_it_is_crossed_and_not_again() -> None:
+    policy = AutoSave(every_turns=5)
+    assert due(policy, Progress(turns=4), Progress(turns=5))
+    assert not due(policy, Progress(turns=5), Progress(turns=5))
+    assert not due(policy, Progress(turns=5), Progress(turns=6))
+    assert due(policy, Progress(turns=3), Progress(turns=11))
+    assert not due(AutoSave(every_turns=None), Progress(), Progress(turns=50))
+    assert due(AutoSave(every_turns=None, every_tool_calls=2), Progress(tool_calls=1), Progress(tool_calls=2))
+    assert due(AutoSave(compaction=True), Progress(), Progress(compacted_until=1.0))
+    assert not due(AutoSave(compaction=False), Progress(), Progress(compacted_until=1.0))
+
+
+@pytest.mark.parametrize("wrong", [{"every_turns": 0}, {"every_tool_calls": -1}, {"inactivity_minutes": 0}])
+def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        AutoSave(**wrong)
+
+
+def fired(courses: Courses, policy: AutoSave, number: int, events: list[Event]) -> bool:
+    return due(policy, *courses.step(KEY, policy, f"i{number}", events))
+
+
+def test_a_hook_that_fires_again_for_the_same_invocation_does_not_save_again() -> None:
+    courses, policy, events = Courses(), AutoSave(every_turns=2), []
+    seen = []
+    for number in range(1, 5):
+        events += turn(number)
+        seen += [fired(courses, policy, number, events), fired(courses, policy, number, events)]
+    assert seen == [False, False, True, False, False, False, True, False]
+
+
+def test_turns_of_a_truncated_session_are_counted_all_the_same() -> None:
+    courses, policy = Courses(), AutoSave(every_turns=3)
+    assert [fired(courses, policy, n, turn(n)) for n in range(1, 8)] == [False, False, True, False, False, True, False]
+
+
+def test_turns_before_a_restart_count_as_seen() -> None:
+    events = [event for number in range(1, 8) for event in turn(number)]
+    assert not fired(Courses(), AutoSave(every_turns=5), 7, events)
+    assert fired(Courses(), AutoSave(every_turns=7), 7, events)
+
+
+def test_turns_of_another_process_count() -> None:
+    courses, policy = Courses(), AutoSave(every_turns=3)
+    assert not fired(courses, policy, 1, turn(1))
+    assert fired(courses, policy, 3, [*turn(1), *turn(2), *turn(3)])
+
+
+def test_tool_calls_count_but_memorys_own_do_not() -> None:
+    def calls(number: int, *names: str) -> Event:
+        parts = [types.Part(function_call=types.FunctionCall(name=name, args={})) for name in names]
+        return Event(author="a", invocation_id=f"i{number}", content=types.Content(role="model", parts=parts))
+
+    courses, policy = Courses(), AutoSave(every_turns=None, every_tool_calls=2)
+    first = turn(1, calls(1, "load_memory", "save_memory", "f"))
+    assert not fired(courses, policy, 1, first)
+    assert fired(courses, policy, 2, [*first, *turn(2, calls(2, "g"))])
+
+
+def test_a_compaction_fires_once() -> None:
+    content = types.Content(parts=[types.Part(text="SUMMARY")])
+    compaction = EventCompaction(start_timestamp=1.0, end_timestamp=2.0, compacted_content=content)
+    event = Event(author="user", invocation_id="c1", actions=EventActions(compaction=compaction))
+    courses, policy = Courses(), AutoSave(every_turns=None, compaction=True)
+    events = turn(1)
+    assert not fired(courses, policy, 1, events)
+    events += [event, *turn(2)]
+    assert fired(courses, policy, 2, events)
+    events += turn(3)
+    assert not fired(courses, policy, 3, events)
+
+
+# -- through runners --
+
+
+async def test_the_callback_saves_every_five_turns(service: KagentMemoryService, saves: Saves) -> None:
+    agent = assistant(scripted(), after_agent_callback=auto_save_session_to_memory_callback)
+    chat = Chat(agent, service)
+    for number in range(1, 7):
+        await chat.say(f"I own {number} parrots")
+    assert saves.fired == [False, False, False, False, True, False]
+    assert {minutes for _, minutes, _ in saves.calls} == {15}
+    assert {f"I own {number} parrots" for number in range(1, 6)} <= await contents(service)
+    assert "I own 6 parrots" not in await contents(service)
+
+
+async def test_the_tail_waits_in_the_queue_and_not_in_a_timer(service: KagentMemoryService, uri: str) -> None:
+    chat = Chat(enable_memory(assistant(scripted())), service)
+    await chat.say("My parrot is called Grace")
+    assert await contents(service) == set()
+    (job,) = await service.memories.jobs()
+    assert job.kind == "session_end"
+    await service.close()
+    async with KagentMemoryService(uri, llm=False) as later:
+        await later.memories.end_session(SCOPE, chat.session_id)
+        assert "My parrot is called Grace" in await contents(later)
+
+
+async def test_the_plugin_saves_where_the_roots_callback_is_skipped_by_a_transfer(
+    service: KagentMemoryService, saves: Saves
+) -> None:
+    helper = assistant(scripted(), name="helper", description="Helps.")
+    root = assistant(scripted(*[call("transfer_to_agent", agent_name="helper")] * 2), name="root", sub_agents=[helper])
+    chat = Chat(root, service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=2), prefetch=None)])
+    await chat.say("My parrot is called Grace")
+    await chat.say("And I live in Oslo")
+    assert saves.fired == [False, True]
+    assert {"My parrot is called Grace", "And I live in Oslo"} <= await contents(service)
+
+
+async def test_callback_and_plugin_together_store_nothing_twice(service: KagentMemoryService) -> None:
+    agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))
+    chat = Chat(agent, service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
+    await chat.say("My parrot is called Grace")
+    await service.drain()
+    memories = [memory.content for memory in (await service.memories.list(SCOPE)).memories]
+    assert sorted(memories) == sorted(set(memories))
+    assert memories.count("My parrot is called Grace") == 1
+
+
+async def test_truncated_sessions_are_saved_on_time(service: KagentMemoryService, saves: Saves) -> None:
+    config = RunConfig()
+    if "get_session_config" in RunConfig.model_fields:
+        config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
+    chat = Chat(assistant(scripted()), service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=3))])
+    for number in range(1, 7):
+        await chat.say(f"I own {number} parrots", run_config=config)
+    assert saves.fired == [False, False, True, False, False, True]
+
+
+async def test_a_resumed_invocation_does_not_count_twice(service: KagentMemoryService, saves: Saves) -> None:
+    def approve() -> None:
+        """Waits for a person."""
+
+    model = scripted(call("approve"), "waiting", "thanks", "ok", "ok")
+    agent = assistant(model, tools=[LongRunningFunctionTool(approve)])
+    chat = Chat(agent, service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=2), prefetch=None)])
+    events = await chat.say("Please approve it")
+    pending = next(one for event in events for one in event.get_function_calls())
+    reply = types.Part(
+        function_response=types.FunctionResponse(id=pending.id, name=pending.name, response={"ok": True})
+    )
+    run = chat.runner.run_async(
+        user_id=USER, session_id=chat.session_id, new_message=types.Content(role="user", parts=[reply])
+    )
+    assert [event async for event in run]
+    await chat.say("Second turn")
+    assert saves.fired == [False, False, True]
+
+
+async def test_the_agents_own_model_is_at_hand_for_extraction(uri: str, saves: Saves) -> None:
+    async with KagentMemoryService(uri, worker=False) as service:
+        chat = Chat(assistant(scripted()), service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
+        await chat.say("My parrot is called Grace")
+        assert saves.calls == [(True, 15, "scripted")]
+        assert {job.model for job in await service.memories.jobs()} == {"scripted"}
+
+
+async def test_without_a_policy_nothing_is_saved(service: KagentMemoryService, saves: Saves) -> None:
+    agent = enable_memory(assistant(scripted()), auto_save=None)
+    await Chat(agent, service, plugins=[MemoryPlugin(auto_save=None)]).say("My parrot is called Grace")
+    assert saves.calls == []
+    quiet = AutoSave(session_end=False, every_turns=9)
+    await Chat(enable_memory(assistant(scripted()), auto_save=quiet), service).say("My parrot is called Grace")
+    assert saves.calls == []
+
+
+async def test_services_of_others_get_the_session_at_the_crossing() -> None:
+    theirs = InMemoryMemoryService()
+    chat = Chat(enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=2)), theirs)
+    await chat.say("My parrot is called Grace")
+    assert (await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")).memories == []
+    await chat.say("And I live in Oslo")
+    assert (await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")).memories
+
+
+async def test_a_dead_memory_breaks_no_run_in_callback_or_plugin() -> None:
+    dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
+    agent = enable_memory(assistant(scripted("hello")), auto_save=AutoSave(every_turns=1))
+    events = await Chat(agent, dead, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))]).say(
+        "Hi there, Ada here"
+    )
+    assert events[-1].content.parts[0].text == "hello"
+    await dead.close()
+
+
+async def test_a_hanging_memory_holds_no_run_up_for_long(
+    service: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: Any, **__: Any) -> bool:
+        await asyncio.sleep(60)
+        return False
+
+    monkeypatch.setattr(KagentMemoryService, "remember", hang)
+    monkeypatch.setattr("kagent_memory.adk.autosave.SAVE_SECONDS", 0.2)
+    before = asyncio.get_running_loop().time()
+    await Chat(assistant(scripted("hello")), service, plugins=[MemoryPlugin()]).say("Hello")
+    assert asyncio.get_running_loop().time() - before < 3
+
+
+async def test_agent_tools_throw_away_session_is_not_saved_as_the_users(
+    service: KagentMemoryService, saves: Saves
+) -> None:
+    expert = assistant(scripted("42"), name="expert", description="Knows.")
+    model = scripted(call("expert", request="Think of my parrot"), "done")
+    agent = assistant(model, tools=[AgentTool(expert), LoadMemoryTool()])
+    await Chat(agent, service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))]).say("Ask the expert please")
+    assert saves.fired == [True]
+
+
+async def test_closing_the_runner_drains_and_leaves_the_service_open(service: KagentMemoryService) -> None:
+    chat = Chat(assistant(scripted()), service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
+    await chat.say("My parrot is called Grace")
+    await chat.runner.close()
+    found = await service.memories.list(SCOPE)
+    assert "My parrot is called Grace" in {memory.content for memory in found.memories}

@@ -1,0 +1,217 @@
+"""The home loop: one thread, many callers, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import os
+import threading
+import time
+
+import pytest
+
+from kagent_memory.adk.home import Home
+
+THREAD = "kagent-memory-home"
+
+
+class Resource:
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def home() -> Home[Resource]:
+    async def opener() -> Resource:
+        await asyncio.sleep(0.01)
+        opened.append(Resource())
+        return opened[-1]
+
+    opened: list[Resource] = []
+    made: Home[Resource] = Home(opener, Resource.close)
+    made.opened = opened
+    return made
+
+
+async def loop_of(resource: Resource) -> asyncio.AbstractEventLoop:
+    assert asyncio.get_running_loop() is resource.loop
+    return resource.loop
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == THREAD]
+
+
+async def test_it_opens_once_for_all_who_come_at_the_same_time() -> None:
+    mine = home()
+    loops = await asyncio.gather(*(mine.run(loop_of) for _ in range(50)))
+    assert len(set(loops)) == 1
+    assert loops[0] is not asyncio.get_running_loop()
+    assert len(mine.opened) == 1
+    await mine.close()
+    assert mine.opened[0].closed
+
+
+async def test_a_failed_opening_is_tried_again_by_the_next() -> None:
+    attempts = 0
+
+    async def opener() -> Resource:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise ConnectionError("down")
+        return Resource()
+
+    mine: Home[Resource] = Home(opener, Resource.close)
+    with pytest.raises(ConnectionError):
+        await mine.run(loop_of)
+    await mine.run(loop_of)
+    await mine.close()
+
+
+async def test_close_waits_for_what_runs_and_the_next_use_starts_afresh() -> None:
+    mine = home()
+    done = []
+
+    async def slow(resource: Resource) -> None:
+        await asyncio.sleep(0.1)
+        assert not resource.closed
+        done.append(resource)
+
+    running = asyncio.ensure_future(mine.run(slow))
+    await asyncio.sleep(0.05)
+    await mine.close()
+    await running
+    assert done == [mine.opened[0]]
+    await mine.run(loop_of)
+    assert len(mine.opened) == 2
+    await mine.close()
+    assert threads() == []
+
+
+async def test_calls_and_closes_may_overlap() -> None:
+    mine = home()
+
+    async def use() -> None:
+        for _ in range(20):
+            await mine.run(loop_of)
+
+    async def close() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0.02)
+            await mine.close()
+
+    await asyncio.wait_for(asyncio.gather(*(use() for _ in range(8)), close()), 30)
+    await mine.close()
+    assert all(resource.closed for resource in mine.opened)
+
+
+@pytest.mark.parametrize("finish", [True, False])
+async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -> None:
+    mine = home()
+    ended = threading.Event()
+
+    async def work(_: Resource) -> None:
+        await asyncio.sleep(0.1)
+        ended.set()
+
+    await mine.run(loop_of)
+    running = asyncio.ensure_future(mine.run(work, finish=finish))
+    await asyncio.sleep(0.03)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.sleep(0.2)
+    assert ended.is_set() is finish
+    await mine.close()
+
+
+def test_work_goes_on_when_the_callers_loop_is_gone() -> None:
+    mine = home()
+    ended = threading.Event()
+
+    async def work(_: Resource) -> None:
+        await asyncio.sleep(0.1)
+        ended.set()
+
+    async def call_and_leave() -> None:
+        task = asyncio.ensure_future(mine.run(work, finish=True))
+        await asyncio.sleep(0.03)
+        task.cancel()
+
+    asyncio.run(call_and_leave())
+    assert ended.wait(2)
+    asyncio.run(mine.close())
+
+
+async def test_a_use_within_the_home_loop_needs_no_hop() -> None:
+    mine = home()
+
+    async def nested(resource: Resource) -> bool:
+        return await mine.run(loop_of) is resource.loop
+
+    assert await mine.run(nested)
+    await mine.close()
+
+
+async def test_callers_context_is_seen_and_the_resource_is_not_tied_to_it() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
+    seen = []
+
+    async def opener() -> Resource:
+        seen.append(variable.get())
+        return Resource()
+
+    async def read(_: Resource) -> str:
+        return variable.get()
+
+    mine: Home[Resource] = Home(opener, Resource.close)
+    variable.set("caller")
+    assert await mine.run(read) == "caller"
+    assert seen == ["none"]
+    await mine.close()
+
+
+async def test_a_blocked_home_loop_does_not_block_the_caller() -> None:
+    mine = home()
+
+    async def block(_: Resource) -> None:
+        time.sleep(0.3)
+
+    running = asyncio.ensure_future(mine.run(block))
+    worst = 0.0
+    while not running.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.005)
+        worst = max(worst, time.monotonic() - before)
+    assert worst < 0.2
+    await mine.close()
+
+
+async def test_a_home_that_nobody_holds_ends_its_thread() -> None:
+    mine = home()
+    await mine.run(loop_of)
+    (thread,) = threads()
+    del mine
+    gc.collect()
+    await asyncio.to_thread(thread.join, 5)
+    assert threads() == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_starts_a_home_of_its_own() -> None:
+    mine = home()
+    asyncio.run(mine.run(loop_of))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            asyncio.run(asyncio.wait_for(mine.run(loop_of), 5))
+            os._exit(0 if len(mine.opened) == 2 else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    asyncio.run(mine.close())
