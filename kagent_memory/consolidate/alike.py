@@ -1,0 +1,60 @@
+"""When two memories fill the same slot, and when they say the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from difflib import SequenceMatcher
+
+from ..guard import differences
+from ..records import Memory
+from ..text import STOP_WORDS, identity, tokens
+
+NEAR_IDENTICAL = 0.9
+_GENERIC = frozenset({"user", "users"})  # "The user likes tea" and "Likes tea" are about the same person
+_WORD = re.compile(r"\w+")
+_ARTICLES = frozenset(("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el"))
+
+
+def identity_of(memory: Memory) -> bytes:
+    """What a memory shares with those that are the same one."""
+    return identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
+
+
+def same_slot(a: Memory, b: Memory) -> bool:
+    """Whether both state the same attribute of the same subject; spelling, case and articles aside."""
+    slot = _slot(a)
+    return slot is not None and slot == _slot(b)
+
+
+def has_slot(memory: Memory) -> bool:
+    """Whether it states an attribute of a subject."""
+    return _slot(memory) is not None
+
+
+def near_identical(a: Memory, b: Memory) -> bool:
+    """Whether they say the same in nearly the same words, in the same order, without a guarded difference."""
+    ours, theirs = _telling(a.content), _telling(b.content)
+    if not ours or not theirs or len(ours) * len(theirs) > 250_000:
+        return False
+    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+    return matcher.ratio() >= NEAR_IDENTICAL and not differences(a.content, b.content)
+
+
+def upserts(memory: Memory) -> bool:
+    """Whether its slot is one that a later value always takes over: a compaction summary's."""
+    return (memory.attribute or "").startswith("compaction:")
+
+
+def _slot(memory: Memory) -> tuple[str, str] | None:
+    subject, attribute = _plain(memory.subject), _plain(memory.attribute)
+    return (subject, attribute) if subject and attribute else None
+
+
+def _plain(text: str | None) -> str:
+    words = _WORD.findall(unicodedata.normalize("NFKC", text or "").casefold())
+    return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
+
+
+def _telling(text: str) -> list[str]:
+    return [term for term in tokens(text) if term not in STOP_WORDS and term not in _GENERIC]
