@@ -13,7 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 # The server's wheel keeps its lock file there; the default place is shared by all users of a machine.
-_RUNTIME = Path(tempfile.mkdtemp(prefix="kagent-memory-run-"))
+_directory = tempfile.TemporaryDirectory(prefix="kagent-memory-run-", ignore_cleanup_errors=True)
+_RUNTIME = Path(_directory.name)
 (_RUNTIME / "python_PostgresServer").mkdir()
 os.environ["XDG_RUNTIME_DIR"] = str(_RUNTIME)
 
@@ -22,6 +23,16 @@ _numbers = itertools.count()
 
 def _database(uri: str, name: str) -> str:
     return urlunsplit(urlsplit(uri)._replace(path=f"/{name}"))
+
+
+@pytest.fixture
+def server_directory() -> Iterator[Path]:
+    """Where a test's own private PostgreSQL may keep its data.
+
+    Not below pytest's own folder: another run closes that to the server's user.
+    """
+    with tempfile.TemporaryDirectory(prefix="kagent-memory-postgres-") as folder:
+        yield Path(folder) / "data"
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +88,11 @@ def postgres_uri(postgres_server: str, postgres_template: str) -> Iterator[str]:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
         yield _database(postgres_server, name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["libsql", "postgres"])
+def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URI of an empty store, on each database in turn."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_uri")
+    return f"libsql:///{tmp_path}/memory.db"

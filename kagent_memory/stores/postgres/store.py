@@ -27,6 +27,7 @@ from .session import IdLoader, PostgresSession, decoded
 
 CONNECT_SECONDS = 3
 WAIT_SECONDS = 3.0
+TRUSTED_SECONDS = 1.0
 STATEMENT_MILLISECONDS = 60_000
 COVERED_DIMENSIONS = 1300
 _SETTINGS = """
@@ -35,15 +36,24 @@ SELECT set_config('search_path', %s, false), set_config('TimeZone', 'UTC', false
 """
 
 
-async def _alive(connection: AsyncConnection[Row]) -> None:
-    # What the pool's own check does; here, so that the pool knows the kind of its rows.
-    await connection.execute("")
+class Connection(AsyncConnection[Row]):
+    """A connection that knows when the server last answered it, on the event loop's clock."""
+
+    answered_at = -TRUSTED_SECONDS
+
+
+async def _alive(connection: Connection) -> None:
+    # A round trip, so only for a connection that was idle; one that breaks in between costs its user one StoreError.
+    clock = asyncio.get_running_loop().time
+    if clock() - connection.answered_at >= TRUSTED_SECONDS:
+        await connection.execute("")
+        connection.answered_at = clock()
 
 
 class PostgresStore(SqlStore):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Row]], directory: Path | None) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Connection], directory: Path | None) -> None:
         super().__init__()
         self._pool = pool
         self._directory = directory
@@ -65,15 +75,15 @@ class PostgresStore(SqlStore):
     async def _open(cls, conninfo: str, schema: str, pool_size: int, directory: Path | None) -> Self:
         path = await prepare(conninfo, schema, CONNECT_SECONDS)
 
-        async def configure(connection: AsyncConnection[Row]) -> None:
+        async def configure(connection: Connection) -> None:
             await connection.execute(_SETTINGS, (path, str(STATEMENT_MILLISECONDS)))
             if (info := await TypeInfo.fetch(connection, "halfvec")) is not None:
                 register_halfvec_info(connection, info)
             connection.adapters.register_loader("uuid", IdLoader)
 
-        pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
+        pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo,
-            connection_class=AsyncConnection[Row],
+            connection_class=Connection,
             kwargs={"autocommit": True, "row_factory": decoded, "connect_timeout": CONNECT_SECONDS},
             configure=configure,
             check=_alive,
