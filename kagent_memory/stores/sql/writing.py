@@ -28,6 +28,8 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, now: datetime) 
     row = (await session.rows("scope_row", {"scope_id": scope.id}))[0]
     if batch.expected_version is not None and batch.expected_version != row["version"] - step:
         raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
+    if batch.calls or batch.tokens:
+        await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     await _end_job(session, scope, batch)
     await _take(session, scope, batch, now)
     plan, held = await _planned(session, scope, batch, row["salt"], now)
@@ -42,8 +44,6 @@ async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
     if batch.job is None:
         return
     id, fence = batch.job
-    if batch.calls or batch.tokens:
-        await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
         raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
 
