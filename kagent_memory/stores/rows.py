@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -72,24 +72,6 @@ def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
     digest = hashlib.blake2b(key=salt, digest_size=16)
     digest.update((session_id or "").encode() + b"\0" + text.normalised(content).encode())
     return digest.hexdigest()
-
-
-def rarest_first(
-    postings: Mapping[str, Sequence[tuple[str, int, int]]], limit: int
-) -> dict[str, tuple[int, dict[str, int]]]:
-    """Memory id → (length, {term: count}) of the `limit` memories with the highest sum of 1/frequency.
-
-    `postings`: term → (id, count, length) of every visible memory that holds it. Ties by id, later ids first.
-    """
-    weights: dict[str, float] = {}
-    matches: dict[str, tuple[int, dict[str, int]]] = {}
-    for term in sorted(postings):
-        weight = 1.0 / max(1, len(postings[term]))
-        for memory_id, count, length in postings[term]:
-            weights[memory_id] = weights.get(memory_id, 0.0) + weight
-            matches.setdefault(memory_id, (length, {}))[1][term] = count
-    kept = sorted(matches, key=lambda memory_id: (weights[memory_id], memory_id), reverse=True)[:limit]
-    return {memory_id: matches[memory_id] for memory_id in kept}
 
 
 def to_cursor(*parts: str | float | None) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ..records import Filter, Memory, Scope
+from ..records import Filter, Memory, Scope, new_id
 from ..stores.base import MemoryStore, TextMatches
 from ..text import index_terms, query_terms
 from .contract_round_trip import texts
@@ -94,6 +94,16 @@ class TextSearchContract(ContractPart):
         found = await store.search_text(scope, ["zebra", "yak", "lynx"], limit=1, now=NOW)
         assert list(found.matches) == [rare.id]
         assert dict(found.frequencies) == {"zebra": 20, "yak": 20, "lynx": 1}
+
+    async def test_equal_weights_tie_whatever_their_sums_are_made_of(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        # 1/7 + 1/3 + 1/2 against 1/2 + 1/3 + 1/7: sums of floats differ by their order, and ids must decide.
+        held = {"alpaca": 7, "bison": 3, "camel": 2, "dingo": 2, "eland": 3, "fossa": 7}
+        first, last = sorted((new_id(), new_id()))
+        pairs = [a_memory("alpaca bison camel", id=first), a_memory("dingo eland fossa", id=last)]
+        fillers = [a_memory(f"{term} filler{number}") for term, n in held.items() for number in range(n - 1)]
+        await add(store, scope, *pairs, *fillers)
+        await assert_found(store, scope, [*pairs, *fillers], list(held), 1)
 
     async def test_a_thousand_memories_of_others_change_no_count(self, store: MemoryStore) -> None:
         scope = a_scope()

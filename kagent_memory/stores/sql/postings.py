@@ -26,7 +26,8 @@ def rarest(postings: Mapping[str, bytes], limit: int) -> Matches:
     records = np.concatenate(blocks)
     owner, first = _numbered(records)
     weights = np.bincount(owner, np.concatenate([np.full(len(block), 1 / len(block)) for block in blocks]))
-    best = np.lexsort((np.arange(len(weights)), weights))[::-1][:limit]
+    # Rounded, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in.
+    best = np.lexsort((np.arange(len(weights)), weights.round(12)))[::-1][:limit]
     return _collected(terms, blocks, records, owner, first, best)
 
 
