@@ -10,218 +10,49 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self
 
-import numpy as np
+from ..records import Filter, Memory, Revision, Scope, Vector
+from .values import (
+    MAX_KEY_BYTES,
+    Applied,
+    Batch,
+    Generation,
+    Job,
+    JobKind,
+    JobState,
+    Order,
+    Page,
+    Place,
+    Pruned,
+    ScopeStats,
+    TextMatches,
+    Token,
+    checked_key,
+    checked_vector,
+)
 
-from ..errors import InvalidInput
-from ..records import Change, Filter, Memory, Revision, Scope, Vector
-
-JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
-JobState: TypeAlias = Literal["queued", "running", "dead"]
-MAX_KEY_BYTES = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text."""
-
-    number: int
-    name: str
-    dimensions: int
-    probe: Vector | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A queued piece of work.
-
-    Attributes:
-        key: jobs of one scope, kind and key (not "") coalesce while queued: the later one replaces
-            payload and run_after. An inactivity timer lives as such a job.
-        provider, model: which summary provider and model it must run with; "" means none.
-        fence: moved by every claim; who holds an older one can no longer finish the job.
-        calls, tokens: what the model cost so far.
-    """
-
-    id: str
-    scope: Scope
-    kind: JobKind
-    session_id: str = ""
-    key: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    provider: str = ""
-    model: str = ""
-    state: JobState = "queued"
-    attempts: int = 0
-    run_after: datetime
-    created_at: datetime
-    lease_until: datetime | None = None
-    owner: str = ""
-    fence: int = 0
-    error: str = ""
-    calls: int = 0
-    tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What one `apply` writes, whole or not at all.
-
-    Attributes:
-        vectors: by memory id, of `generation`; a vector for a memory that exists already goes to the existing one.
-        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict.
-        reinforced: ids of memories that were met again: expiry renewed by their own TTL.
-        job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
-        calls, tokens: what the model cost for this batch; added to the scope's totals.
-        expected_version: the scope's version that the changes were planned on; another: Conflict.
-        jobs: follow-on jobs, queued in the same transaction.
-    """
-
-    changes: Sequence[Change] = ()
-    vectors: Mapping[str, Vector] = field(default_factory=dict[str, Vector])
-    generation: int | None = None
-    taken: Sequence[tuple[str, str]] = ()
-    reinforced: Sequence[str] = ()
-    job: tuple[str, int] | None = None
-    calls: int = 0
-    tokens: int = 0
-    expected_version: int | None = None
-    jobs: Sequence[Job] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What came of a batch: for every change, in order, the id that now holds it (None: a tombstone held it back)."""
-
-    ids: tuple[str | None, ...]
-    version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatches:
-    """What BM25 needs of one scope: counted over the memories that are visible and pass the filter.
-
-    Attributes:
-        documents: how many memories there are.
-        average_length: mean number of index terms of a memory; 0.0 when there are none.
-        frequencies: term → in how many of them; terms that none holds are left out.
-        matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms first.
-    """
-
-    documents: int
-    average_length: float
-    frequencies: Mapping[str, int]
-    matches: Mapping[str, tuple[int, Mapping[str, int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a memory stands, for ranking: no content.
-
-    Attributes:
-        chars: the length of its content.
-        asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
-    """
-
-    id: str
-    session_id: str | None
-    position: int | None
-    author: str | None
-    type: str
-    origin: str
-    importance: float
-    created_at: datetime
-    happened_at: datetime | None
-    chars: int = 0
-    asks: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Some memories in order, and the cursor of the next page (None at the end)."""
-
-    memories: tuple[Memory, ...]
-    cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeStats:
-    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs."""
-
-    visible: int = 0
-    by_type: Mapping[str, int] = field(default_factory=dict[str, int])
-    expired: int = 0
-    superseded: int = 0
-    pinned: int = 0
-    delivered_total: int = 0
-    jobs: Mapping[str, int] = field(default_factory=dict[str, int])
-    calls: int = 0
-    tokens: int = 0
-    version: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
-    """What a prune did, or would do."""
-
-    deleted: int = 0
-    extended: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A bearer token of the server.
-
-    Attributes:
-        digest: the SHA-256 of the secret, as hex; the secret itself is kept nowhere.
-        tenant, user: whose memories it opens; without a user those of the whole tenant.
-        label: for people.
-    """
-
-    id: str
-    digest: str
-    tenant: str
-    user: str | None = None
-    label: str = ""
-    created_at: datetime
-    expires_at: datetime | None = None
-
-
-Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
-
-
-def checked_key(value: str, what: str) -> str:
-    """`value` itself; session and event ids are index keys and so are bounded.
-
-    Raises:
-        InvalidInput: it is longer than 1,024 bytes.
-    """
-    if len(value.encode()) > MAX_KEY_BYTES:
-        raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
-    return value
-
-
-def checked_vector(vector: object, dimensions: int | None) -> Vector:
-    """A finite, non-zero float32 vector that also survives half precision.
-
-    Raises:
-        InvalidInput: wrong shape or length, NaN or infinite, zero, or beyond ±65,504.
-    """
-    try:
-        array = np.asarray(vector, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput("A vector must be a flat sequence of numbers.") from error
-    if array.ndim != 1 or (dimensions is not None and array.shape[0] != dimensions):
-        raise InvalidInput(f"The vector has shape {array.shape}; {dimensions or 'one'} dimension(s) are expected.")
-    if not np.isfinite(array).all() or np.abs(array).max(initial=0.0) > 65504:
-        raise InvalidInput("The vector holds NaN, infinite or too large numbers.")
-    if not array.astype(np.float16).any():
-        raise InvalidInput("The vector is zero; a direction is needed.")
-    return array
+__all__ = [
+    "MAX_KEY_BYTES",
+    "Applied",
+    "Batch",
+    "Generation",
+    "Job",
+    "JobKind",
+    "JobState",
+    "MemoryStore",
+    "Order",
+    "Page",
+    "Place",
+    "Pruned",
+    "ScopeStats",
+    "TextMatches",
+    "Token",
+    "checked_key",
+    "checked_vector",
+]
 
 
 class MemoryStore(ABC):
