@@ -1,0 +1,125 @@
+"""Live mode over a fake connection: tools on another loop, voice turns, and the end of the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from google.adk.agents.live_request_queue import LiveRequestQueue
+from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.base_llm_connection import BaseLlmConnection
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from kagent_memory import KagentMemoryService, LoadMemoryTool, PrefetchMemoryTool, SaveMemoryTool, enable_memory
+
+from .scripted import APP, USER, Chat, assistant, call
+
+
+class Connection(BaseLlmConnection):
+    """Says what the model says; the answers of tools arrive as contents."""
+
+    def __init__(self, model: Live) -> None:
+        self.model = model
+        self.answered = asyncio.Event()
+
+    async def send_history(self, history: list[types.Content]) -> None: ...
+
+    async def send_content(self, content: types.Content) -> None:
+        for part in content.parts or []:
+            if part.function_response:
+                self.model.answers.append(dict(part.function_response.response or {}))
+        if len(self.model.answers) >= self.model.expected:
+            self.answered.set()
+
+    async def send_realtime(self, blob: Any) -> None: ...
+
+    async def receive(self) -> AsyncGenerator[LlmResponse, None]:
+        if self.model.responses:
+            for response in self.model.responses:
+                yield response
+            self.model.responses = []
+        elif not self.answered.is_set():
+            await self.answered.wait()
+            self.model.queue.close()
+            yield LlmResponse(turn_complete=True)
+
+    async def close(self) -> None: ...
+
+
+class Live(BaseLlm):
+    model: str = "live"
+    responses: list[Any]
+    queue: Any
+    expected: int = 1
+    answers: list[Any] = []  # noqa: RUF012 pydantic copies it
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="ok")]))
+
+    @asynccontextmanager
+    async def connect(self, llm_request: Any) -> AsyncIterator[BaseLlmConnection]:
+        yield Connection(self)
+
+
+def heard(text: str) -> LlmResponse:
+    return LlmResponse(input_transcription=types.Transcription(text=text, finished=True))
+
+
+async def live(
+    service: KagentMemoryService, responses: list[LlmResponse], tools: list[Any], **config: Any
+) -> list[Any]:
+    queue = LiveRequestQueue()
+    model = Live(responses=responses, queue=queue, answers=[])
+    chat = Chat(enable_memory(assistant(model, tools=tools)), service)
+    session = await chat.sessions.create_session(app_name=APP, user_id=USER)
+    run = chat.runner.run_live(
+        user_id=USER,
+        session_id=session.id,
+        live_request_queue=queue,
+        run_config=RunConfig(streaming_mode=StreamingMode.BIDI, response_modalities=["AUDIO"], **config),
+    )
+
+    async def drive() -> None:
+        async for _ in run:
+            pass
+
+    await asyncio.wait_for(drive(), 20)
+    return model.answers
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+async def test_live_tools_on_another_loop_use_the_same_service(service: KagentMemoryService) -> None:
+    places: set[int] = set()
+
+    class Placed(SaveMemoryTool):
+        async def run_async(self, **given: Any) -> Any:
+            places.add(threading.get_ident())
+            return await super().run_async(**given)
+
+    asked = types.Content(role="model", parts=[call("save_memory", content="Ada prefers dark mode")])
+    options: dict[str, Any] = {}
+    if "tool_thread_pool_config" in RunConfig.model_fields:
+        from google.adk.agents.run_config import ToolThreadPoolConfig
+
+        options["tool_thread_pool_config"] = ToolThreadPoolConfig()
+    answers = await live(service, [LlmResponse(content=asked)], [Placed()], **options)
+    assert answers[0]["status"] == "saved"
+    assert (threading.get_ident() in places) is (not options)
+    found = await service.search_memory(app_name=APP, user_id=USER, query="dark mode")
+    assert [memory.content.parts[0].text for memory in found.memories] == ["Ada prefers dark mode"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+async def test_a_live_sessions_voice_turns_are_saved_when_its_connection_ends(service: KagentMemoryService) -> None:
+    asked = types.Content(role="model", parts=[call("load_memory", query="parrot")])
+    responses = [heard("My parrot is called Grace"), LlmResponse(content=asked)]
+    await live(service, responses, [PrefetchMemoryTool(), LoadMemoryTool()])
+    assert await service.drain() is True
+    memories = (await service.memories.list(service.scope(APP, USER))).memories
+    assert "My parrot is called Grace" in {memory.content for memory in memories}

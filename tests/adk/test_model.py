@@ -1,0 +1,115 @@
+"""ADK's models behind our door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
+from pydantic import BaseModel
+
+from kagent_memory import KagentMemoryService, MemorySettings, ModelError
+from kagent_memory.adk.model import AdkLlm, resolve_llm
+from kagent_memory.llm import metered
+
+from .scripted import APP, USER, Scripted, scripted
+from .test_service import session_of
+
+
+class Answer(BaseModel):
+    facts: list[str]
+
+
+class Registered(Scripted):
+    @classmethod
+    def supported_models(cls) -> list[str]:
+        return [r"kagent-memory-test-.*"]
+
+
+async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
+    model = scripted('{"facts": ["a"]}')
+    assert (await AdkLlm(model).complete("p", schema=Answer)).facts == ["a"]
+    (request,) = model.requests
+    assert request.config.response_schema is Answer
+    assert request.config.response_mime_type == "application/json"
+
+
+async def test_prose_around_the_answer_is_passed_over() -> None:
+    assert (await AdkLlm(scripted('Sure!\n```json\n["a", "b"]\n```')).complete("p", schema=Answer)).facts == ["a", "b"]
+
+
+async def test_a_model_without_schemas_is_asked_in_words_and_from_then_on() -> None:
+    def refuses(request: LlmRequest) -> Any:
+        return NotImplementedError("no schema") if request.config.response_schema else '{"facts": []}'
+
+    model = scripted(refuses, refuses, refuses)
+    llm = AdkLlm(model)
+    for _ in range(2):
+        assert (await llm.complete("p", schema=Answer)).facts == []
+    assert [bool(request.config.response_schema) for request in model.requests] == [True, False, False]
+    assert '"facts"' in model.requests[-1].contents[0].parts[0].text
+
+
+async def test_an_answer_that_never_fits_is_a_model_error() -> None:
+    model = scripted("no", "still no")
+    with pytest.raises(ModelError):
+        await AdkLlm(model).complete("p", schema=Answer)
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("secret words"), TimeoutError()])
+async def test_an_outage_is_a_model_error_after_one_call_and_without_content(failure: Exception) -> None:
+    model = scripted(failure)
+    with pytest.raises(ModelError) as raised:
+        await AdkLlm(model).complete("p", schema=Answer)
+    assert len(model.requests) == 1
+    assert "secret words" not in str(raised.value)
+
+
+async def test_an_error_answer_is_a_model_error() -> None:
+    class Blocked(BaseLlm):
+        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+            yield LlmResponse(error_code="SAFETY", error_message="blocked")
+
+    with pytest.raises(ModelError, match="SAFETY"):
+        await AdkLlm(Blocked(model="blocked")).complete("p", schema=Answer)
+
+
+async def test_tokens_are_counted() -> None:
+    class Counting(BaseLlm):
+        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+            usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=7, candidates_token_count=3)
+            content = types.Content(role="model", parts=[types.Part(text='{"facts": []}')])
+            yield LlmResponse(content=content, usage_metadata=usage)
+
+    with metered() as meter:
+        await AdkLlm(Counting(model="counting")).complete("p", schema=Answer)
+    assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 7, 3)
+
+
+def test_names_are_resolved_by_adks_registry() -> None:
+    LLMRegistry.register(Registered)
+    resolved = resolve_llm("kagent-memory-test-1", MemorySettings())
+    assert resolved is not None
+    assert resolved.name == "kagent-memory-test-1"
+    assert resolve_llm("no such model", MemorySettings()) is None
+
+
+async def test_an_agents_model_extracts_facts_and_its_failure_stores_nothing(uri: str) -> None:
+    reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
+    async with KagentMemoryService(uri, job_attempts=1) as service:
+        await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))
+        await service.drain()
+        memories = (await service.memories.list(service.scope(APP, USER))).memories
+        assert [memory.content for memory in memories] == ["Ada has a parrot called Grace"]
+        broken = scripted(*[ConnectionError("down")] * 9)
+        broken.model = "broken"
+        await service.remember(session_of("I live in Oslo", id="s2"), llm=broken)
+        await service.drain(3)
+        assert len((await service.memories.list(service.scope(APP, USER))).memories) == 1
+        jobs = await service.memories.jobs()
+        assert [job.model for job in jobs if job.kind == "transcript"] == ["broken"]

@@ -1,0 +1,114 @@
+"""Spans and metrics of memory, by the GenAI conventions; texts only when opted in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from kagent_memory import KagentMemoryService, LoadMemoryTool, Scope, StoreError, telemetry
+
+from .scripted import APP, USER, Chat, assistant, call, scripted
+
+SCOPE = Scope("", USER, APP)
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("kagent_memory"))
+    yield exporter
+    provider.shutdown()
+
+
+@pytest.fixture
+def durations(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    histogram = provider.get_meter("kagent_memory").create_histogram("kagent_memory.operation.duration", unit="s")
+    monkeypatch.setattr(telemetry, "_duration", histogram)
+    yield reader
+    provider.shutdown()
+
+
+def named(spans: InMemorySpanExporter, name: str) -> Any:
+    return next(span for span in spans.get_finished_spans() if span.name == name)
+
+
+async def test_operations_are_spans_without_users_or_texts(
+    service: KagentMemoryService, spans: InMemorySpanExporter
+) -> None:
+    await service.memories.add(SCOPE, ["Ada prefers dark mode"])
+    await service.memories.recall(SCOPE, "dark mode")
+    created, searched = named(spans, "create_memory"), named(spans, "search_memory")
+    assert created.attributes["gen_ai.operation.name"] == "create_memory"
+    assert created.attributes["gen_ai.memory.record.count"] == 1
+    assert searched.attributes["gen_ai.memory.store.id"] == APP
+    assert searched.attributes["kagent_memory.mode"] == "keyword"
+    assert searched.attributes["kagent_memory.store"] == "libsql"
+    for span in spans.get_finished_spans():
+        assert "dark" not in str(dict(span.attributes))
+        assert USER not in str(dict(span.attributes)).replace("metadata", "")
+
+
+async def test_texts_are_recorded_when_opted_in(
+    service: KagentMemoryService, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    await service.memories.add(SCOPE, ["Ada prefers dark mode"])
+    await service.memories.recall(SCOPE, "dark mode")
+    searched = named(spans, "search_memory")
+    assert searched.attributes["gen_ai.memory.query.text"] == "dark mode"
+    assert "Ada prefers dark mode" in searched.attributes["gen_ai.memory.records"]
+
+
+async def test_latency_mode_and_empty_answers_are_measured(
+    service: KagentMemoryService, durations: InMemoryMetricReader
+) -> None:
+    await service.memories.recall(SCOPE, "dark mode")
+    points = durations.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
+    (searched,) = [point for point in points if point.attributes["gen_ai.operation.name"] == "search_memory"]
+    assert searched.count == 1
+    assert searched.attributes["kagent_memory.empty"] is True
+    assert searched.attributes["kagent_memory.mode"] == "keyword"
+
+
+async def test_a_search_nests_under_the_tool_that_made_it(
+    service: KagentMemoryService, spans: InMemorySpanExporter
+) -> None:
+    tool = LoadMemoryTool()
+    tracer = telemetry._tracer
+    inner = tool.run_async
+
+    async def traced(**given: Any) -> Any:
+        with tracer.start_as_current_span("execute_tool load_memory"):
+            return await inner(**given)
+
+    tool.run_async = traced
+    await Chat(assistant(scripted(call("load_memory", query="x y"), "done"), tools=[tool]), service).say("Hello")
+    parent = named(spans, "execute_tool load_memory")
+    assert named(spans, "search_memory").parent.span_id == parent.context.span_id
+
+
+def test_a_failure_names_its_kind_and_keeps_its_message_out(
+    spans: InMemorySpanExporter, durations: InMemoryMetricReader
+) -> None:
+    with (
+        pytest.raises(StoreError),
+        telemetry.operation("search_memory", store="postgresql://db.example:5433/x", scope_app=APP),
+    ):
+        raise StoreError("secret words")
+    span = named(spans, "search_memory")
+    assert span.attributes["error.type"] == "StoreError"
+    assert span.status.status_code is trace.StatusCode.ERROR
+    assert (span.attributes["server.address"], span.attributes["server.port"]) == ("db.example", 5433)
+    assert "secret words" not in str(span.to_json())
