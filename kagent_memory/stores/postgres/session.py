@@ -113,3 +113,8 @@ class PostgresSession:
     async def define(self, query: str, generation: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
         await self._connection.execute(statement(query, generation, dimensions))
+        if self._pipeline is not None:
+            # The driver forgets its prepared statements when it sees the answer, but tells the server only after the
+            # next statement: that one must not be a prepared one, or the server would forget what the driver knows.
+            await self._pipeline.sync()
+            await self._connection.execute("SELECT 1", prepare=False)
