@@ -75,7 +75,11 @@ def operation(
     """
     started = time.perf_counter()
     with _tracer.start_as_current_span(
-        name, kind=SpanKind.CLIENT, attributes=_attributes(name, store, scope_app), record_exception=False
+        name,
+        kind=SpanKind.CLIENT,
+        attributes=_attributes(name, store, scope_app),
+        record_exception=False,
+        set_status_on_exception=False,
     ) as span:
         if query is not None and captures_content():
             span.set_attribute("gen_ai.memory.query.text", query)
