@@ -111,6 +111,8 @@ NAMED = [
     ("password", '{\\"password\\":\\"hunter2\\"}', "hunter2", "password=${DB_PASSWORD}"),
     ("password", '"password": "hunter2 was cut', "hunter2", "the password is required"),
     ("password", "db:\n  password: correcthorse\n  port: 1", "correcthorse", "Password: the thing you type"),
+    ("password", '{"password": "it\'s me"}', "it's", '{"password": ""}'),
+    ("password", r'{"password": "a\"b c"}', "b c", "password: |"),
     ("password", "passwd:hunter2", "hunter2", "password_min_length=12"),
     ("password", "Server=x;User Id=sa;Password=hunter2;", "hunter2", "password: ********"),
     ("password", "DB_PASS=hunter2", "hunter2", "bypass=maybe"),
@@ -122,6 +124,7 @@ NAMED = [
     ("token", "access_token=abcdefgh1234", "abcdefgh1234", "max_tokens=1024"),
     ("token", "token: 8f7e6d5c4b3a", "8f7e6d5c4b3a", "token = tokenizer.next()"),
     ("token", "https://x.org/a?token=abcdefgh1234&b=1", "abcdefgh1234", "https://x.org/a?tokens=3"),
+    ("secret", "the api key is 8f7e6d5c4b3a", "8f7e6d5c4b3a", "the api key is in the vault"),
     ("secret", "secret: s3cr3t-value", "s3cr3t-value", "secretary: Bob Miller"),
     ("secret", "<secret>my own words</secret>", "own", "<section>my own words</section>"),
     ("secret", "SECRET_KEY_BASE=abcdefabcdef", "abcdefabcdef", "secret: they moved away"),
@@ -198,7 +201,8 @@ def test_masking_what_is_masked_changes_nothing(text):
 
 HOSTILE = [
     "eyJaaaaaaaa-", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\na", "password:'password:\"", "://a:b", "cookie: a=",
-    "authorization: bearer ", "heroku key token ", "<password>", "SG.aaaaaaaaaaaaaaaaaaaaaaaa.", "4111 ", "--api-",
+    "authorization: bearer ", "heroku key token ", "<password>", "password='aaaa\\\"",
+    "password=\"\\", "SG.aaaaaaaaaaaaaaaaaaaaaaaa.", "4111 ", "--api-",
     "token is ", "[secret: cookie]", "a", "\n", "\\\"", "Maaaaaaaaaaaaaaaaaaaaaaaa.", "secret:   ", "AA:1234567890",
 ]  # fmt: skip
 

@@ -26,7 +26,8 @@ _NAMED = re.compile(
     + "|".join(f"({names})" for _, names in _NAMES)
     + r""")(?:\\{0,3}["'\]])?\s{0,3}(?P<sign>=>|:=|==?|:|：)\s{0,3}"""
 )
-_QUOTED = re.compile(r"""(?P<quote>\\{0,3}["'`])(?P<value>[^"'`\\\n]{3,4096}+)(?P=quote)""")
+_QUOTED = re.compile(r"""(?P<quote>["'`])(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.){3,4096}+)(?P=quote)""")
+_ESCAPED = re.compile(r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n]){3,4096}+)(?P=quote)""")
 _BARE = re.compile(
     r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""  # after a quote left open too
 )
@@ -37,11 +38,12 @@ _PLACEHOLDER = re.compile(
     r"|str|string|text|bytes|secretstr|any|your[_\-].*|(?:os|self|process|config|settings|args|env)\.[\w.]+.*"
     r"|[a-z_][\w.]*\(.*)\Z"
 )
-_SAID = re.compile(
-    r"(?:(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha|api key|secret(?: key)?|token)"
-    r"\s{1,3}(?:is|was|lautet|ist|es|est|é)\s{1,3}(?:now |jetzt |ahora )?[:\"'`]?|login \S{1,64} password )"
-    r"(?P<value>[^\s\"'`\[]{5,}+)"
+_IS = r"""\s{1,3}(?:is|was|lautet|ist|es|est|é)\s{1,3}(?:now |jetzt |ahora )?[:"'`]?"""
+_SAID_PASSWORD = re.compile(
+    rf"(?:(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha){_IS}"
+    r"|login \S{1,64} password )(?P<value>[^\s\"'`\[]{5,}+)"
 )
+_SAID_SECRET = re.compile(rf"(?:api key|secret(?: key)?|token){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)")
 _HEADER = re.compile(
     r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws|bot)\b)?[ ]{0,3}"
     r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
@@ -63,7 +65,8 @@ _NEAR = re.compile(
 )
 # kind, what every match holds, pattern, whether the value must look made rather than said
 _BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
-    ("password", " ", _SAID, True),
+    ("password", " ", _SAID_PASSWORD, True),
+    ("secret", " ", _SAID_SECRET, True),
     ("authorization", "authorization", _HEADER, True),
     ("bearer token", "bearer", _BEARER, True),
     ("cookie", "cookie", _COOKIE, False),
@@ -92,7 +95,8 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
     while name := _NAMED.search(low, at):
         at = name.end()
         kind = next(kind for (kind, _), found in zip(_NAMES, name.groups(), strict=False) if found)
-        value = _QUOTED.match(text, name.end()) or _BARE.match(text, name.end())
+        patterns = (_QUOTED, _ESCAPED, _BARE)
+        value = next((found for pattern in patterns if (found := pattern.match(text, name.end()))), None)
         if value is None:
             continue
         start, end = value.span("value")
