@@ -138,18 +138,11 @@ def fused(legs: Legs, lexical: Numbers, dense: Numbers, settings: RankSettings) 
 
 
 def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
-    column = {term: number for number, term in enumerate(used)}
-    flat: list[int] = []
-    values: list[int] = []
-    width = len(used)
-    for row, (_, counts) in enumerate(text.matches.values()):
-        for term, count in counts.items():
-            if term in column:
-                flat.append(row * width + column[term])
-                values.append(count)
-    found = np.zeros(size * width)
-    found[flat] = values
-    return found.reshape(size, width)
+    held = [counts for _, counts in text.matches.values()]
+    found = np.zeros((len(used), size))
+    for row, term in enumerate(used):
+        found[row, : len(held)] = [counts.get(term, 0) for counts in held]
+    return found.T
 
 
 def _lengths(text: TextMatches, size: int) -> Numbers:
@@ -166,8 +159,8 @@ def _best(lists: Sequence[Nearest], rows: dict[str, int], size: int, missing: fl
     return best
 
 
-# A list that was cut at its limit goes on below: by about half of what it spans.
-_BEYOND = 0.5
+# A list that was cut at its limit goes on below: about as far again.
+_BEYOND = 1.0
 
 
 def _stretched(found: Nearest, limit: int) -> Nearest:

@@ -59,7 +59,7 @@ def rank(
     signs = _signs(query, legs, table, now, settings)
     scores = sum(signs.values(), np.zeros(len(places)))
     scores = np.clip(scores / _most(settings, legs), 0.0, 1.0)
-    wanted = _wanted(legs, table, min_score)
+    wanted = _wanted(legs, table, min_score, settings)
     order = np.lexsort((np.arange(len(places)), -scores))
     cosines = legs.cosines[table.rows]
     ranked: list[Ranked] = []
@@ -159,11 +159,10 @@ def _most(settings: RankSettings, legs: Legs) -> float:
     return (1 + settings.following + settings.answer) * (1 + settings.session) + sum(weights[2:]) + extra
 
 
-def _wanted(legs: Legs, table: _Table, min_score: float) -> npt.NDArray[np.bool_]:
-    # A neighbour that no leg found is context, no answer.
+def _wanted(legs: Legs, table: _Table, min_score: float, settings: RankSettings) -> npt.NDArray[np.bool_]:
     matched: npt.NDArray[np.bool_] = (legs.counts.max(axis=1, initial=0.0) > 0)[table.rows]
     if not legs.has_vectors:
-        return matched
+        return matched if legs.idf.size < settings.context_terms else np.ones_like(matched)
     cosines = legs.cosines[table.rows]
     return matched | (np.nan_to_num(cosines, nan=-2.0) >= (min_score or -2.0))
 

@@ -28,6 +28,8 @@ class RankSettings:
         common_from: scopes smaller than this keep all words.
         text_limit, vector_limit: candidates asked of each leg.
         shortlist: the best of them, whose neighbours are looked up.
+        context_terms: in keyword mode, the neighbours of matching turns are answers too when the query has this many
+            terms that the scope knows: a question may be answered by the next turn, a look-up of a word may not.
         recency, half_life_days: weight of 2^(-age / half-life). 0: off.
         importance: weight of the memory's importance (0..1). 0: off.
         deliveries: weight of how often it was delivered, on a log scale that ends at 100. 0: off.
@@ -51,7 +53,8 @@ class RankSettings:
     common: float = 0.4
     common_from: int = 20
     text_limit: int = 200
-    vector_limit: int = 200
+    vector_limit: int = 100
+    context_terms: int = 3
     shortlist: int = 60
     recency: float = 0.0
     half_life_days: float = 30.0
