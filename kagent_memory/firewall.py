@@ -26,6 +26,7 @@ _LONG = 250_000  # word pairs; texts beyond are compared without regard to their
 @dataclass(frozen=True, slots=True)
 class _Known:
     text: str
+    key: str
     id: str | None
     terms: tuple[str, ...]
 
@@ -37,8 +38,9 @@ def mask_recalled(
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every sentence goes that is a
     near-verbatim echo of something recalled or known: at least 80 % of the telling words of the one in the other, in
-    their order, and nothing new among numbers, dates, units, names, identifiers or denials. What the user says stays,
-    but for an injected block that fills whole lines, and for the exact repeat of what memory said in the same turn.
+    their order (in any order when it was recalled in the same turn), and nothing new among numbers, dates, units,
+    names, identifiers or denials. What the user says stays, but for an injected block that fills whole lines, and for
+    the exact repeat of what memory said in the same turn.
     Messages that nothing is left of are left out.
 
     Args:
@@ -49,7 +51,8 @@ def mask_recalled(
     memory = _Memory(known, recalled)
     left: list[Message] = []
     for turn in _turns(messages):
-        said = {normalised(text) for message in turn for text in message.recalled}
+        texts = [text for message in turn for text in message.recalled]
+        said = {normalised(text) for text in (*texts, *_lines(texts))}
         for message in turn:
             text = memory.without_echoes(message, said)
             if text.strip():
@@ -76,7 +79,8 @@ class _Memory:
         self.echoed: dict[str, None] = {}
         ids = {normalised(content): id for id, content in known}
         contents = dict.fromkeys((*(content for _, content in known), *recalled, *_lines(recalled)))
-        self._all = [_Known(text, ids.get(normalised(text)), _telling(text)) for text in contents]
+        keyed = ((text, normalised(text)) for text in contents)
+        self._all = [_Known(text, key, ids.get(key), _telling(text)) for text, key in keyed]
         self._by_term: dict[str, list[int]] = {}
         for number, entry in enumerate(self._all):
             for term in set(entry.terms):
@@ -89,7 +93,7 @@ class _Memory:
             self._note(message.recalled)
             return ""
         pieces = _pieces(message.text)
-        return "".join(piece for piece in pieces if not self._is_echo(piece))
+        return "".join(piece for piece in pieces if not self._is_echo(piece, said))
 
     def _users(self, message: Message, said: set[str]) -> str:
         if normalised(message.text) in said:
@@ -105,10 +109,10 @@ class _Memory:
         """Takes note of the memories that these texts are, word for word or as lines."""
         wanted = {normalised(text) for text in (*texts, *_lines(texts))}
         for entry in self._all:
-            if entry.id is not None and normalised(entry.text) in wanted:
+            if entry.id is not None and entry.key in wanted:
                 self.echoed[entry.id] = None
 
-    def _is_echo(self, sentence: str) -> bool:
+    def _is_echo(self, sentence: str, said: set[str]) -> bool:
         terms = _telling(sentence)
         if not terms:
             return False
@@ -118,7 +122,7 @@ class _Memory:
         for entry in self._candidates(terms):
             if marks(entry.text)["negation"] and not denies:
                 continue
-            places = _common_places(terms, entry.terms)
+            places = _common_places(terms, entry.terms, ordered=entry.key not in said)
             least = min(len(terms), len(entry.terms)) if len(terms) > 1 else len(entry.terms)
             if len(places) >= COVERED * least:
                 explained.update(places)
@@ -153,12 +157,12 @@ def _telling(text: str) -> tuple[str, ...]:
     return tuple(term for term in tokens(text) if term not in STOP_WORDS and term not in _HANDING_ON)
 
 
-def _common_places(terms: Sequence[str], others: Sequence[str]) -> list[int]:
-    """Where in `terms` their longest common subsequence with `others` stands."""
+def _common_places(terms: Sequence[str], others: Sequence[str], *, ordered: bool) -> list[int]:
+    """Where in `terms` their longest common subsequence with `others` stands; unordered, all that both hold."""
     shared = set(terms) & set(others)
     places = [place for place, term in enumerate(terms) if term in shared]
     ours, theirs = [terms[place] for place in places], [term for term in others if term in shared]
-    if ours == theirs or len(ours) * len(theirs) > _LONG:
+    if not ordered or ours == theirs or len(ours) * len(theirs) > _LONG:
         return places
     lengths = [[0] * (len(theirs) + 1) for _ in range(len(ours) + 1)]
     for i in range(len(ours) - 1, -1, -1):

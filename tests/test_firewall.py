@@ -67,6 +67,12 @@ def test_a_memory_tools_answer_goes_whole_and_its_texts_are_masked_afterwards():
     assert left(answer, later) == (["Shall I call her?"], {"m1"})
 
 
+def test_other_words_for_what_was_recalled_in_the_same_turn_are_an_echo_when_they_hold_nothing_new():
+    recalled = Message(text="x", role="tool", recalled=(OSLO[1],))
+    assert left(recalled, agent("With your two cats in Oslo, where you live, all is well?")) == ([], {"m2"})
+    assert left(recalled, agent("Your cats in Bergen?"))[0] == ["Your cats in Bergen?"]
+
+
 def test_what_the_user_says_stays_but_for_an_exact_repeat_in_the_same_turn():
     user = Message(text=TEA[1])
     assert left(user) == ([TEA[1]], set())
