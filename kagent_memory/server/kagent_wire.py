@@ -20,6 +20,7 @@ MOST_ITEMS = 50
 SEARCH_LIMIT = 5
 LONGEST_TTL_DAYS = 36_500
 LARGEST_LIMIT = 2**31 - 1
+EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
 VALUE = "kagent_value"  # holds metadata that is no object, since a memory's metadata is one
 
 
@@ -45,7 +46,7 @@ class StoredItem:
 
     def fact(self) -> Fact:
         """The record that `Memories.add` takes; without a TTL the server's holds."""
-        return Fact(self.content, origin="agent", metadata=self.metadata, ttl_days=self.ttl_days)
+        return Fact(self.content if self.content.strip() else EMPTY, origin="agent", metadata=self.metadata, ttl_days=self.ttl_days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ def found(memory: Memory, score: float) -> dict[str, Any]:
     metadata = memory.metadata
     return {
         "id": memory.id,
-        "content": memory.content,
+        "content": _content(memory),
         "score": score,
         "metadata": metadata[VALUE] if set(metadata) == {VALUE} else dict(metadata),
         "created_at": nano(memory.created_at),
@@ -221,11 +222,15 @@ def listed(memory: Memory) -> dict[str, Any]:
     expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at else {}
     return {
         "id": memory.id,
-        "content": memory.content,
+        "content": _content(memory),
         "access_count": memory.usage.delivered,
         "created_at": seconds(memory.created_at),
         **expires,
     }
+
+
+def _content(memory: Memory) -> str:
+    return "" if memory.content == EMPTY else memory.content
 
 
 def seconds(at: datetime) -> str:

@@ -1,0 +1,76 @@
+"""What server tests stand on: a clock that is set, memories in a real database, a client, a live server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+
+from kagent_memory.memories import Memories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+
+START = datetime(2026, 3, 1, 12, 0, 0, 123450, tzinfo=UTC)
+
+
+class Clock:
+    """The time, as the test sets it."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, **parts: float) -> None:
+        self.now += timedelta(**parts)
+
+
+def client_of(memories: Memories, clock: Callable[[], datetime], access: Access = Access()) -> httpx.AsyncClient:
+    app = create_app(memories, access, clock=clock)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+
+
+def axis(number: int, tilt: float = 0.0) -> list[float]:
+    """A unit vector along one of 768 axes, tilted towards the last one."""
+    vector = np.zeros(768)
+    vector[number], vector[767] = np.cos(tilt), np.sin(tilt)
+    return vector.tolist()
+
+
+def item(content: str = "likes tea", vector: Sequence[float] | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "agent_name": "shop__NS__my-agent",
+        "user_id": "ada",
+        "content": content,
+        "vector": axis(0) if vector is None else vector,
+        **more,
+    }
+
+
+@contextmanager
+def live(opener: Callable[[], Any], access: Access = Access()) -> Iterator[str]:
+    """A server on a port of its own, in a thread with its own event loop; gives its address."""
+    config = uvicorn.Config(
+        create_app(opener, access), port=0, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), name="server-under-test", daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        thread.join(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,321 @@
+"""kagent's HTTP contract, by table: paths, status codes, texts, limits, times, names, order. On both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+
+from .ground import Clock, axis, client_of, item
+
+SAVE, BATCH, SEARCH, LIST = (
+    "/api/memories/sessions",
+    "/api/memories/sessions/batch",
+    "/api/memories/search",
+    "/api/memories",
+)
+WHO = {"agent_name": "shop__NS__my-agent", "user_id": "ada"}
+MISSING = "Missing required fields (agent_name, user_id, vector)"
+MISSING_ITEM = "Missing required fields in batch item"
+MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
+SIXTEEN = "vector must have exactly 768 dimensions, got 16"
+
+
+@pytest.fixture(params=["libsql", "postgres"])
+def uri(request: pytest.FixtureRequest) -> str:
+    return "libsql:///:memory:" if request.param == "libsql" else request.getfixturevalue("postgres_uri")
+
+
+@pytest.fixture
+async def memories(uri: str, clock: Clock) -> AsyncIterator[Memories]:
+    async with await Memories.open(uri, clock=clock, worker=False) as opened:
+        yield opened
+
+
+async def saved(client: httpx.AsyncClient, *items: dict[str, Any]) -> list[str]:
+    answers = [await client.post(SAVE, json=one) for one in items]
+    assert [answer.status_code for answer in answers] == [201] * len(items)
+    return [answer.json()["id"] for answer in answers]
+
+
+async def found(client: httpx.AsyncClient, **more: Any) -> list[dict[str, Any]]:
+    answer = await client.post(SEARCH, json={**WHO, "vector": axis(0), **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def listed(client: httpx.AsyncClient, **who: str) -> list[dict[str, Any]]:
+    answer = await client.get(LIST, params={**WHO, **who})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def without(name: str, **more: Any) -> dict[str, Any]:
+    return {key: value for key, value in item(**more).items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "text"),
+    [
+        (SAVE, b"", "Invalid request body"),
+        (SAVE, b"{", "Invalid request body"),
+        (SAVE, b"[]", "Invalid request body"),
+        (SAVE, b'"text"', "Invalid request body"),
+        (SAVE, b"null", MISSING),
+        (SAVE, json.dumps({**item(), "vector": "no"}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "vector": ["1"]}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "vector": [1e39] * 768}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "vector": [math.nan] * 768}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "user_id": 7}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "content": 7}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "ttl_days": 1.5}).encode(), "Invalid request body"),
+        (SAVE, json.dumps({**item(), "ttl_days": True}).encode(), "Invalid request body"),
+        (SAVE, b'{"metadata":' + b"[" * 100_000, "Invalid request body"),
+        (SAVE, json.dumps(without("agent_name")).encode(), MISSING),
+        (SAVE, json.dumps(without("user_id")).encode(), MISSING),
+        (SAVE, json.dumps({**item(), "user_id": ""}).encode(), MISSING),
+        (SAVE, json.dumps(without("vector")).encode(), MISSING),
+        (SAVE, json.dumps({**item(), "vector": []}).encode(), MISSING),
+        (SAVE, json.dumps({**item(), "vector": [0.5] * 16}).encode(), SIXTEEN),
+        (BATCH, b"", "Invalid request body"),
+        (BATCH, b"{}", "Empty batch"),
+        (BATCH, b'{"items": []}', "Empty batch"),
+        (BATCH, b'{"items": null}', "Empty batch"),
+        (BATCH, b'{"items": {}}', "Invalid request body"),
+        (BATCH, json.dumps({"items": [item()] * 51}).encode(), "batch size 51 exceeds maximum allowed size of 50"),
+        (BATCH, json.dumps({"items": [item(), without("vector")]}).encode(), MISSING_ITEM),
+        (BATCH, b'{"items": [null]}', MISSING_ITEM),
+        (BATCH, json.dumps({"items": [item(), item(vector=[0.5] * 16)]}).encode(), SIXTEEN),
+        (SEARCH, b"", "Invalid request body"),
+        (SEARCH, json.dumps({**WHO, "vector": axis(0), "limit": "5"}).encode(), "Invalid request body"),
+        (SEARCH, json.dumps({**WHO, "vector": axis(0), "min_score": "x"}).encode(), "Invalid request body"),
+        (SEARCH, json.dumps(WHO).encode(), MISSING),
+        (SEARCH, json.dumps({"vector": axis(0), "user_id": "ada"}).encode(), MISSING),
+        (SEARCH, json.dumps({**WHO, "vector": [0.5] * 16}).encode(), SIXTEEN),
+    ],
+)
+async def test_a_request_that_does_not_fit_is_told_so_in_kagents_words(
+    client: httpx.AsyncClient, path: str, body: bytes, text: str
+):
+    answer = await client.post(path, content=body)
+    assert (answer.status_code, answer.json()) == (400, {"error": text})
+    assert answer.headers["content-type"] == "application/json"
+    assert await listed(client) == []  # nothing of a refused call is written
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("query", ["", "?agent_name=a", "?user_id=u", "?agent_name=&user_id=u"])
+async def test_list_and_delete_name_agent_and_user(client: httpx.AsyncClient, method: str, query: str):
+    answer = await client.request(method, LIST + query)
+    assert (answer.status_code, answer.json()) == (400, {"error": MISSING_QUERY})
+
+
+@pytest.mark.parametrize("path", [SAVE, SEARCH])
+async def test_a_zero_vector_is_a_clear_error_and_not_a_nan(client: httpx.AsyncClient, path: str):
+    answer = await client.post(path, json=item(vector=[0.0] * 768))
+    assert answer.status_code == 400
+    assert "zero" in answer.json()["error"]
+
+
+async def test_a_saved_memory_has_a_uuid_and_comes_back_as_kagent_writes_it(client: httpx.AsyncClient):
+    metadata = {"session_id": "s", "source": "explicit_save", "nested": {"a": [1, None]}}
+    [id] = await saved(client, item("User prefers dark mode", metadata=metadata, unknown="ignored"))
+    assert str(uuid.UUID(id)) == id
+    assert await found(client) == [
+        {
+            "id": id,
+            "content": "User prefers dark mode",
+            "score": 1.0,
+            "metadata": metadata,
+            "created_at": "2026-03-01T12:00:00.12345Z",
+        }
+    ]
+    assert await listed(client) == [
+        {
+            "id": id,
+            "content": "User prefers dark mode",
+            "access_count": 0,
+            "created_at": "2026-03-01T12:00:00Z",
+            "expires_at": "2026-03-16T12:00:00Z",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"), [({}, {}), ({"metadata": None}, {}), ({"metadata": [1, "a"]}, [1, "a"]), ({"metadata": "x"}, "x")]
+)
+async def test_metadata_is_any_json_and_empty_is_an_object(client: httpx.AsyncClient, sent: Any, kept: Any):
+    await saved(client, item(**sent))
+    assert [one["metadata"] for one in await found(client)] == [kept]
+
+
+@pytest.mark.parametrize(("ttl", "expires"), [(None, 15), (0, 15), (-3, 15), (7, 7), (100_000, 36_500)])
+async def test_a_memory_lives_15_days_or_as_long_as_it_says(
+    client: httpx.AsyncClient, clock: Clock, ttl: int | None, expires: int
+):
+    await saved(client, item(**({} if ttl is None else {"ttl_days": ttl})))
+    clock.forward(days=expires, seconds=-1)
+    assert len(await listed(client)) == len(await found(client)) == 1
+    clock.forward(seconds=1)
+    assert await listed(client) == await found(client) == []
+
+
+async def test_the_same_content_again_is_the_same_memory_with_a_new_expiry(client: httpx.AsyncClient, clock: Clock):
+    [first] = await saved(client, item(ttl_days=2))
+    clock.forward(days=1)
+    [again] = await saved(client, item(ttl_days=7))
+    assert again == first
+    [only] = await listed(client)
+    assert (only["created_at"], only["expires_at"]) == ("2026-03-01T12:00:00Z", "2026-03-09T12:00:00Z")
+    clock.forward(days=8)
+    [later] = await saved(client, item())
+    assert [one["id"] for one in await listed(client)] == [later]
+
+
+async def test_content_may_be_absent(client: httpx.AsyncClient):
+    await saved(client, without("content"))
+    assert [one["content"] for one in await found(client)] == [""]
+
+
+async def test_a_batch_is_stored_whole_and_counted(client: httpx.AsyncClient):
+    items = [item(f"fact {number}", axis(number)) for number in range(50)]
+    answer = await client.post(BATCH, json={"items": items})
+    assert (answer.status_code, answer.json()) == (201, {"count": 50})
+    assert {one["content"] for one in await listed(client)} == {f"fact {number}" for number in range(50)}
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows"), [(None, 5), (0, 5), (-1, 5), (1, 1), (3, 3), (10, 7), (10**9, 7), (2**62, 7)]
+)
+async def test_search_gives_the_nearest_first_and_as_many_as_asked(
+    client: httpx.AsyncClient, limit: int | None, rows: int
+):
+    await saved(client, *[item(f"tilt {number}", axis(0, number * 0.4)) for number in (3, 1, 6, 0, 2, 5, 4)])
+    answer = await found(client, **({} if limit is None else {"limit": limit}))
+    assert [one["content"] for one in answer] == [f"tilt {number}" for number in range(rows)]
+    assert [one["score"] for one in answer] == pytest.approx([math.cos(n * 0.4) for n in range(rows)], abs=2e-3)
+
+
+async def test_the_limit_comes_first_then_the_floor(client: httpx.AsyncClient):
+    await saved(client, *[item(f"tilt {number}", axis(0, number * 0.5)) for number in range(5)])
+    assert [one["content"] for one in await found(client, limit=2, min_score=0.5)] == ["tilt 0", "tilt 1"]
+    assert [one["content"] for one in await found(client, limit=9, min_score=0.5)] == ["tilt 0", "tilt 1", "tilt 2"]
+    assert await found(client, min_score=1.5) == []
+    assert len(await found(client, min_score=-0.5)) == 5
+
+
+async def test_only_what_was_handed_over_counts_and_orders_the_list(client: httpx.AsyncClient, memories: Memories):
+    near, far = await saved(client, item("near", axis(0)), item("far", axis(0, 1.5)))
+    for _ in range(2):
+        assert len(await found(client, limit=2, min_score=0.5)) == 1
+    await memories.drain(5)
+    assert [(one["id"], one["access_count"]) for one in await listed(client)] == [(near, 2), (far, 0)]
+
+
+async def test_reads_and_deletes_go_over_the_name_and_its_underscored_form_of_this_user_alone(
+    client: httpx.AsyncClient, memories: Memories
+):
+    for agent, user in (("a-b", "u"), ("a_b", "u"), ("a-b", "v"), ("a-c", "u")):
+        await saved(client, item(f"{agent} {user}", agent_name=agent, user_id=user))
+    hyphen, underscore = ({"agent_name": name, "user_id": "u"} for name in ("a-b", "a_b"))
+    assert {one["content"] for one in await found(client, **hyphen)} == {"a-b u", "a_b u"}
+    assert {one["content"] for one in await found(client, **underscore)} == {"a_b u"}
+    assert {one["content"] for one in await listed(client, **hyphen)} == {"a-b u", "a_b u"}
+    assert len(await found(client, **hyphen, limit=1)) == 1
+    await memories.drain(5)
+    assert sum(one["access_count"] for one in await listed(client, **hyphen)) == 4
+    for _ in range(2):
+        answer = await client.delete(LIST, params=hyphen)
+        assert (answer.status_code, answer.json()) == (200, {"status": "deleted"})
+    assert await listed(client, **hyphen) == []
+    assert [one["content"] for one in await listed(client, agent_name="a-b", user_id="v")] == ["a-b v"]
+    assert [one["content"] for one in await listed(client, agent_name="a-c", user_id="u")] == ["a-c u"]
+
+
+async def test_saving_again_after_a_delete_stores_again(client: httpx.AsyncClient):
+    await saved(client, item())
+    await client.delete(LIST, params=WHO)
+    await saved(client, item())
+    assert len(await found(client)) == 1
+
+
+async def test_a_crowd_of_closer_memories_of_others_hides_nothing_of_mine(client: httpx.AsyncClient):
+    crowd = [item(f"closer {number}", axis(0, number / 1e4), user_id="bob") for number in range(300)]
+    for start in range(0, 300, 50):
+        assert (await client.post(BATCH, json={"items": crowd[start : start + 50]})).status_code == 201
+    mine = [item(f"mine {number}", axis(0, 1 + number / 100)) for number in range(6)]
+    await client.post(BATCH, json={"items": mine})
+    assert [one["content"] for one in await found(client)] == [f"mine {number}" for number in range(5)]
+
+
+async def test_what_an_agent_of_ours_learnt_is_listed_beside_what_kagent_stored(
+    client: httpx.AsyncClient, memories: Memories
+):
+    await memories.add(Scope("", "ada", "shop__NS__my_agent"), ["learnt by keywords"])
+    await saved(client, item("stored by kagent"))
+    assert {one["content"] for one in await listed(client)} == {"learnt by keywords", "stored by kagent"}
+    assert [one["content"] for one in await found(client)] == ["stored by kagent"]
+
+
+@pytest.mark.parametrize("content", ["naïve 🦀 日本語", "'; DROP TABLE memory; --", "line\nbreak\ttab", "<script>"])
+async def test_any_text_comes_back_as_it_was(client: httpx.AsyncClient, content: str):
+    await saved(client, item(content))
+    assert [one["content"] for one in await found(client)] == [content]
+
+
+async def test_a_lone_surrogate_becomes_the_replacement_character_as_in_go(client: httpx.AsyncClient):
+    body = json.dumps(item("x\ud800y")).encode()
+    assert (await client.post(SAVE, content=body)).status_code == 201
+    assert [one["content"] for one in await found(client)] == ["x\ufffdy"]
+
+
+async def test_names_match_whatever_their_case_as_in_go(client: httpx.AsyncClient):
+    body = {"Agent_Name": WHO["agent_name"], "USER_ID": "ada", "Vector": axis(0), "content": "x"}
+    assert (await client.post(SAVE, json=body)).status_code == 201
+    assert len(await found(client)) == 1
+
+
+async def test_twenty_tasks_search_the_same_rows_at_once(client: httpx.AsyncClient, memories: Memories):
+    await saved(client, *[item(f"fact {number}", axis(0, number / 10)) for number in range(10)])
+
+    async def ten_times() -> int:
+        return sum([len(await found(client, limit=10)) for _ in range(10)])
+
+    assert sum(await asyncio.gather(*(ten_times() for _ in range(20)))) == 2000
+    assert await memories.drain(20)
+    assert [one["access_count"] for one in await listed(client)] == [200] * 10
+
+
+async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, clock: Clock):
+    async with client_of(memories, clock) as client:
+        await memories.store.close()
+        answers = [
+            await client.post(SAVE, json=item()),
+            await client.post(BATCH, json={"items": [item()]}),
+            await client.post(SEARCH, json={**WHO, "vector": axis(0)}),
+            await client.get(LIST, params=WHO),
+            await client.delete(LIST, params=WHO),
+        ]
+    assert [answer.status_code for answer in answers] == [500] * 5
+    starts = ("save memory", "save memory batch", None, "list memories", "delete memory")
+    for answer, what in zip(answers, starts, strict=True):
+        text = answer.json()["error"]
+        assert text.startswith(f"failed to {what}: " if what else "search failed: ")
+        assert len(text) > 25
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("PUT", SAVE, 405), ("GET", SEARCH, 405), ("POST", LIST, 405), ("GET", "/api/memories/nothing", 404)],
+)
+async def test_other_methods_and_paths_are_refused(client: httpx.AsyncClient, method: str, path: str, status: int):
+    assert (await client.request(method, path)).status_code == status
