@@ -102,6 +102,13 @@ async def test_several_that_add_embedders_at_once_agree_on_their_generations(pos
         await store.close()
 
 
+async def test_a_connection_goes_on_working_after_it_made_a_vector_table(postgres_uri):
+    async with await open_store(postgres_uri, pool_size=1) as store:
+        for name in ("one", "two", "three"):
+            await store.add_generation(name, 4, None)
+            assert [await store.generations() for _ in range(3)][-1][-1].name == name
+
+
 async def test_overlapping_deliveries_all_count_and_none_deadlocks(postgres_uri):
     scope = Scope("t", "u", "a")
     async with await open_store(postgres_uri) as store:
