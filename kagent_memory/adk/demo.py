@@ -16,7 +16,6 @@ from typing import Any
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
-from google.adk.models.lite_llm import LiteLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
@@ -105,7 +104,7 @@ def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     uri = _uri(store)
-    print(f"Two processes, one memory: {uri}\n")
+    print(f"Two processes, one memory: {uri}\n", flush=True)
     for half in ("learn", "recall"):
         command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
         if code := subprocess.run(command, check=False).returncode:  # noqa: S603 our own interpreter and module
@@ -119,9 +118,18 @@ def _uri(store: str) -> str:
     return f"pgserver:///{folder}/postgres" if store == "postgres" else f"libsql:///{folder}/memory.db"
 
 
+def _llm(model: str) -> BaseLlm | str:
+    if not model:
+        return RehearsedModel()
+    if model.startswith("gemini-"):
+        return model
+    from google.adk.models.lite_llm import LiteLlm  # takes a second to import
+
+    return LiteLlm(model=model)
+
+
 async def _half(half: str, uri: str, model: str, embedding: str) -> None:
-    llm = LiteLlm(model=model) if model and not model.startswith("gemini-") else model or RehearsedModel()
-    agent = enable_memory(LlmAgent(name="assistant", model=llm, instruction="Be brief."), auto_save=None)
+    agent = enable_memory(LlmAgent(name="assistant", model=_llm(model), instruction="Be brief."), auto_save=None)
     service = KagentMemoryService(uri, embedding=embedding or None, llm=None if model else False)
     async with service:
         app = App(name=APP, root_agent=agent, plugins=[MemoryPlugin()])

@@ -1,0 +1,101 @@
+"""The main job, as the README shows it: an agent learns in one process and remembers in another, offline."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# Loaded by every Python below it: notes that it runs, and who is called beyond this machine.
+WATCH = """
+import ipaddress, os, sys
+
+def _note(line):
+    with open(os.environ["WATCHED"], "a") as file:
+        file.write(line + "\\n")
+
+def _here(host):
+    try:
+        return host in (None, "", b"", "localhost") or ipaddress.ip_address(str(host)).is_loopback
+    except ValueError:
+        return False
+
+def _watch(event, args):
+    if event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
+        host = args[1][0]
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        host = args[0]
+    else:
+        return
+    if not _here(host):
+        _note(f"reached for {host}")
+        raise OSError(f"no way out to {host}")
+
+_note(f"watched {os.getpid()}")
+sys.addaudithook(_watch)
+"""
+
+
+@dataclass(frozen=True)
+class Watched:
+    folder: Path
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """What a command says, run in the folder with every socket beyond loopback noted and refused."""
+        (self.folder / "watch").mkdir(exist_ok=True)
+        (self.folder / "watch/sitecustomize.py").write_text(WATCH)
+        environ = {**os.environ, "PYTHONPATH": str(self.folder / "watch"), "WATCHED": str(self.folder / "watched")}
+        return subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=300)
+
+    def notes(self, start: str) -> list[str]:
+        lines = (self.folder / "watched").read_text().splitlines()
+        return [line.removeprefix(start) for line in lines if line.startswith(start)]
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    # Not below pytest's own folder: it is closed to the user that a private PostgreSQL runs as.
+    with tempfile.TemporaryDirectory(prefix="kagent-memory-demo-") as folder:
+        yield Watched(Path(folder))
+
+
+@pytest.mark.parametrize("store", ["libsql", "postgres"])
+def test_the_demo_remembers_across_two_processes_without_leaving_this_machine(watched: Watched, store: str):
+    ran = watched.run(str(Path(sys.executable).parent / "kagent-memory"), "demo", "--store", store)
+    assert ran.returncode == 0, ran.stderr
+    first, second = re.split("-- process 2, ", ran.stdout)
+    assert "you:       Hello! Please remember that my favourite tea is oolong." in first
+    assert 'tool:      save_memory({"content": "my favourite tea is oolong."})' in first
+    saved = first.partition("saved:")[2]
+    assert "my favourite tea is oolong." in saved
+    assert re.search(r"episodic.*Ticket ERR-00123 was a full disk on host db-7\.", saved)
+    assert "assistant: Oolong: I found it in what was prefetched" in second
+    assert 'tool:      load_memory({"query": "What was the matter with ERR-00123?"})' in second
+    assert re.search(r"I looked it up: .*full disk on host db-7", second)
+    sessions = re.findall(r"-- process [12], session (\w+)", ran.stdout)
+    assert len(set(sessions)) == 2
+    kept = re.search(r"The memories are in (\S+);", second)
+    assert kept
+    assert list(Path(kept[1]).iterdir())
+
+    assert len(set(watched.notes("watched "))) >= 3
+    assert watched.notes("reached for ") == []
+
+
+def test_the_watch_sees_who_reaches_beyond_this_machine(watched: Watched):
+    calls = "socket.create_connection(('192.0.2.1', 9), 1)", "socket.getaddrinfo('example.com', 443)"
+    for call in calls:
+        assert watched.run(sys.executable, "-c", f"import socket; {call}").returncode != 0
+    asynchronous = "import asyncio; asyncio.run(asyncio.open_connection('198.51.100.7', 9))"
+    assert watched.run(sys.executable, "-c", asynchronous).returncode != 0
+    assert watched.notes("reached for ") == ["192.0.2.1", "example.com", "198.51.100.7"]
+    at_home = "s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())"
+    assert watched.run(sys.executable, "-c", f"import socket; {at_home}").returncode == 0
+    assert len(watched.notes("reached for ")) == 3
