@@ -60,7 +60,7 @@ class Decision:
 
 
 async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memory]], llm: Llm) -> dict[int, Decision]:
-    """The model's decision for each fact; what names a fact, memory or action that was not offered counts as ADD.
+    """The model's decisions; a memory or action that was not offered counts as ADD, a fact it passed over has none.
 
     One call, or several when the prompt would grow beyond 48,000 characters.
 
@@ -99,7 +99,7 @@ async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]],
         number = numbers.get(item.fact.strip("[] "))
         if number is not None and number not in found:
             found[number] = _closed(item, near[number][:MAX_NEIGHBOURS])
-    return {number: found.get(number, Decision("ADD")) for number in batch}
+    return found
 
 
 def _closed(item: Decided, near: Sequence[Memory]) -> Decision:

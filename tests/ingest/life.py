@@ -53,7 +53,8 @@ def sessions() -> dict[str, list[Message]]:
 
 def answer(prompt: str) -> Any:
     """Every stated fact, whatever the turn: the model's answer depends on its input alone."""
-    return {"facts": [{"text": text} for text in re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)]}
+    facts = re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)
+    return {"facts": [{"text": text} for text in facts], "decisions": []}
 
 
 def scope_of(user: str) -> Scope:
@@ -107,7 +108,9 @@ def _arm_statements(store: Any, point: str) -> None:
 
     async def write(script: Callable[[Any], Awaitable[Any]]) -> Any:
         async def armed(session: Any) -> Any:
-            return await script(_Armed(session, where, when))
+            for name in ("run", "run_many"):
+                _arm_statement(type(session), name, where, when)
+            return await script(session)
 
         return await inner(armed)
 
@@ -115,22 +118,18 @@ def _arm_statements(store: Any, point: str) -> None:
         object.__setattr__(store, "_write", write)
 
 
-class _Armed:
-    """A transaction that kills its process at one statement."""
+def _arm_statement(kind: Any, name: str, where: str, when: str) -> None:
+    inner = getattr(kind, name)
+    if hasattr(inner, "armed"):
+        return
 
-    def __init__(self, session: Any, where: str, when: str) -> None:
-        self._session, self._where, self._when = session, where, when
-        self.rows = session.rows
+    async def armed(self: Any, query: str, *args: Any, **kwargs: Any) -> Any:
+        if query == where and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = await inner(self, query, *args, **kwargs)
+        if query == where:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
-    async def run(self, query: str, values: Any, **kwargs: Any) -> int:
-        return await self._around(query, self._session.run(query, values, **kwargs))
-
-    async def run_many(self, query: str, values: Any, **kwargs: Any) -> None:
-        await self._around(query, self._session.run_many(query, values, **kwargs))
-
-    async def _around(self, query: str, statement: Awaitable[Any]) -> Any:
-        if query != self._where:
-            return await statement
-        if self._when == "after":
-            await statement
-        os.kill(os.getpid(), signal.SIGKILL)
+    armed.armed = True  # type: ignore[attr-defined]
+    setattr(kind, name, armed)
