@@ -192,9 +192,9 @@ class PrefetchMemoryTool(BaseTool):
 
     @classmethod
     @override
-    def from_config(cls, config: ToolArgsConfig, config_abs_path: str) -> Self:
+    def from_config(cls, config: ToolArgsConfig | None, config_abs_path: str) -> Self:
         """The tool of a YAML agent; `args` are the constructor's arguments."""
-        return cls(**config.model_dump())
+        return cls(**(config.model_dump() if config else {}))  # ADK < 2.4 gives None without `args`
 
     @override
     async def process_llm_request(self, *, tool_context: ToolContext, llm_request: LlmRequest) -> None:

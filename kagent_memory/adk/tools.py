@@ -35,9 +35,9 @@ class _MemoryTool(BaseTool):
 
     @classmethod
     @override
-    def from_config(cls, config: ToolArgsConfig, config_abs_path: str) -> Self:
+    def from_config(cls, config: ToolArgsConfig | None, config_abs_path: str) -> Self:
         """The tool of a YAML agent; `args` are the constructor's arguments."""
-        return cls(**config.model_dump())
+        return cls(**(config.model_dump() if config else {}))  # ADK < 2.4 gives None without `args`
 
     @property
     @abstractmethod

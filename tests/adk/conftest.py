@@ -10,6 +10,10 @@ import pytest
 from kagent_memory import KagentMemoryService
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # ADK < 2.3
+
+
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     return f"libsql:///{tmp_path}/memory.db"

@@ -75,7 +75,7 @@ async def wish_later(context: Any) -> str:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"instruction": 'Answer as {"a": 1} with ${tea}'}, 'Answer as {"a": 1} with ${tea}'),
+        ({"instruction": 'Answer as {"a": 1}.'}, 'Answer as {"a": 1}.'),
         ({"instruction": "State says {color}."}, "State says blue."),
         ({"instruction": wish}, "Called for assistant {tea}."),
         ({"instruction": wish_later}, "Awaited {tea}."),

@@ -46,8 +46,8 @@ class Connection(BaseLlmConnection):
             self.model.responses = []
         elif not self.answered.is_set():
             await self.answered.wait()
+            yield LlmResponse(content=types.Content(role="model", parts=[call("task_completed")]))
             self.model.queue.close()
-            yield LlmResponse(turn_complete=True)
 
     async def close(self) -> None: ...
 
@@ -71,12 +71,17 @@ def heard(text: str) -> LlmResponse:
     return LlmResponse(input_transcription=types.Transcription(text=text, finished=True))
 
 
+def task_completed() -> str:
+    """Ends the connection."""
+    return "ok"
+
+
 async def live(
     service: KagentMemoryService, responses: list[LlmResponse], tools: list[Any], **config: Any
 ) -> list[Any]:
     queue = LiveRequestQueue()
     model = Live(responses=responses, queue=queue, answers=[])
-    chat = Chat(enable_memory(assistant(model, tools=tools)), service)
+    chat = Chat(enable_memory(assistant(model, tools=[*tools, task_completed])), service)
     session = await chat.sessions.create_session(app_name=APP, user_id=USER)
     run = chat.runner.run_live(
         user_id=USER,
