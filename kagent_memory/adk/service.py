@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from ..embedding import Embedder, EmbeddingConfig
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, StoreError
 from ..extract import SummaryProvider
 from ..llm import Llm
 from ..memories import Memories
@@ -31,6 +32,7 @@ from .home import Home
 from .model import AdkLlm, at_hand, resolve_llm
 from .verbs import HomeMemories
 
+DRAIN_GRACE_SECONDS = 1.0
 ScopeOf = Callable[[str, str], Scope]
 _PARTS = frozenset({"rerank", "gate", "rank", "redact", "clock"})  # arguments of Memories.open that are no settings
 
@@ -147,7 +149,7 @@ class KagentMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Stores memories as given, all or none, and returns when they are durable (keys: DESIGN §3).
+        """Stores memories as given, all or none, and returns when they are durable.
 
         Raises:
             InvalidInput: one of them does not fit.
@@ -211,8 +213,15 @@ class KagentMemoryService(BaseMemoryService):
         await self.remember(session, llm=llm, save=False, end_after_minutes=0)
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
-        """Waits until every accepted job of this store is done; False when `timeout` seconds pass first."""
-        return await self.memories.drain(timeout)
+        """Waits until every accepted job of this store is done.
+
+        Returns:
+            True when none is open; False when `timeout` seconds pass first, or the store cannot be reached.
+        """
+        try:
+            return await asyncio.wait_for(self.memories.drain(timeout), timeout + DRAIN_GRACE_SECONDS)
+        except (StoreError, TimeoutError):
+            return False
 
     async def close(self) -> None:
         """Drains within a bound and releases everything; the next call opens again."""

@@ -1,0 +1,115 @@
+"""Whatever a memory service throws, an agent's run goes on; and ADK's own context reaches all five methods."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from google.adk.agents.context import Context
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from kagent_memory import (
+    AutoSave,
+    ForgetMemoryTool,
+    KagentMemoryService,
+    LoadMemoryTool,
+    MemoryPlugin,
+    PrefetchMemoryTool,
+    PreloadMemoryTool,
+    RecallMemoryTool,
+    SaveMemoryTool,
+    enable_memory,
+)
+
+from .scripted import APP, USER, Chat, assistant, call, responses, scripted
+
+
+class Broken(BaseMemoryService):
+    """Throws what no one expects, from every method."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def add_session_to_memory(self, session: Any) -> None:
+        raise self.error
+
+    async def add_events_to_memory(self, **_: Any) -> None:
+        raise self.error
+
+    async def add_memory(self, **_: Any) -> None:
+        raise self.error
+
+    async def search_memory(self, **_: Any) -> Any:
+        raise self.error
+
+    async def delete_memory(self, **_: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("secret words"), KeyError("secret words"), OSError(), TimeoutError(), NotImplementedError()]
+)
+async def test_no_failure_of_memory_reaches_the_run_or_the_log(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = [SaveMemoryTool(), LoadMemoryTool(), RecallMemoryTool(), ForgetMemoryTool(), PrefetchMemoryTool()]
+    model = scripted(
+        call("save_memory", content="x"),
+        call("load_memory", query="x"),
+        call("recall_memory", query="x"),
+        call("forget_memory", ids=["x"], confirm=True),
+        "done",
+    )
+    agent = enable_memory(assistant(model), tools=[*tools, PreloadMemoryTool()], auto_save=AutoSave(every_turns=1))
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        chat = Chat(agent, Broken(error), plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
+        events = await chat.say("What do you know about me?")
+    assert events[-1].content.parts[0].text == "done"
+    assert responses(model.requests[-1]) == [{"error": "memory unavailable"}] * 4
+    assert "auto-save" in caplog.text
+    assert "prefetch_memory" in caplog.text
+    assert "secret words" not in caplog.text
+
+
+async def test_adks_own_context_reaches_the_service(service: KagentMemoryService) -> None:
+    entry = MemoryEntry(content=types.Content(parts=[types.Part(text="Ada prefers dark mode")]))
+    seen: list[Any] = []
+
+    async def use(tool_context: Context) -> str:
+        """Uses memory as any tool of ADK may."""
+        await tool_context.add_memory(memories=[entry], custom_metadata={"session_id": tool_context.session.id})
+        await tool_context.add_events_to_memory(events=tool_context.session.events[:1])
+        await tool_context.add_session_to_memory()
+        found = (await tool_context.search_memory("dark mode")).memories
+        seen.append(found[0].content.parts[0].text)
+        await service.delete_memory(app_name=APP, user_id=USER, memory_id=found[0].id)
+        seen.append((await tool_context.search_memory("dark mode")).memories)
+        return "ok"
+
+    await Chat(assistant(scripted(call("use"), "done"), tools=[use]), service).say("My parrot is called Grace")
+    assert seen == ["Ada prefers dark mode", []]
+    await service.drain()
+    stored = (await service.memories.list(service.scope(APP, USER))).memories
+    assert [memory.content for memory in stored].count("My parrot is called Grace") == 1
+
+
+async def test_draining_an_unreachable_store_is_false_and_no_error() -> None:
+    dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
+    assert await dead.drain(0.5) is False
+    await dead.close()
+
+
+async def test_draining_tells_whether_work_is_left(uri: str) -> None:
+    async with KagentMemoryService(uri, llm=False, worker=False) as idle:
+        assert await idle.drain(1) is True
+        chat = Chat(assistant(scripted()), idle)
+        await chat.say("My parrot is called Grace")
+        await idle.add_session_to_memory(await chat.session())
+        assert await idle.drain(0.2) is False
+    async with KagentMemoryService(uri, llm=False) as working:
+        assert await working.drain(10) is True
+        found = await working.search_memory(app_name=APP, user_id=USER, query="parrot")
+        assert found.memories
