@@ -9,7 +9,7 @@ EMBEDDING ?=
 BIN    := $(VENV)/bin
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji
 
-.PHONY: demo test check lint types architecture format wheel matrix local browser bench clean
+.PHONY: demo test check lint types architecture format docs wheel matrix local browser bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +45,14 @@ types: $(VENV)/.dev
 
 architecture: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+# The pages of docs/reference that are written from the code.
+docs: $(VENV)/.dev
+	$(BIN)/python tests/reference.py
+	$(BIN)/python -m kagent_memory.cli.reference > docs/reference/cli.md
+
+wheel: $(VENV)/.dev
+	$(BIN)/python -m hatchling build --target wheel --directory dist
 
 check: lint types architecture test
 

@@ -158,7 +158,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """One stored memory as it is now (DESIGN §4). Times are aware UTC.
+    """One stored memory as it is now. Times are aware UTC.
 
     Attributes:
         id: UUIDv7 text.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reference
 
 from kagent_memory.settings import MemorySettings
 
@@ -49,3 +50,9 @@ def test_every_setting_is_documented_with_its_default():
         assert row in page, row
     named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert named == {field.name for field in fields(MemorySettings)}
+
+
+@pytest.mark.parametrize("name", sorted(reference.PAGES))
+def test_a_reference_page_says_what_the_code_says(name: str):
+    written = (reference.FOLDER / name).read_text(encoding="utf-8")
+    assert written == reference.PAGES[name](), "write it anew: make docs"

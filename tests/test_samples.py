@@ -11,7 +11,7 @@ import pytest
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 SAYS = {
-    "agent_tool.py": "The spare key is with Grace",
+    "agent_tool.py": "desk: I looked it up: the spare key is with Grace.",
     "compaction.py": "Ada plans a trip to Lisbon in May.",
     "custom_store.py": "erased 1 of desk",
     "minimal_agent.py": "Oolong",

@@ -31,7 +31,7 @@ def to_entry(hit: Hit) -> MemoryEntry:
 
 
 def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = None) -> Fact:
-    """What an entry asks to be remembered; its own metadata wins over the call's (DESIGN §3 names the keys).
+    """What an entry asks to be remembered; its own metadata wins over the call's.
 
     Raises:
         InvalidInput: it holds no text, or a key that we understand has a value that does not fit.

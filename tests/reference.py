@@ -1,0 +1,198 @@
+"""Pages of docs/reference, written from the code: `make docs` writes them, test_docs.py compares."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import kagent_memory
+from kagent_memory.settings import MemorySettings
+
+FOLDER = Path(__file__).parent.parent / "docs/reference"
+WIDTH = 100
+
+SETTINGS = """# Settings
+
+A setting has one name everywhere: an argument of `KagentMemoryService` and `Memories.open`, a query parameter of the
+URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`), and
+`--set search_limit=8` on the [command line](cli.md). Arguments win over the URI's query, that over the environment. An
+unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit.
+
+The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else `MEMORY_BACKEND=pgvector` with
+`DATABASE_URL`, else it is `libsql:///kagent_memory.db`.
+
+| name | default | what |
+|---|---|---|
+"""
+PYTHON = """# Python
+
+Every public name; `from kagent_memory import …`. Importing the package loads nothing; a name is loaded when it is
+first used. Everything that waits is async. The options of a service or of `Memories.open` are [settings](settings.md).
+"""
+GROUPS = {
+    "The service and its wiring": (
+        "KagentMemoryService",
+        "enable_memory",
+        "MemoryPlugin",
+        "AutoSave",
+        "auto_save_session_to_memory_callback",
+        "register",
+    ),
+    "Tools": (
+        "SaveMemoryTool",
+        "LoadMemoryTool",
+        "RecallMemoryTool",
+        "ForgetMemoryTool",
+        "PrefetchMemoryTool",
+        "PreloadMemoryTool",
+        "Prefetch",
+    ),
+    "The verbs": ("Memories",),
+    "Settings": ("MemorySettings", "EmbeddingConfig"),
+    "Values": ("Scope", "Message", "Fact", "Memory", "Filter", "Recall", "Hit", "Change", "Revision"),
+    "What you can bring": (
+        "Embedder",
+        "Llm",
+        "SummaryProvider",
+        "LlmSummary",
+        "CompactionAwareSummary",
+        "PassthroughSummary",
+    ),
+    "Errors": (
+        "KagentMemoryError",
+        "ConfigurationError",
+        "InvalidInput",
+        "StoreError",
+        "ModelError",
+        "NotFound",
+        "Conflict",
+    ),
+}
+WITH_METHODS = ("KagentMemoryService", "Memories", "Embedder", "Llm", "SummaryProvider")
+WITHOUT_SIGNATURE = (*GROUPS["Errors"], "Embedder", "Llm", "SummaryProvider", "Memories", "MemorySettings")
+
+
+def settings_page() -> str:
+    """Each setting with its default, in the words of its class."""
+    said = _attributes(inspect.getdoc(MemorySettings) or "")
+    default = MemorySettings()
+    rows = [
+        f"| `{field.name}` | `{getattr(default, field.name)!r}` | {said[field.name]} |" for field in fields(default)
+    ]
+    return SETTINGS + "\n".join(rows) + "\n"
+
+
+def _attributes(doc: str) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for entry in re.split(r"\n {4}(?! )", doc.partition("Attributes:")[2]):
+        names, _, text = entry.partition(": ")
+        line = " ".join(text.split()).replace("|", "\\|")
+        said.update(dict.fromkeys(re.findall(r"\w+", names), line[:1].upper() + line[1:]))
+    return said
+
+
+def python_page() -> str:
+    """Each public name with its signature and its promise.
+
+    Raises:
+        ValueError: the groups and the public names differ.
+    """
+    named = [name for names in GROUPS.values() for name in names]
+    if sorted(named) != sorted(kagent_memory.__all__):
+        raise ValueError(f"Grouped or public, not both: {set(named) ^ set(kagent_memory.__all__)}")
+    return "\n".join([PYTHON, *(line for title in GROUPS for line in _group(title))])
+
+
+def _group(title: str) -> Iterator[str]:
+    yield f"## {title}\n"
+    for name in GROUPS[title]:
+        value = getattr(kagent_memory, name)
+        yield f"### {name}\n"
+        yield f"{_promise(value)}\n"
+        entries = [] if name in WITHOUT_SIGNATURE else [_signature(name, value)]
+        entries += _methods(value) if name in WITH_METHODS else []
+        if entries:
+            yield "```py\n" + "\n".join(entries) + "\n```\n"
+
+
+def _promise(value: object) -> str:
+    doc = inspect.getdoc(value)
+    if not doc:
+        raise ValueError(f"{value} has no docstring")
+    return " ".join(doc.partition("\n\n")[0].split())
+
+
+def _methods(value: type) -> Iterator[str]:
+    ours = [base for base in reversed(value.__mro__) if base.__module__.startswith("kagent_memory")]
+    members = [(base, name, member) for base in ours for name, member in vars(base).items()]
+    for base, name, member in sorted(members, key=lambda found: not isinstance(found[2], classmethod)):
+        made = isinstance(member, classmethod | staticmethod)
+        function = member.__func__ if made else member
+        if inspect.isfunction(function) and not name.startswith("_"):
+            yield f"# {_promise(function)}"
+            prefix = "async def " if inspect.iscoroutinefunction(function) else "def "
+            yield prefix + _signature(name, getattr(base, name) if made else function)
+
+
+class _Written:
+    """An annotation or a default as it stands in the code."""
+
+    def __init__(self, value: Any) -> None:
+        if get_origin(value) is Annotated:
+            value = get_args(value)[0]
+        self.text = value if isinstance(value, str) else inspect.formatannotation(value)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _default(value: Any) -> Any:
+    if inspect.isfunction(value):
+        return _Written(value.__name__)
+    if is_dataclass(value) and not isinstance(value, type) and value == type(value)():
+        return _Written(f"{type(value).__name__}()")
+    return value
+
+
+def _signature(name: str, value: Any) -> str:
+    found = inspect.signature(value)
+    empty = inspect.Parameter.empty
+    plain = [
+        one.replace(
+            annotation=empty if one.annotation is empty else _Written(one.annotation), default=_default(one.default)
+        )
+        for one in found.parameters.values()
+        if one.name != "self"
+    ]
+    result = empty if found.return_annotation in (empty, None, "None") else _Written(found.return_annotation)
+    text = name + str(inspect.Signature(plain, return_annotation=result)).replace("<factory>", "…")
+    return text if len(text) <= WIDTH else _folded(name, plain, result)
+
+
+def _folded(name: str, parameters: list[inspect.Parameter], result: object) -> str:
+    lines, kind = [], inspect.Parameter.POSITIONAL_OR_KEYWORD
+    for one in parameters:
+        if one.kind is inspect.Parameter.KEYWORD_ONLY and kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            lines.append("    *,")
+        kind = one.kind
+        lines.append(f"    {one},".replace("<factory>", "…"))
+    end = "" if result is inspect.Parameter.empty else f" -> {result!r}"
+    return "\n".join([f"{name}(", *lines, f"){end}"])
+
+
+PAGES = {"settings.md": settings_page, "python.md": python_page}
+
+
+def main() -> None:
+    """Writes the pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
