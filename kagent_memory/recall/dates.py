@@ -24,7 +24,7 @@ _NAMED = re.compile(
     rf"(?:\b(?P<before>\d{{1,2}}){_ORDINAL}(?: of| de)? )?\b{_MONTH}"
     rf"(?: (?:the )?(?P<after>\d{{1,2}}){_ORDINAL}(?![\d:]))?(?:,? (?:of |de )?(?P<year>{_YEAR})\b)?"
 )
-_NUMERIC = re.compile(rf"(?P<year>{_YEAR})[-/.年](?P<month>\d{{1,2}})(?:[-/.月](?P<day>\d{{1,2}}))?(?!\d)")
+_NUMERIC = re.compile(rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)")
 _LONE_YEAR = re.compile(rf"(?<![\w.-]){_YEAR}(?![\w-]|\.\d)")
 _RELATIVE = re.compile(
     r"\b(?:(?P<word>today|yesterday|last night)|last (?P<unit>week|month|year)"

@@ -1,0 +1,141 @@
+"""Evidence recall on made-up notes, tickets, code, how-tos and German notes: a guard against fitting one style of chat.
+
+python bench/mixed.py [--pgserver] [--only hybrid] [--out results.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import mixed_notes as texts
+from minilm import DEFAULT_CACHE, MiniLM
+from report import Asked, compare, show, write
+from systems import Note, catalogue
+
+FIRST_DAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
+Pair = tuple[Note, list[Asked]]
+
+
+def data_set() -> dict[str, tuple[list[Note], list[Asked]]]:
+    """User → what is stored and what is asked; the same at every call."""
+    users = {"tickets": _tickets(), "notes": _notes(), "code": _code(), "how-tos": _how_tos(), "german": _german()}
+    made: dict[str, tuple[list[Note], list[Asked]]] = {}
+    for user, pairs in users.items():
+        together = list(pairs)
+        made[user] = [note for note, _ in together], [one for _, asked in together for one in asked]
+    return made
+
+
+def _rows(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+
+
+def _note(kind: str, number: int, text: str, author: str = "") -> Note:
+    at = FIRST_DAY + timedelta(days=5 * number)
+    return Note(f"{kind}-{number}", text, author, f"{kind}-{number // 6}", at)
+
+
+def _tickets() -> Iterator[Pair]:
+    for number, (component, symptom, asked, cause) in enumerate(_rows(texts.TICKETS)):
+        for round_, status in enumerate(("open", "fixed")):
+            code = f"{component[:3].upper()}-{4100 + 37 * number + 11 * round_:05d}"
+            version = f"v{2 + round_}.{number}.{(7 * number + round_) % 10}"
+            text = f"{code} ({component} {version}, {status}): {symptom}."
+            text += f" Cause: {cause}." if round_ else " Cause not known yet."
+            note = _note("tickets", 2 * number + round_, text, "tracker")
+            key = frozenset({note.key})
+            yield (
+                note,
+                [
+                    Asked(f"What is {code} about?", "identifier", key),
+                    Asked(f"What broke in {component} {version.removeprefix('v')}?", "identifier", key),
+                    Asked(f"Is there an {status} ticket because {asked}?", "paraphrase", key),
+                ],
+            )
+
+
+def _notes() -> Iterator[Pair]:
+    for number, (text, question) in enumerate(_rows(texts.NOTES)):
+        note = _note("notes", number, f"{text}.", "me")
+        key = frozenset({note.key})
+        day = f"{note.at:%d %B %Y}".lstrip("0")
+        yield (
+            note,
+            [
+                Asked(question, "paraphrase", key),
+                Asked(f"What did I write down on {day}?", "date", key),
+            ],
+        )
+
+
+def _code() -> Iterator[Pair]:
+    for number, (path, name, does, asked) in enumerate(_rows(texts.CODE)):
+        note = _note("code", number, f"`{name}` in {path} {does}.", "reviewer")
+        key = frozenset({note.key})
+        parts = name.replace("_", " ")
+        spoken = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in parts).strip()
+        yield (
+            note,
+            [
+                Asked(f"What does {name} do?", "identifier", key),
+                Asked(f"Which file has the {spoken} function?", "identifier", key),
+                Asked(f"Where is the code for {asked}?", "paraphrase", key),
+            ],
+        )
+
+
+def _how_tos() -> Iterator[Pair]:
+    number = 0
+    for text, question in _rows(texts.HOW_TOS):
+        note = _note("how-tos", number, f"{text}.", "handbook")
+        goal = text.partition(",")[0]
+        yield (
+            note,
+            [
+                Asked(question, "paraphrase", frozenset({note.key})),
+                Asked(f"What do I have to do {goal[0].lower()}{goal[1:]}?", "how-to", frozenset({note.key})),
+            ],
+        )
+        number += 1
+    for positive, negative, question in _rows(texts.NEGATIONS):
+        yes = _note("how-tos", number, f"{positive}.", "handbook")
+        no = _note("how-tos", number + 1, f"{negative}.", "handbook")
+        yield yes, [Asked(f"Is it true that {positive[0].lower()}{positive[1:]}?", "negation", frozenset({yes.key}))]
+        yield no, [Asked(question, "negation", frozenset({no.key}))]
+        number += 2
+
+
+def _german() -> Iterator[Pair]:
+    for number, (text, question) in enumerate(_rows(texts.GERMAN)):
+        note = _note("german", number, f"{text}.", "ich")
+        key = frozenset({note.key})
+        told = " ".join(text.split()[-3:])
+        yield note, [Asked(question, "German", key), Asked(f"Was weißt du über {told}?", "German", key)]
+
+
+async def run(options: argparse.Namespace) -> None:
+    uris = ["libsql:///{folder}/memory.db", *(["pgserver:///{folder}/postgres"] if options.pgserver else [])]
+    systems = catalogue(uris, MiniLM(options.cache))
+    results = await compare(
+        {name: opener for name, opener in systems.items() if not options.only or options.only in name}, data_set()
+    )
+    show(results)
+    if options.out:
+        write(options.out, results)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
+    parser.add_argument("--pgserver", action="store_true", help="also on a private PostgreSQL (extra [pgserver])")
+    parser.add_argument("--only", default="", help="only systems whose name holds this")
+    parser.add_argument("--out", type=Path, help="write the figures as JSON, for plot.py")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(parsed()))
