@@ -1,6 +1,6 @@
 """Facts and what is near them become changes: add, update, supersede, reinforce, merge."""
 
-from .alike import identity_of, near_identical, same_slot
+from .alike import identity_of, near_identical, same_slot, upserts
 from .decide import Decision, Decisions
 from .merge import MergedGroups, clusters, plan_merges
 from .settle import Plan, checked, plan
@@ -17,4 +17,5 @@ __all__ = [
     "plan",
     "plan_merges",
     "same_slot",
+    "upserts",
 ]

@@ -42,8 +42,8 @@ def near_identical(a: Memory, b: Memory) -> bool:
 
 
 def upserts(memory: Memory) -> bool:
-    """Whether its slot is one that a later value always takes over: a compaction summary's."""
-    return (memory.attribute or "").startswith("compaction:")
+    """Whether its slot is one that a later value always takes over: that of a summary."""
+    return (memory.attribute or "").startswith(("compaction:", "session:"))
 
 
 def _slot(memory: Memory) -> tuple[str, str] | None:

@@ -76,19 +76,21 @@ class LlmSummary:
         if self._llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
         said = [message for message in transcript if message.text.strip() and message.compaction is None]
-        if not said:
+        summary = "\n".join(transcript.earlier)[: self._max_prompt_tokens] if transcript.ended else ""
+        if not said and not summary:
             return []
-        room = self._max_prompt_tokens - estimated_tokens(self._filled([], transcript, ""))
+        room = self._max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
         facts: list[Fact] = []
-        summary = ""
-        for part in parts(said, max(room, LEAST_PART_TOKENS)):
+        told = ""
+        for part in parts(said, max(room, LEAST_PART_TOKENS)) or [[]]:
             schema = ExtractedSession if transcript.ended else ExtractedFacts
             answer = await self._llm.complete(self._filled(part, transcript, summary), schema=schema)
             found = (read_fact(item, part, transcript) for item in answer.facts)
             facts += (fact for fact in found if fact is not None)
             if isinstance(answer, ExtractedSession):
-                summary = answer.summary.strip() or summary
-        return [*facts, session_fact(summary, said, transcript)] if summary else facts
+                told = answer.summary.strip() or told
+                summary = told or summary
+        return [*facts, session_fact(told, said, transcript)] if told else facts
 
     def _filled(self, part: Sequence[Message], transcript: Transcript, earlier: str) -> str:
         template = self._prompt or prompt("extract_facts")

@@ -14,6 +14,7 @@ from .transcript import Transcript
 MAX_TOPICS = 5
 MAX_TOPIC_CHARS = 40
 MAX_SLOT_CHARS = 120
+SESSION_SUMMARY = "session:summary"
 SUMMARY_IMPORTANCE = 0.6
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _FURTHEST = timedelta(days=100 * 365)
@@ -58,6 +59,8 @@ def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) 
         origin="agent",
         session_id=transcript.session_id or None,
         event_ids=_event_ids(said),
+        subject=transcript.session_id or "session",
+        attribute=SESSION_SUMMARY,
         happened_at=_last_at(said),
     )
 

@@ -19,12 +19,14 @@ class Transcript(Sequence[Message]):
         messages: in order; secrets masked, and without what memory itself had said.
         session_id: the session they belong to.
         ended: the session is over: one episodic summary of it is wanted too.
+        earlier: what was taken in of the session before, oldest first; for the summary only.
         now: the time of the extraction (aware UTC).
     """
 
     messages: Sequence[Message]
     session_id: str = ""
     ended: bool = False
+    earlier: tuple[str, ...] = ()
     now: datetime
 
     @overload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +15,8 @@ from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import Vectors, with_vectors
 from .neighbours import neighbours
+
+log = logging.getLogger("kagent_memory")
 
 MERGE_AT_MOST = 200
 GROUP = "group"
@@ -48,6 +51,8 @@ class Consolidation:
         near, made = await neighbours(self._store, self._vectors, scope, meeting, now=now)
         places = {memory.id: place for place, memory in enumerate(new)}
         planned = await plan(new, {places[meeting[place].id]: found for place, found in near.items()}, llm=llm, now=now)
+        if planned.vetoed:
+            log.info("%d decision(s) of the model were vetoed: they would have lost a difference.", planned.vetoed)
         batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
         batch = await self._with_vectors(scope, batch, made, meeting, now)
         timer = await self._timer(scope, planned.changes, model, now)

@@ -20,7 +20,9 @@ async def without_echoes(
     ids: dict[str, None] = {}
     for message in messages:
         if message.role != "user" and message.text.strip():
-            found = await store.search_text(scope, query_terms(message.text), limit=CANDIDATES, now=now)
-            ids.update(dict.fromkeys(found.matches))
-    known = await store.get(scope, list(ids), now=now)
-    return mask_recalled(messages, [(memory.id, memory.content) for memory in known.values()])
+            matches = await store.search_text(scope, query_terms(message.text), limit=CANDIDATES, now=now)
+            ids.update(dict.fromkeys(matches.matches))
+    found = await store.get(scope, list(ids), now=now)
+    # What an agent said itself it may say again: the same words twice are two turns.
+    known = [memory for memory in found.values() if not (memory.verbatim and memory.origin == "agent")]
+    return mask_recalled(messages, [(memory.id, memory.content) for memory in known])

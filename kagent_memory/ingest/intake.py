@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,6 +12,8 @@ from ..records import Message, Scope, new_id
 from ..stores.base import Job, MemoryStore
 from .payload import batch_key, from_payload, prepared, to_payload
 from .providers import Providers
+
+LARGE_CHARS = 65_536  # masking more than this takes long enough to be felt by others on the loop
 
 
 class Intake:
@@ -37,7 +40,7 @@ class Intake:
         llm: Llm | None = None,
     ) -> str | None:
         """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
-        new = await self._new(scope, session_id, prepared(messages, session_id, self._redact))
+        new = await self._new(scope, session_id, await self._prepared(messages, session_id))
         chosen = self._providers.choose(provider, llm)
         now = self._clock()
         jobs: list[Job] = []
@@ -56,6 +59,11 @@ class Intake:
         waiting = await self._store.waiting(scope, "session_end", session_id)
         if waiting is not None:
             await self._store.enqueue([replace(waiting, run_after=self._clock())])
+
+    async def _prepared(self, messages: Sequence[Message], session_id: str) -> list[Message]:
+        if sum(len(message.text) for message in messages) < LARGE_CHARS:
+            return prepared(messages, session_id, self._redact)
+        return await asyncio.to_thread(prepared, messages, session_id, self._redact)
 
     async def _new(self, scope: Scope, session_id: str, messages: Sequence[Message]) -> list[Message]:
         taken = await self._store.taken(scope, session_id, [message.event_id for message in messages])

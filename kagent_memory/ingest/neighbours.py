@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from ..consolidate import upserts
 from ..errors import ModelError
-from ..records import Memory, Scope, Vector
+from ..records import Filter, Memory, Scope, Vector
 from ..stores.base import Batch, Generation, MemoryStore
 from ..text import index_terms, query_terms
 from ..vectors import Vectors
@@ -15,6 +16,7 @@ from ..vectors import Vectors
 log = logging.getLogger("kagent_memory")
 
 NEAREST = 5
+SUMMARIES_AT_MOST = 200
 Near = dict[int, list[tuple[Memory, float]]]
 
 
@@ -33,7 +35,8 @@ async def neighbours(
     likeness: list[dict[str, float]] = []
     for place, memory in enumerate(memories):
         found = dict(await _sharing(store, scope, memory, now))
-        likeness.append(found | dict(nearest[place] if nearest else ()))
+        former = dict.fromkeys(await _of_its_session(store, scope, memory, now), 0.0) if upserts(memory) else {}
+        likeness.append(former | found | dict(nearest[place] if nearest else ()))
     known = await store.get(scope, list({id for found in likeness for id in found}), now=now)
     near = {
         place: [(known[id], value) for id, value in found.items() if id in known and id != memories[place].id]
@@ -51,6 +54,13 @@ async def _embedded(vectors: Vectors | None, memories: Sequence[Memory]) -> tupl
     except ModelError as error:
         log.warning("What is alike is found by words alone: %s", error)
         return None, ()
+
+
+async def _of_its_session(store: MemoryStore, scope: Scope, memory: Memory, now: datetime) -> list[str]:
+    """The ids of the summaries of its session, one of which it may take the place of."""
+    summaries = Filter(session_id=memory.session_id, types=("episodic",))
+    page = await store.list(scope, filter=summaries, limit=SUMMARIES_AT_MOST, now=now)
+    return [other.id for other in page.memories if upserts(other)]
 
 
 async def _sharing(store: MemoryStore, scope: Scope, memory: Memory, now: datetime) -> list[tuple[str, float]]:

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from ..errors import Conflict, StoreError
 from ..extract import SummaryProvider, Transcript
-from ..llm import metered
-from ..records import Change, Fact, Message, Scope
+from ..llm import Meter, metered
+from ..records import Change, Fact, Filter, Message, Scope
 from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import Vectors
@@ -26,6 +26,7 @@ from .providers import Providers, Unresolvable
 log = logging.getLogger("kagent_memory")
 
 REPLANS = 8
+EARLIER_AT_MOST = 50
 EMBED_AT_ONCE = 256
 
 
@@ -89,7 +90,7 @@ class Steps:
                 if extracted is None or extracted.events != events:
                     extracted = await self._extract(job, provider, messages)
                 batch = await self._planned(job, extracted)
-                done = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+                done = _costed(job, meter)
                 try:
                     await self._store.apply(
                         job.scope, replace(batch, calls=done.calls, tokens=done.tokens), now=self._clock()
@@ -113,10 +114,18 @@ class Steps:
         now = self._clock()
         heard, echoed = await without_echoes(self._store, job.scope, messages, now=now)
         ended = bool(job.payload.get("ended"))
-        transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, now=now)
+        earlier = await self._earlier(job) if ended else ()
+        transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
         found = await provider.facts(transcript) if heard or ended else ()
         facts = [replace(fact, session_id=fact.session_id or job.session_id or None) for fact in found]
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
+
+    async def _earlier(self, job: Job) -> tuple[str, ...]:
+        of_session = Filter(session_id=job.session_id)
+        page = await self._store.list(
+            job.scope, filter=of_session, order="oldest", limit=EARLIER_AT_MOST, now=self._clock()
+        )
+        return tuple(memory.content for memory in page.memories)
 
     async def _planned(self, job: Job, extracted: _Extracted) -> Batch:
         batch = await self._consolidation.plan(
@@ -156,7 +165,11 @@ class Steps:
         with metered() as meter:
             llm = self._providers.model(job.model) if job.model else self._providers.llm
             batch = await self._consolidation.merges(job.scope, llm)
-            done = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+            done = _costed(job, meter)
             batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
             await self._store.apply(job.scope, batch, now=self._clock())
         return done
+
+
+def _costed(job: Job, meter: Meter) -> Job:
+    return replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)

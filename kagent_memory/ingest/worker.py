@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ..errors import Conflict, KagentMemoryError, StoreError
+from ..llm import metered
 from ..records import new_id
 from ..stores.base import Job, MemoryStore
 from .providers import Unresolvable
@@ -118,7 +119,8 @@ class Worker:
             await asyncio.wait(self._running)
 
     async def _leased(self, job: Job) -> None:
-        work = asyncio.ensure_future(self._run(job))
+        with metered() as meter:
+            work = asyncio.ensure_future(self._run(job))
         heart = asyncio.create_task(self._keep_lease(job, work))
         try:
             done = await work
@@ -130,7 +132,8 @@ class Worker:
             await asyncio.shield(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
             raise
         except Exception as error:
-            await self._failed(job, error)
+            spent = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+            await self._failed(spent, error)
         finally:
             heart.cancel()
 

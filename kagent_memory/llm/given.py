@@ -43,7 +43,8 @@ class CheckedLlm:
         answer = self.inner.complete(prompt, schema=schema)
         if not inspect.isawaitable(answer):
             raise ConfigurationError(f"The model {self.name}: complete() must be an async function.")
-        result = await answer
-        if calls_so_far() == before:
-            count_call()
-        return result
+        try:
+            return await answer
+        finally:  # a call that failed was made all the same
+            if calls_so_far() == before:
+                count_call()

@@ -262,6 +262,42 @@ async def test_the_tail_of_a_session_is_taken_in_after_its_inactivity_across_a_r
         assert await restarted.jobs() == []
 
 
+async def test_a_session_has_one_summary_of_all_of_it_however_often_it_ends(store_uri: str):
+    told: list[str] = []
+
+    def summed_up(prompt: str) -> Any:
+        told.append(prompt)
+        summary = f"Summary number {len(told)}." if "session is over" in prompt else ""
+        return {**stated(prompt), "summary": summary}
+
+    async with opened(store_uri, llm=ScriptedLlm(summed_up), worker=False) as memories:
+        await memories.remember(SCOPE, [said("Fact: The trip goes to Lisbon.", "e1")], "s1")
+        await memories.work(until_idle=True)
+        for number in (2, 3):
+            late = [said(f"Fact: Day {number} is free.", f"e{number}")]
+            await memories.remember(SCOPE, late, "s1", save=False, end_after_minutes=15)
+            await memories.end_session(SCOPE, "s1")
+            await memories.work(until_idle=True)
+        assert "The trip goes to Lisbon." in told[1]
+        summaries = [text for text in await contents(memories) if text.startswith("Summary")]
+        assert summaries == ["Summary number 3."]
+
+
+async def test_what_a_failed_attempt_cost_is_counted_too(store_uri: str):
+    clock = Clock()
+    answers = iter([{"nonsense": 1}, {"nonsense": 1}])
+    llm = ScriptedLlm(lambda prompt: next(answers, None) or stated(prompt))
+    async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
+        await memories.remember(SCOPE, [said("Fact: It rains.", "e1")], "s1")
+        await memories.work(until_idle=True)
+        clock.pass_by(minutes=10)
+        for _ in range(3):
+            await memories.work(until_idle=True)
+            clock.pass_by(minutes=10)
+        assert await contents(memories) == ["It rains."]
+        assert (await memories.stats(SCOPE)).calls == len(llm.prompts) >= 2
+
+
 async def test_a_truncated_session_loses_none_of_its_tail(store_uri: str):
     async with opened(store_uri, llm=False, worker=False) as memories:
         for turn in range(5):
