@@ -285,3 +285,21 @@ async def test_closing_the_runner_drains_and_leaves_the_service_open(service: Ka
     await chat.runner.close()
     found = await service.memories.list(SCOPE)
     assert "My parrot is called Grace" in {memory.content for memory in found.memories}
+
+
+async def test_what_memory_handed_over_is_not_learnt_again_from_the_agents_echo(service: KagentMemoryService) -> None:
+    known = {"Ada likes oolong tea best", "Ada's parrot is called Grace"}
+    await service.memories.add(SCOPE, sorted(known))
+    model = scripted(
+        "Ada likes oolong tea best.",
+        call("load_memory", query="parrot"),
+        "Ada's parrot is called Grace",
+        "Ada likes oolong tea best!",
+    )
+    asked = ["Which tea do I like best?", "What is my parrot called?", "Again please, and note that I moved to Oslo"]
+    plugins = [MemoryPlugin(auto_save=AutoSave(every_turns=1))]
+    chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service, plugins=plugins)
+    for question in asked:
+        await chat.say(question)
+        await service.drain()
+    assert await contents(service) == {*known, *asked}

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from google.adk.agents import ParallelAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.memory import InMemoryMemoryService
 from google.adk.sessions.base_session_service import GetSessionConfig
@@ -188,3 +189,17 @@ async def test_memory_services_of_others_are_prefetched_too() -> None:
     await theirs.add_session_to_memory(await chat.session())
     await Chat(assistant(model, tools=[PrefetchMemoryTool()]), theirs).say("Which tea is my favourite?")
     assert "My favourite tea is oolong" in blocks(model.requests[-1])[0]
+
+
+@pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated")
+async def test_parallel_agents_share_the_one_recall(
+    known: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = Searches(known, monkeypatch)
+    models = [scripted("ok") for _ in range(4)]
+    agents = [
+        assistant(model, name=f"agent{number}", tools=[PrefetchMemoryTool()]) for number, model in enumerate(models)
+    ]
+    await Chat(ParallelAgent(name="all", sub_agents=agents), known).say(ASKED)
+    assert searches.queries == [ASKED]
+    assert [len(blocks(model.requests[0])) for model in models] == [1, 1, 1, 1]
