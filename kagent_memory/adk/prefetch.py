@@ -26,7 +26,8 @@ from .fence import OPENING, fenced, memory_line
 from .handed import Key, session_key
 from .service import KagentMemoryService
 
-REMEMBERED = 10_000
+REMEMBERED_SESSIONS = 10_000
+REMEMBERED_BLOCKS = 1_000
 HISTORY_TURNS = 3
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
 
@@ -132,7 +133,7 @@ class _Blocks:
             task = self._made.get(key)
             if task is None or not (task.done() or task.get_loop() is asyncio.get_running_loop()) or _cancelled(task):
                 task = self._made[key] = asyncio.ensure_future(prefetch.block(context, service))
-            while len(self._made) > REMEMBERED:
+            while len(self._made) > REMEMBERED_BLOCKS:
                 self._made.popitem(last=False)
         return task.result() if task.done() else await asyncio.shield(task)
 
@@ -142,7 +143,7 @@ class _Blocks:
             return False
         with self._lock:
             first = self._first.setdefault(session, context.invocation_id)
-            while len(self._first) > REMEMBERED:
+            while len(self._first) > REMEMBERED_SESSIONS:
                 self._first.popitem(last=False)
         return first == context.invocation_id
 
