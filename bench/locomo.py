@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from minilm import DEFAULT_CACHE, MiniLM
-from report import Asked, compare, show, write
+from report import Asked, compare, embed_all, show, write
 from systems import Note, catalogue
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
@@ -70,13 +70,13 @@ def _notes(talk: Mapping[str, Any], *, prefix: bool) -> list[Note]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    users = {one.user: one for one in conversations(options.data, prefix=options.prefix)}
-    uris = ["libsql:///{folder}/memory.db"]
-    uris += ["pgserver:///{folder}/postgres"] if options.pgserver else []
-    uris += options.uri
-    systems = catalogue(uris, MiniLM(options.cache))
+    users = {one.user: (one.notes, one.asked) for one in conversations(options.data, prefix=options.prefix)}
+    embedder = MiniLM(options.cache)
+    await embed_all(embedder, users)
+    uris = ["libsql:///{folder}/memory.db", *(["pgserver:///{folder}/postgres"] if options.pgserver else [])]
+    systems = catalogue([*uris, *options.uri], embedder)
     chosen = {name: opener for name, opener in systems.items() if not options.only or options.only in name}
-    results = await compare(chosen, {user: (one.notes, one.asked) for user, one in users.items()})
+    results = await compare(chosen, users)
     show(results)
     if options.out:
         write(options.out, results)

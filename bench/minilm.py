@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -26,14 +27,17 @@ class MiniLM:
         self._kept = sqlite3.connect(cache / "all-minilm-l6-v2.db", check_same_thread=False)
         self._kept.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
         self._model: Any = None
-        self._one = asyncio.Lock()
+        self._one = threading.Lock()
 
     async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
         """One row per text; the model is loaded at the first text that is not kept."""
-        async with self._one:
-            return await asyncio.to_thread(self._embed, list(texts))
+        return await asyncio.to_thread(self._embed, list(texts))
 
     def _embed(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        with self._one:
+            return self._answer(texts)
+
+    def _answer(self, texts: list[str]) -> npt.NDArray[np.float32]:
         keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
         known = {key: self._read(key) for key in keys}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mixed_notes as texts
 from minilm import DEFAULT_CACHE, MiniLM
-from report import Asked, compare, show, write
+from report import Asked, compare, embed_all, show, write
 from systems import Note, catalogue
 
 FIRST_DAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
@@ -119,10 +119,11 @@ def _german() -> Iterator[Pair]:
 
 async def run(options: argparse.Namespace) -> None:
     uris = ["libsql:///{folder}/memory.db", *(["pgserver:///{folder}/postgres"] if options.pgserver else [])]
-    systems = catalogue(uris, MiniLM(options.cache))
-    results = await compare(
-        {name: opener for name, opener in systems.items() if not options.only or options.only in name}, data_set()
-    )
+    embedder, users = MiniLM(options.cache), data_set()
+    await embed_all(embedder, users)
+    systems = catalogue(uris, embedder)
+    chosen = {name: opener for name, opener in systems.items() if not options.only or options.only in name}
+    results = await compare(chosen, users)
     show(results)
     if options.out:
         write(options.out, results)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from measures import NAMES, Answer, by, means, recall_at
+from minilm import MiniLM
 from systems import Note, Opened
 
 DEPTHS = (1, 2, 3, 5, 8, 10, 15, 20)
@@ -22,6 +23,15 @@ class Asked:
     question: str
     category: str
     evidence: frozenset[str]
+
+
+async def embed_all(embedder: MiniLM, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]) -> None:
+    """Embeds notes and questions beforehand, so that a slow first time runs into no time-out."""
+    texts = {
+        text for notes, _ in users.values() for note in notes for text in (note.text, f"{note.author}: {note.text}")
+    }
+    texts |= {one.question for _, asked in users.values() for one in asked}
+    await embedder.embed(sorted(texts, key=len), kind="document")
 
 
 async def compare(
