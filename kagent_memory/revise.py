@@ -78,6 +78,7 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
             metadata=given.get("metadata", memory.metadata),
             ttl_days=given.get("ttl_days", memory.ttl_days),
             happened_at=given.get("happened_at", memory.happened_at),
+            pinned=given.get("pinned", memory.pinned),
         ),
         max_bytes=max_bytes,
         redact=redact,

@@ -1,0 +1,308 @@
+"""The page in a real headless Chromium: every flow clicked, without JavaScript, narrow and wide, light and dark."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from kagent_memory.memories import Memories
+from kagent_memory.records import Fact, Scope, new_id
+from kagent_memory.server.auth import Access, new_token
+from kagent_memory.stores.base import Job
+
+from .ground import Clock, live
+
+pytestmark = pytest.mark.browser
+
+SCOPE = Scope("", "ada", "travel_agent")
+QUERY = "app=travel_agent&user=ada"
+TOUR = os.environ.get("KAGENT_MEMORY_TOUR")
+HOSTILE = [
+    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">",
+    "</textarea></pre>\"'><svg onload=alert(1)>{{ 7*7 }} {% raw %}",
+    "\u202eright to left override \u2066 and عربى with 日本語 🦀",
+    "x" * 3000,
+    "javascript:alert(1)",
+]
+LISBON = "The Lisbon trip was moved from May to July"
+FACTS = [
+    Fact("Book rail passes before the summer rush", type="procedural", topics=("trains",), tags=("tip",), ttl_days=40),
+    Fact("Short answers work better than long ones", type="reflective", topics=("style",), ttl_days=60),
+    Fact("The Lisbon trip was moved from May to June", type="episodic", topics=("travel", "Lisbon"), ttl_days=30),
+    Fact("Ada pays with the company card for work trips", topics=("payments", "travel"), session_id="session-7"),
+    Fact("Ada prefers window seats on night trains", topics=("travel", "trains"), importance=0.8, author="assistant"),
+    Fact("Ada is allergic to peanuts", topics=("health",), importance=0.95, pinned=True),
+    Fact("Her passport is valid until 2031", topics=("documents",), importance=0.7, author="assistant"),
+    Fact("She meets Bo in Porto on the way back", type="episodic", topics=("travel", "Porto"), ttl_days=25),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    assert found, "Chromium is missing: `make browser` brings it"
+    return found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with live(_filled) as address:
+        yield address
+
+
+async def _filled() -> Memories:
+    now = datetime.now(UTC)
+    clock = Clock()
+    memories = await Memories.open("libsql:///:memory:", worker=False, clock=clock)
+    ids: list[str] = []
+    for number, fact in enumerate(FACTS):
+        clock.now = now - timedelta(days=3 * (len(FACTS) - number))
+        ids += await memories.add(SCOPE, [fact], who="tests")
+    clock.now = now
+    for number, id in enumerate(ids):
+        for _ in range((12, 4, 1, 0)[number % 4]):
+            await memories.store.deliver(SCOPE, retrieved=[id], delivered=[id], now=now)
+    await memories.edit(SCOPE, ids[2], content=LISBON, who="assistant", why="she said so")
+    await memories.add(Scope("", "eve", "hostile"), [Fact(text, topics=(text[:40],)) for text in HOSTILE])
+    jobs = [
+        Job(id=new_id(), scope=SCOPE, kind="transcript", session_id=session, run_after=now, created_at=now)
+        for session in ("session-8", "session-9")
+    ]
+    await memories.store.enqueue(jobs)
+    claimed = await memories.store.claim("tests", now=now, lease_seconds=5)
+    assert claimed
+    await memories.store.release(claimed, run_after=now, error="The model answered nonsense five times.", dead=True)
+    return memories
+
+
+@pytest.fixture
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=chromium)
+        yield launched
+        await launched.close()
+
+
+@pytest.fixture
+async def page(browser: Browser, server: str) -> AsyncIterator[Page]:
+    context = await browser.new_context(
+        base_url=server, java_script_enabled=False, viewport={"width": 1280, "height": 800}
+    )
+    yield await context.new_page()
+    await context.close()
+
+
+async def tour(page: Page, name: str) -> None:
+    """Keeps an image for docs/tour.md, when asked to."""
+    if TOUR:
+        await page.screenshot(path=Path(TOUR) / f"{name}.png", full_page=False)
+
+
+async def test_one_walk_through_every_page(page: Page):
+    await page.goto("/")
+    await tour(page, "start")
+    await page.get_by_role("link", name="travel_agent").click()
+    await expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+    await tour(page, "memories")
+    await expect(page.locator(".badge.hot").first).to_have_text("12")
+
+    await page.get_by_label("Search").fill("when is the Lisbon trip?")
+    await page.get_by_role("button", name="Show").click()
+    first = page.locator("tbody tr").first
+    await expect(first).to_contain_text(LISBON)
+    await first.get_by_text("Why").click()
+    await expect(first.locator("dl")).to_contain_text("legs")
+    await tour(page, "search")
+
+    await page.goto(f"/memories?{QUERY}")
+    await page.get_by_label("Type").select_option("procedural")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await page.get_by_role("link", name="Clear").click()
+    await page.get_by_label("Sort").select_option("delivered")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator("tbody tr").first.locator(".badge.hot")).to_have_text("12")
+
+    await page.get_by_role("link", name="Dashboard").click()
+    await expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
+    await expect(page.locator("svg.plot")).to_have_count(5)
+    await tour(page, "dashboard")
+    await page.get_by_role("link", name="Jobs").click()
+    await expect(page.get_by_text("dead letter", exact=True)).to_be_visible()
+    await tour(page, "jobs")
+
+
+async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
+    await page.goto(f"/memories?{QUERY}")
+    await page.get_by_text("Write a memory").click()
+    await page.get_by_label("Content").fill("Ada likes jasmine tea\nand honey")
+    await page.get_by_role("button", name="Store").click()
+    await expect(page.get_by_role("status").first).to_have_text("The memory is stored.")
+    await page.get_by_role("link", name="jasmine").click()
+
+    await page.get_by_label("Content").fill("Ada likes green tea")
+    await page.get_by_label("Topics").fill("tea, drinks")
+    await page.get_by_label("Why").fill("she said so")
+    await page.get_by_role("button", name="Save the change").click()
+    await expect(page.get_by_role("article")).to_contain_text("Ada likes green tea")
+    await expect(page.locator(".history")).to_contain_text("she said so")
+    await page.locator(".history").get_by_text("Before").first.click()
+    await tour(page, "memory")
+
+    await page.get_by_role("button", name="Undo the last change").click()
+    await expect(page.get_by_role("article")).to_contain_text("jasmine")
+    await page.get_by_role("button", name="Pin", exact=True).click()
+    await expect(page.locator("article .badge.pin")).to_have_text("pinned")
+    await page.get_by_role("button", name="Unpin").click()
+    await expect(page.locator(".badge.pin")).to_have_count(0)
+
+    await page.locator("summary").get_by_text("Delete", exact=True).click()
+    await page.get_by_role("button", name="Delete this memory").click()
+    await expect(page.get_by_role("status").first).to_have_text("The memory is deleted for good.")
+    await expect(page.get_by_text("jasmine")).to_have_count(0)
+
+
+async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(page: Page):
+    await page.goto("/memories?app=doomed&user=ada")
+    await page.get_by_text("Write a memory").click()
+    await page.get_by_label("Content").fill("soon gone")
+    await page.get_by_role("button", name="Store").click()
+    await page.get_by_role("link", name="Delete all memories").click()
+    await expect(page.get_by_role("heading", name="Delete all memories")).to_be_visible()
+    dialog = "This will remove all memories for this agent. This action cannot be undone."
+    await expect(page.get_by_text(dialog)).to_be_visible()
+    await tour(page, "delete-all")
+    await page.get_by_role("link", name="Cancel").click()
+    await expect(page.get_by_text("soon gone")).to_be_visible()
+    await page.get_by_role("link", name="Delete all memories").click()
+    await page.get_by_role("button", name="Delete all").click()
+    await expect(page.get_by_text("No memories found for this agent.")).to_be_visible()
+
+
+async def test_a_dead_letter_is_retried_and_a_job_dropped(page: Page):
+    await page.goto(f"/jobs?{QUERY}")
+    await page.get_by_role("button", name="Retry").click()
+    await expect(page.get_by_role("status")).to_have_text("The job is queued again.")
+    before = await page.locator("tbody tr").count()
+    await page.locator("summary").get_by_text("Drop", exact=True).first.click()
+    await page.get_by_role("button", name="Drop this job").first.click()
+    await expect(page.locator("tbody tr")).to_have_count(before - 1)
+
+
+async def test_connect_gives_lines_that_the_doctor_checked(page: Page, tmp_path: Path):
+    await page.goto("/connect")
+    await page.get_by_label("Agent (app name)").fill("travel_agent")
+    await page.get_by_label("Store", exact=False).first.fill(f"libsql:///{tmp_path}/new.db")
+    await page.get_by_label("Embedder").select_option("ollama")
+    await page.get_by_label("Its model").fill("nomic-embed-text")
+    await page.get_by_label("Days to live").fill("30")
+    await page.get_by_role("button", name="Show and check").click()
+    await expect(page.locator("pre").nth(0)).to_contain_text('embedding="ollama/nomic-embed-text"')
+    await expect(page.locator("pre").nth(1)).to_contain_text('"ttl_days": 30')
+    await expect(page.locator("pre").nth(2)).to_contain_text("ttlDays: 30")
+    await expect(page.locator(".findings")).to_contain_text("it is made at first use")
+    await page.locator("#findings").scroll_into_view_if_needed()
+    await tour(page, "connect")
+    await page.get_by_label("Its model").fill("")
+    await page.get_by_role("button", name="Show the lines").click()
+    await expect(page.get_by_role("alert")).to_contain_text("Choose an embedder")
+
+
+PAGES = (
+    "/",
+    f"/memories?{QUERY}",
+    f"/memories?{QUERY}&q=lisbon",
+    "/memories?app=hostile&user=eve",
+    f"/memories/delete-all?{QUERY}",
+    f"/dashboard?{QUERY}",
+    "/jobs",
+    "/connect",
+    "/login",
+    "/nothing-here",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
+    browser: Browser, server: str, width: int, scheme: str
+):
+    context = await browser.new_context(
+        base_url=server, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True
+    )
+    page = await context.new_page()
+    first = page.locator("td.main a").first
+    await page.goto(f"/memories?{QUERY}")
+    paths = [*PAGES, str(await first.get_attribute("href"))]
+    for path in paths:
+        await page.goto(path)
+        wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{path} scrolls {wide} px sideways at {width} px"
+        results = await Axe().run(page)
+        serious = [v for v in results.response["violations"] if v["impact"] in ("serious", "critical")]
+        told = [(v["id"], [node["html"][:120] for node in v["nodes"][:3]]) for v in serious]
+        assert not told, f"{path}: {told}"
+        if TOUR and width == 390 and scheme == "dark" and path == f"/memories?{QUERY}":
+            await tour(page, "narrow-dark")
+    await context.close()
+
+
+async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server: str):
+    context = await browser.new_context(base_url=server, viewport={"width": 390, "height": 844})
+    page = await context.new_page()
+    alarms: list[str] = []
+    page.on("dialog", lambda dialog: alarms.append(dialog.message))
+    page.on("pageerror", lambda error: alarms.append(str(error)))
+    await page.goto("/memories?app=hostile&user=eve")
+    links = [str(await link.get_attribute("href")) for link in await page.locator("td.main a").all()]
+    assert len(links) == len(HOSTILE)
+    for path in ["/memories?app=hostile&user=eve&q=<script>alert(1)</script>", *links]:
+        await page.goto(path)
+        assert "owned" not in await page.title()
+        assert await page.evaluate("document.querySelectorAll('script, img, svg[onload]').length") == 0
+        assert await page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    shown = await page.locator("p.text.big").inner_text()
+    assert shown in HOSTILE
+    assert not alarms
+    await context.close()
+
+
+async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp_path: Path):
+    secret, token = new_token("", "ada", "test", now=datetime.now(UTC))
+
+    async def opener() -> Memories:
+        memories = await Memories.open("libsql:///:memory:", worker=False)
+        await memories.store.add_token(token)
+        await memories.add(SCOPE, ["mine"])
+        await memories.add(Scope("", "bob", "travel_agent"), ["not mine"])
+        return memories
+
+    server = live(opener, Access(required=True))
+    address = await asyncio.to_thread(server.__enter__)
+    try:
+        context = await browser.new_context(base_url=address, java_script_enabled=False)
+        page = await context.new_page()
+        await page.goto("/")
+        await page.get_by_label("Token").fill("kmem_wrong")
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.get_by_role("alert")).to_contain_text("does not hold")
+        await page.get_by_label("Token").fill(secret)
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await page.goto("/memories?app=travel_agent&user=bob")
+        await expect(page.get_by_role("heading")).to_have_text("Not found")
+        await page.goto("/")
+        await page.get_by_role("button", name="Log out").click()
+        await page.goto("/")
+        await expect(page.get_by_role("heading")).to_have_text("Log in")
+        await context.close()
+    finally:
+        await asyncio.to_thread(server.__exit__, None, None, None)
