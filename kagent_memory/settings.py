@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -31,6 +31,13 @@ def _configuration(value: object) -> object:
         raise ValueError("looks like JSON and is none") from error
 
 
+def _listed(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class MemorySettings:
     """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
@@ -42,6 +49,9 @@ class MemorySettings:
         token: opens a server (an http URI); best kept in the environment.
         search_limit: hits a search returns.
         min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
+        search_types, search_topics, search_tags: what ADK's `search_memory` is narrowed to: any of these types, any of
+            these topics, all of these tags (comma-separated in the environment and the URI).
+        search_min_importance: and memories at least this important.
         ttl_days: how long a memory lives that names no TTL of its own; 0: for ever.
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
         prune_every_hours: 0 turns the background prune off.
@@ -73,6 +83,10 @@ class MemorySettings:
     token: str | None = Field(default=None, repr=False)
     search_limit: int = Field(default=5, ge=0)
     min_score: float = Field(default=0.0, ge=0, le=1)
+    search_types: Names = ()
+    search_topics: Names = ()
+    search_tags: Names = ()
+    search_min_importance: float = Field(default=0.0, ge=0, le=1)
     ttl_days: int = Field(default=15, ge=0, le=36_500)
     popular_after: int = Field(default=10, ge=0)
     prune_every_hours: float = Field(default=24.0, ge=0)

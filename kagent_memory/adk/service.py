@@ -22,7 +22,7 @@ from ..errors import ConfigurationError, StoreError
 from ..extract import SummaryProvider
 from ..llm import Llm
 from ..memories import Memories
-from ..records import Scope
+from ..records import MEMORY_TYPES, Filter, Scope
 from ..remote import open_memories
 from ..settings import MemorySettings, compose
 from .convert import messages
@@ -75,6 +75,7 @@ class KagentMemoryService(BaseMemoryService):
         _, self.settings = compose(uri, settings, fields, os.environ)
         self.agents_dir = agents_dir
         self._scope_of = scope_of
+        self._filter = _filter(self.settings)
         model = AdkLlm(llm) if isinstance(llm, BaseLlm) else llm
         opener = partial(
             _open,
@@ -165,7 +166,7 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
-        found = await self.memories.recall(self.scope(app_name, user_id), query)
+        found = await self.memories.recall(self.scope(app_name, user_id), query, filter=self._filter)
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in found])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13
@@ -226,6 +227,18 @@ class KagentMemoryService(BaseMemoryService):
     async def close(self) -> None:
         """Drains within a bound and releases everything; the next call opens again."""
         await self._home.close()
+
+
+def _filter(settings: MemorySettings) -> Filter:
+    """What ADK's search, which takes a query only, is narrowed to."""
+    if unknown := set(settings.search_types) - set(MEMORY_TYPES):
+        raise ConfigurationError(f"search_types knows {', '.join(MEMORY_TYPES)}; not {', '.join(sorted(unknown))}.")
+    return Filter(
+        types=tuple(name for name in MEMORY_TYPES if name in settings.search_types),
+        topics=settings.search_topics,
+        tags=settings.search_tags,
+        min_importance=settings.search_min_importance or None,
+    )
 
 
 def _known(uri: str | None) -> str | None:

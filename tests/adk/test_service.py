@@ -338,3 +338,22 @@ async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
         worst = await ticks(adding.done)
         await adding
     assert worst < 0.25
+
+
+async def test_settings_narrow_what_adks_search_finds(uri: str) -> None:
+    service = KagentMemoryService(uri, search_types="procedural", search_tags=("ops",), search_min_importance=0.5)
+    async with service:
+        for text, kind, tags, importance in (
+            ("Restart the heron cluster at night.", "procedural", ["ops", "night"], 0.9),
+            ("Restart the heron cluster by day.", "procedural", ["day"], 0.9),
+            ("Restart the heron cluster once.", "procedural", ["ops"], 0.1),
+            ("The heron cluster was restarted.", "episodic", ["ops"], 0.9),
+        ):
+            metadata = {"type": kind, "tags": tags, "importance": importance}
+            await service.add_memory(**WHOSE, memories=[entry(text)], custom_metadata=metadata)
+        found = await service.search_memory(**WHOSE, query="heron cluster restart")
+        assert [(memory.content.parts or [])[0].text for memory in found.memories] == [
+            "Restart the heron cluster at night."
+        ]
+    with pytest.raises(ConfigurationError, match="search_types"):
+        KagentMemoryService(uri, search_types="gossip")
