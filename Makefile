@@ -16,7 +16,7 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo-$(STORE): $(VENV)/.made pyproject.toml
-	$(BIN)/pip install --quiet --editable ".$(if $(filter postgres,$(STORE)),[pgserver])"
+	@test $(VENV)/.dev -nt pyproject.toml || $(BIN)/pip install --quiet --editable ".$(if $(filter postgres,$(STORE)),[pgserver])"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
@@ -27,7 +27,9 @@ demo: $(VENV)/.demo-$(STORE)
 	$(BIN)/kagent-memory demo --store "$(STORE)" --model "$(MODEL)" --embedding "$(EMBEDDING)"
 
 browser:
-	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(APT) >/dev/null; }
+	@command -v chromium >/dev/null || { apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(APT) >/dev/null; } || \
+	  { echo "The tests of the page need Chromium as 'chromium' on the PATH: install $(APT) as root." >&2; exit 1; }
 
 test: $(VENV)/.dev browser
 	$(BIN)/pytest
@@ -66,4 +68,4 @@ local: $(VENV)/.dev
 	$(BIN)/pytest -m local tests/local
 
 clean:
-	rm -rf $(VENV) .demo dist
+	rm -rf $(VENV) .demo dist build
