@@ -1,0 +1,161 @@
+"""/api/v1: the verbs over HTTP, their errors as problem+json, and fuzzing against the OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis.checks import not_a_server_error
+
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+
+from .ground import Clock, client_of, live
+
+S = "?app=demo&user=ada"
+SEED = 20_260_301
+EXAMPLES = 200
+
+
+async def added(client: httpx.AsyncClient, *items: Any) -> list[str]:
+    answer = await client.post(f"/api/v1/memories{S}", json={"items": list(items)})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["ids"]
+
+
+async def test_a_life_of_a_memory_over_http(client: httpx.AsyncClient):
+    new = {"text": "Ada likes tea", "topics": ["tea"], "metadata": {"a": {"b": 1}}, "ttl_days": 3}
+    id, other = await added(client, new, "Ada lives in Oslo")
+    one = f"/api/v1/memories/{id}"
+    assert (await client.get(one + S)).json()["metadata"] == {"a": {"b": 1}}
+    edited = await client.patch(one + S, json={"content": "Ada likes green tea", "revision": 1, "why": "said so"})
+    assert (edited.json()["content"], edited.json()["revision"]) == ("Ada likes green tea", 2)
+    stale = await client.patch(one + S, json={"content": "late", "revision": 1})
+    assert (stale.status_code, stale.json()["type"]) == (409, "urn:kagent-memory:conflict")
+    history = (await client.get(f"{one}/history{S}")).json()
+    assert [(entry["kind"], entry["why"]) for entry in history] == [("edit", "said so")]
+    assert (await client.post(f"{one}/undo{S}", json={})).json()[0]["content"] == "Ada likes tea"
+    assert (await client.put(f"{one}/pin{S}", json={"pinned": True})).json()["pinned"] is True
+    assert (await client.post(f"{one}/feedback{S}", json={"success": True})).status_code == 204
+    found = (await client.post(f"/api/v1/memories/search{S}", json={"query": "tea", "explain": True})).json()
+    assert [hit["memory"]["id"] for hit in found["hits"]] == [id]
+    assert found["hits"][0]["why"]
+    assert (await client.get(f"/api/v1/stats{S}")).json()["pinned"] == 1
+    assert (await client.delete(one + S)).json() == {"ids": [id]}
+    assert (await client.get(one + S)).status_code == 404
+    everything = await client.post(f"/api/v1/memories/forget{S}", json={"everything": True})
+    assert everything.json() == {"ids": [other]}
+
+
+async def test_lists_are_filtered_ordered_and_paged(client: httpx.AsyncClient, clock: Clock):
+    for number in range(5):
+        await added(
+            client, {"text": f"fact {number}", "tags": ["odd"] if number % 2 else [], "metadata": {"n": number}}
+        )
+        clock.forward(minutes=1)
+    first = (await client.get(f"/api/v1/memories{S}&limit=2&order=oldest")).json()
+    second = (await client.get(f"/api/v1/memories{S}&limit=9&order=oldest&cursor={first['cursor']}")).json()
+    texts = [memory["content"] for page in (first, second) for memory in page["memories"]]
+    assert (texts, second["cursor"]) == ([f"fact {n}" for n in range(5)], None)
+    odd = (await client.get(f"/api/v1/memories{S}&tags=odd")).json()["memories"]
+    assert {memory["content"] for memory in odd} == {"fact 1", "fact 3"}
+    exact = (
+        await client.get(f"/api/v1/memories{S}", params={"app": "demo", "user": "ada", "metadata": '{"n": 4}'})
+    ).json()
+    assert [memory["content"] for memory in exact["memories"]] == ["fact 4"]
+
+
+async def test_a_search_delivers_and_an_explained_one_does_not(client: httpx.AsyncClient, memories: Memories):
+    [id] = await added(client, "Ada likes tea")
+    await client.post(f"/api/v1/memories/search{S}", json={"query": "tea"})
+    await client.post(f"/api/v1/memories/search{S}", json={"query": "tea", "explain": True})
+    await memories.drain(5)
+    assert (await client.get(f"/api/v1/memories/{id}{S}")).json()["usage"]["delivered"] == 1
+
+
+async def test_a_session_is_queued_and_its_job_shows_no_content(client: httpx.AsyncClient, memories: Memories):
+    body = {"session_id": "s", "messages": [{"text": "I moved to Rome", "event_id": "e1"}]}
+    job = (await client.post(f"/api/v1/sessions{S}", json=body)).json()["job"]
+    jobs = (await client.get("/api/v1/jobs")).text
+    assert job in jobs
+    assert "Rome" not in jobs
+    await memories.work(until_idle=True)
+    found = (await client.get(f"/api/v1/memories{S}")).json()["memories"]
+    assert [memory["content"] for memory in found] == ["I moved to Rome"]
+    assert (await client.post(f"/api/v1/sessions{S}", json=body)).json() == {"job": None}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "kind"),
+    [
+        ("POST", f"/api/v1/memories{S}", {"items": [" "]}, 400, "invalid-input"),
+        ("POST", f"/api/v1/memories{S}", {"items": ["x" * 20_000]}, 400, "invalid-input"),
+        ("POST", f"/api/v1/memories{S}", {"items": [{"text": "x", "importance": 2}]}, 422, "invalid-input"),
+        ("POST", f"/api/v1/memories{S}", {"itms": []}, 422, "invalid-input"),
+        ("POST", "/api/v1/memories?app=demo", {"items": ["x"]}, 422, "invalid-input"),
+        ("GET", f"/api/v1/memories/nothing{S}", None, 404, "not-found"),
+        ("GET", f"/api/v1/memories{S}&cursor=bad", None, 400, "invalid-input"),
+        ("POST", f"/api/v1/memories/forget{S}", {}, 400, "invalid-input"),
+        ("POST", f"/api/v1/memories/search{S}", {"query": "x", "vector": [0, 0]}, 400, "invalid-input"),
+        ("POST", "/api/v1/jobs/nothing/retry", None, 404, "not-found"),
+        ("GET", "/api/v1/nothing", None, 404, "not-found"),
+    ],
+)
+async def test_errors_are_problems_and_say_their_family(
+    client: httpx.AsyncClient, method: str, path: str, body: Any, status: int, kind: str
+):
+    answer = await client.request(method, path, json=body)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, answer.json()["status"]) == (status, status)
+    assert answer.json()["type"] == f"urn:kagent-memory:{kind}"
+    assert "xxxx" not in answer.text  # what was sent is never echoed
+
+
+async def test_a_store_that_is_away_is_503(memories: Memories, clock: Clock):
+    async with client_of(memories, clock) as client:
+        await memories.store.close()
+        answer = await client.get(f"/api/v1/memories{S}")
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:kagent-memory:store")
+
+
+async def _opened() -> Memories:
+    memories = await Memories.open("libsql:///:memory:", worker=False)
+    await memories.add(Scope("", "ada", "demo"), ["Ada likes tea"])
+    return memories
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with live(_opened, Access(requests_per_minute=0)) as base:
+        yield base
+
+
+SCHEMA = schemathesis.openapi.from_dict(create_app(_opened).openapi())
+OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_no_request_brings_the_server_down(address: str, operation: Any):
+    print(f"{operation.label}: seed {SEED}, {EXAMPLES} examples")
+
+    @seed(SEED)
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def fuzz(case: Any) -> None:
+        case.call_and_validate(base_url=address, checks=[not_a_server_error], timeout=30)
+
+    fuzz()
+    assert httpx.get(f"{address}/healthz").status_code == 200

@@ -1,0 +1,227 @@
+"""Who may call what: binding, tokens, trusted proxies, foreign sites, sizes and rates; and no content in logs."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.server.auth import Access, check_binding, is_loopback, new_token
+from kagent_memory.server.limits import RateLimit
+
+from .ground import Clock, axis, client_of, item
+
+GUARDED = Access(required=True)
+ADA, BOB = "?app=demo&user=ada", "?app=demo&user=bob"
+
+
+async def token(
+    memories: Memories, clock: Clock, user: str | None = None, tenant: str = "", **more: Any
+) -> dict[str, str]:
+    secret, made = new_token(tenant, user, "test", now=clock(), **more)
+    await memories.store.add_token(made)
+    return {"authorization": f"Bearer {secret}"}
+
+
+async def filled(memories: Memories) -> list[str]:
+    ids: list[str] = []
+    for user in ("ada", "bob"):
+        ids += await memories.add(Scope("", user, "demo"), [f"a secret of {user}"])
+    return ids
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
+def test_only_loopback_is_bound_without_auth(host: str):
+    with pytest.raises(ConfigurationError, match="lets other machines in"):
+        check_binding(host, Access())
+    check_binding(host, GUARDED)
+    check_binding(host, Access(trusted_proxy=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback_needs_no_auth(host: str):
+    assert is_loopback(host)
+    check_binding(host, Access())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer kmem_unknown"},
+        {"authorization": "Basic x"},
+        {"x-user-id": "ada"},
+        {"cookie": "kagent_memory_token=x"},
+    ],
+)
+async def test_a_guarded_server_answers_nobody_unknown(memories: Memories, clock: Clock, headers: dict[str, str]):
+    async with client_of(memories, clock, GUARDED) as client:
+        api = await client.get(f"/api/v1/memories{ADA}", headers=headers)
+        assert (api.status_code, api.headers["www-authenticate"]) == (401, "Bearer")
+        kagent = await client.post("/api/memories/sessions", json=item(), headers=headers)
+        assert (kagent.status_code, kagent.text) == (401, "Unauthorized\n")
+        assert kagent.headers["content-type"].startswith("text/plain")
+        page = await client.get(f"/memories{ADA}", headers=headers)
+        assert (page.status_code, page.headers["location"]) == (303, "/login")
+        assert (await client.get("/openapi.json", headers=headers)).status_code == 401
+        assert (await client.get("/healthz", headers=headers)).status_code == 200
+
+
+async def test_a_users_token_opens_their_memories_and_nobody_elses(memories: Memories, clock: Clock):
+    mine, theirs = await filled(memories)
+    headers = await token(memories, clock, "ada")
+    async with client_of(memories, clock, GUARDED) as client:
+        assert (await client.get(f"/api/v1/memories{ADA}", headers=headers)).status_code == 200
+        refused = [
+            await client.get(f"/api/v1/memories{BOB}", headers=headers),
+            await client.get(f"/api/v1/memories/{theirs}{BOB}", headers=headers),
+            await client.get(f"/api/v1/memories/{theirs}{ADA}", headers=headers),
+            await client.post(f"/api/v1/memories{BOB}", json={"items": ["x"]}, headers=headers),
+            await client.post(f"/api/v1/memories/search{BOB}", json={"query": "secret"}, headers=headers),
+            await client.post(f"/api/v1/memories/forget{BOB}", json={"everything": True}, headers=headers),
+            await client.get(f"/api/v1/memories{ADA}&tenant=other", headers=headers),
+            await client.post("/api/v1/prune", json={}, headers=headers),
+            await client.get("/api/v1/check", headers=headers),
+            await client.get(f"/memories{BOB}", headers=headers),
+            await client.post("/api/memories/sessions", json=item(user_id="bob"), headers=headers),
+            await client.post("/api/memories/search", json=item(user_id="bob"), headers=headers),
+            await client.get("/api/memories?agent_name=demo&user_id=bob", headers=headers),
+            await client.delete("/api/memories?agent_name=demo&user_id=bob", headers=headers),
+        ]
+        assert [answer.status_code for answer in refused] == [404] * len(refused)
+        assert not any("secret of bob" in answer.text for answer in refused)
+        assert (await client.get("/api/v1/scopes", headers=headers)).json() == [
+            {"tenant": "", "user": "ada", "app": "demo"}
+        ]
+    assert [memory.id for memory in (await memories.list(Scope("", "bob", "demo"))).memories] == [theirs]
+    assert mine != theirs
+
+
+async def test_a_tenants_token_opens_that_tenant_alone(memories: Memories, clock: Clock):
+    await filled(memories)
+    headers = await token(memories, clock, tenant="acme")
+    async with client_of(memories, clock, GUARDED) as client:
+        assert (
+            await client.post(f"/api/v1/memories{BOB}", json={"items": ["of acme"]}, headers=headers)
+        ).status_code == 201
+        assert (await client.get("/api/v1/scopes", headers=headers)).json() == [
+            {"tenant": "acme", "user": "bob", "app": "demo"}
+        ]
+        assert (await client.get(f"/api/v1/memories{BOB}&tenant=", headers=headers)).status_code == 404
+        assert (await client.post("/api/memories/sessions", json=item(), headers=headers)).status_code == 201
+    assert Scope("acme", "ada", item()["agent_name"]) in await memories.scopes()
+
+
+async def test_a_revoked_or_expired_token_holds_no_longer(memories: Memories, clock: Clock):
+    headers = await token(memories, clock, days=1)
+    async with client_of(memories, clock, GUARDED) as client:
+        assert (await client.get("/api/v1/info", headers=headers)).status_code == 200
+        clock.now += timedelta(days=1)
+        assert (await client.get("/api/v1/info", headers=headers)).status_code == 401
+        fresh = await token(memories, clock)
+        [row] = [row for row in await memories.store.tokens() if row.expires_at is None]
+        assert fresh["authorization"].removeprefix("Bearer ") not in repr(row)
+        await memories.store.drop_token(row.id)
+        assert (await client.get("/api/v1/info", headers=fresh)).status_code == 401
+
+
+async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, clock: Clock):
+    await filled(memories)
+    ada = {"x-user-id": "ada"}
+    agent = {"x-agent-name": "demo", "authorization": "Bearer k8s.service.account"}
+    async with client_of(memories, clock, Access(trusted_proxy=True)) as client:
+        assert (await client.get(f"/api/v1/memories{ADA}")).status_code == 401
+        assert (await client.get(f"/api/v1/memories{ADA}", headers=ada)).status_code == 200
+        assert (await client.get(f"/api/v1/memories{BOB}", headers=ada)).status_code == 404
+        assert (await client.get("/api/memories?agent_name=demo&user_id=bob", headers=agent)).status_code == 200
+        assert (await client.get("/api/memories?agent_name=other&user_id=bob", headers=agent)).status_code == 404
+    async with client_of(memories, clock) as client:  # on loopback without auth the header means nothing
+        assert (await client.get(f"/api/v1/memories{BOB}", headers=ada)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+)
+@pytest.mark.parametrize("path", ["/api/memories/sessions", f"/api/v1/memories{ADA}", f"/memories/add{ADA}"])
+async def test_another_site_can_write_nothing(client: httpx.AsyncClient, headers: dict[str, str], path: str):
+    body = '{"agent_name": "demo"}'
+    answer = await client.post(path, content=body, headers={"content-type": "text/plain", **headers})
+    assert answer.status_code == 403
+
+
+async def test_a_server_without_auth_answers_to_loopback_names_only(client: httpx.AsyncClient):
+    assert (await client.get("/", headers={"host": "evil.example"})).status_code == 403
+    assert (await client.get("/", headers={"host": "127.0.0.1:8080"})).status_code == 200
+
+
+async def test_a_form_of_the_page_needs_the_secret_of_its_cookie(client: httpx.AsyncClient, memories: Memories):
+    path = f"/memories/add{ADA}"
+    assert (await client.post(path, data={"content": "x"})).status_code == 400
+    await client.get(f"/memories{ADA}")
+    csrf = client.cookies["kagent_memory_csrf"]
+    assert (await client.post(path, data={"content": "x", "csrf": "guess"})).status_code == 400
+    assert (await client.post(path, data={"content": "x", "csrf": csrf})).status_code == 303
+    cookie = (await client_first_cookie(client)).lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert len((await memories.list(Scope("", "ada", "demo"))).memories) == 1
+
+
+async def client_first_cookie(client: httpx.AsyncClient) -> str:
+    client.cookies.clear()
+    return (await client.get("/")).headers["set-cookie"]
+
+
+async def test_every_page_forbids_scripts_frames_and_caches(client: httpx.AsyncClient):
+    headers = (await client.get("/")).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+    assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+@pytest.mark.parametrize("path", ["/api/memories/sessions", f"/api/v1/memories{ADA}", f"/memories/add{ADA}"])
+async def test_a_body_that_is_too_long_is_413_with_and_without_its_length(memories: Memories, clock: Clock, path: str):
+    async def pieces() -> Any:
+        for _ in range(20):
+            yield b"x" * 100
+
+    async with client_of(memories, clock, Access(max_body_bytes=1000)) as client:
+        form = {"content-type": "application/x-www-form-urlencoded" if path.startswith("/mem") else "application/json"}
+        assert (await client.post(path, content=b"x" * 1001, headers=form)).status_code == 413
+        assert (await client.post(path, content=pieces(), headers=form)).status_code == 413
+
+
+async def test_a_caller_who_asks_too_often_waits(memories: Memories, clock: Clock):
+    async with client_of(memories, clock, Access(requests_per_minute=3)) as client:
+        answers = [await client.get("/api/v1/info") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
+
+
+def test_a_minutes_worth_may_come_at_once_and_then_drips():
+    limit = RateLimit(60)
+    assert [limit.wait_seconds("a", 0.0) for _ in range(60)] == [0.0] * 60
+    assert limit.wait_seconds("a", 0.0) == pytest.approx(1.0)
+    assert limit.wait_seconds("b", 0.0) == 0.0
+    assert limit.wait_seconds("a", 1.0) == 0.0
+    assert limit.wait_seconds("a", 1.0) > 0
+
+
+async def test_logs_hold_no_content(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    await client.post("/api/memories/sessions", json=item("the launch code is 0000"))
+    await client.post("/api/memories/search", json={**item(), "vector": axis(0)})
+    await client.post(f"/api/v1/memories{ADA}", json={"items": ["the launch code is 0000"]})
+    await client.get(f"/memories{ADA}&q=launch code")
+    await client.post(f"/api/v1/memories{ADA}", json={"items": [{"text": "launch code", "wrong": 1}]})
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpx")]
+    assert not any("launch" in line for line in ours)

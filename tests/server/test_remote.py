@@ -1,0 +1,119 @@
+"""The verbs through a server: the same arguments, answers and errors; and a KagentMemoryService on top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+from google.genai import types
+
+from kagent_memory import KagentMemoryService
+from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
+from kagent_memory.memories import Memories
+from kagent_memory.records import Fact, Filter, Message, Scope
+from kagent_memory.remote import RemoteMemories, open_memories
+from kagent_memory.server.auth import Access, new_token
+
+from .ground import axis, live
+
+SCOPE = Scope("", "ada", "demo/with ünïcode")
+
+
+async def _opened() -> Memories:
+    return await Memories.open("libsql:///:memory:")
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with live(_opened) as base:
+        yield base
+
+
+async def test_every_verb_gives_what_the_store_would(address: str):
+    async with await open_memories(address) as memories:
+        assert isinstance(memories, RemoteMemories)
+        assert memories.mode == "keyword"
+        happened = datetime(2026, 1, 2, tzinfo=UTC)
+        fact = Fact("Ada likes tea", topics=("tea",), metadata={"n": 1}, happened_at=happened, ttl_days=3)
+        [id] = await memories.add(SCOPE, [fact], who="me")
+        got = await memories.get(SCOPE, id)
+        assert (got.content, got.topics, got.metadata, got.happened_at) == (
+            "Ada likes tea",
+            ("tea",),
+            {"n": 1},
+            happened,
+        )
+        assert [hit.memory.id for hit in await memories.recall(SCOPE, "tea?", filter=Filter(topics=("tea",)))] == [id]
+        assert not await memories.recall(SCOPE, "tea?", filter=Filter(topics=("coffee",)))
+        page = await memories.list(SCOPE, filter=Filter(metadata={"n": 1}), limit=1)
+        assert ([memory.id for memory in page.memories], page.cursor) == ([id], None)
+        assert (await memories.edit(SCOPE, id, content="Ada likes green tea")).revision == 2
+        assert [revision.kind for revision in await memories.history(SCOPE, id)] == ["edit"]
+        assert (await memories.undo(SCOPE, id))[0].content == "Ada likes tea"
+        assert (await memories.pin(SCOPE, id)).pinned
+        await memories.feedback(SCOPE, id, success=True)
+        [second] = await memories.add(SCOPE, ["Ada likes coffee"], replaces=id)
+        vector = np.asarray(axis(0), dtype=np.float32)
+        [third] = await memories.add(SCOPE, ["near"], embedding=[vector])
+        assert third in [hit.memory.id for hit in await memories.recall(SCOPE, "near", embedding=vector)]
+        job = await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")
+        assert job
+        assert await memories.drain(10)
+        await memories.end_session(SCOPE, "s")
+        assert not await memories.jobs()
+        assert (await memories.stats(SCOPE)).visible == 3
+        assert (await memories.prune(dry_run=True)).deleted == 0
+        assert list(await memories.consolidate(SCOPE, dry_run=True)) == []
+        assert list(await memories.scopes()) == [SCOPE]
+        assert (await memories.check())["store"] == "ok"
+        assert second in await memories.forget(SCOPE, second)
+        await memories.forget(SCOPE, everything=True)
+
+
+async def test_errors_cross_the_wire_as_themselves(address: str):
+    async with await RemoteMemories.open(address) as memories:
+        [id] = await memories.add(SCOPE, ["x"])
+        with pytest.raises(NotFound):
+            await memories.get(SCOPE, "../../info")
+        with pytest.raises(Conflict):
+            await memories.edit(SCOPE, id, content="y", revision=7)
+        with pytest.raises(InvalidInput):
+            await memories.add(SCOPE, [" "])
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await RemoteMemories.open("http://127.0.0.1:9")
+    with pytest.raises(ConfigurationError, match="embedding"):
+        await RemoteMemories.open(address, embedding="ollama/x")
+
+
+async def test_a_token_travels_in_the_header_and_never_in_the_location(monkeypatch: pytest.MonkeyPatch):
+    secret, token = new_token("acme", None, "t", now=datetime.now(UTC))
+
+    async def guarded() -> Memories:
+        memories = await _opened()
+        await memories.store.add_token(token)
+        return memories
+
+    with live(guarded, Access(required=True)) as address:
+        with pytest.raises(ConfigurationError, match="token"):
+            await RemoteMemories.open(address)
+        monkeypatch.setenv("KAGENT_MEMORY_TOKEN", secret)
+        async with await RemoteMemories.open(address) as memories:
+            assert secret not in memories.location + repr(memories.settings)
+            await memories.add(SCOPE, ["x"])
+            assert [scope.tenant for scope in await memories.scopes()] == ["acme"]
+
+
+async def test_an_adk_service_talks_to_a_server(address: str):
+    entry = MemoryEntry(content=types.Content(role="user", parts=[types.Part(text="Ada likes tea")]))
+    async with KagentMemoryService(address, llm=False) as service:
+        await service.add_memory(app_name="demo", user_id="ada", memories=[entry])
+        found = await service.search_memory(app_name="demo", user_id="ada", query="tea")
+        assert [memory.content.parts[0].text for memory in found.memories] == ["Ada likes tea"]
+        await service.add_session_to_memory(Session(id="s", app_name="demo", user_id="ada", events=[]))
+        assert await service.drain(timeout=10)
+        await service.delete_memory(app_name="demo", user_id="ada", memory_id=found.memories[0].id)
+        assert not (await service.search_memory(app_name="demo", user_id="ada", query="tea")).memories
