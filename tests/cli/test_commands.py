@@ -1,0 +1,261 @@
+"""Commands as users run them: what they say, their JSON, their exit codes, and the page written from them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory.cli import COMMANDS, main, parser
+from kagent_memory.cli.reference import reference
+from kagent_memory.memories import Memories
+from kagent_memory.records import Message, Scope, new_id
+from kagent_memory.stores.base import Job
+
+ROOT = Path(__file__).parents[2]
+SCOPE = Scope("", "ada", "demo")
+WANTED = """demo serve worker prune consolidate search list show add edit pin forget history undo feedback jobs stats
+migrate token doctor"""
+
+
+@pytest.fixture
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("KAGENT_MEMORY_URI", f"libsql:///{tmp_path}/memory.db")
+    return f"libsql:///{tmp_path}/memory.db"
+
+
+class Run:
+    """One command: exit code, standard output, error stream."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *words: str) -> None:
+        self.code = main(words)
+        self.out, self.err = capsys.readouterr()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(uri: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    return lambda *words: Run(capsys, *words)
+
+
+@pytest.fixture
+def id(run: Any) -> str:
+    return run("add", "Ada likes tea", "--app", "demo", "--user", "ada", "--topic", "tea", "--json").json["ids"][0]
+
+
+def test_every_command_is_there_with_help_and_examples(capsys: pytest.CaptureFixture[str]):
+    assert {command.name.split()[0] for command in COMMANDS} == set(WANTED.split())
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as end:
+            parser().parse_args([*command.name.split(), "--help"])
+        said = capsys.readouterr().out
+        assert end.value.code == 0
+        assert all(example in said for example in command.examples)
+        assert command.examples
+        assert "--json" in said
+        assert ("--uri" in said) == command.uses_store
+
+
+def test_every_example_is_a_command_that_parses():
+    for command in COMMANDS:
+        for example in command.examples:
+            words = example.partition(" <")[0].replace('"', "").split()[1:]
+            if '"' not in example:
+                assert parser().parse_args(words).command is command
+
+
+def test_the_page_of_the_commands_is_what_the_commands_say():
+    assert (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8") == reference()
+
+
+def test_a_memory_lives_on_the_command_line(run: Any, id: str):
+    assert "Ada likes tea" in run("list").out
+    assert run("search", "tea", "--json").json["hits"][0]["memory"]["id"] == id
+    assert "found by keyword search" in run("search", "tea", "--explain").out
+    assert run("show", id, "--json").json["topics"] == ["tea"]
+    assert run("edit", id, "--content", "Ada likes green tea", "--why", "said so", "--json").json["revision"] == 2
+    assert "said so" in run("history", id).out
+    assert run("undo", id, "--json").json[0]["content"] == "Ada likes tea"
+    assert run("pin", id, "--json").json["pinned"] is True
+    assert run("pin", id, "--off", "--json").json["pinned"] is False
+    assert run("feedback", id, "helped").code == 0
+    assert run("show", id, "--json").json["usage"]["successes"] == 1
+    assert run("stats", "--json").json[0]["stats"]["visible"] == 1
+    assert run("forget", id, "--dry-run", "--json").json == {"would_forget": [id]}
+    assert run("show", id).code == 0
+    assert run("forget", id, "--json").json == {"forgotten": [id]}
+    assert run("show", id, "--app", "demo", "--user", "ada").code == 3
+
+
+def test_looking_is_no_delivery(run: Any, id: str):
+    run("search", "tea")
+    assert run("show", id, "--json").json["usage"]["delivered"] == 0
+
+
+def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
+    refused = run("forget", "--everything")
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    assert run("forget", "--everything", "--dry-run").code == 0
+    assert run("show", id).code == 0
+    assert run("forget", "--everything", "--yes", "--json").json == {"forgotten": [id]}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["show", "nothing"], 3, "No memory nothing"),
+        (["forget"], 2, "exactly one"),
+        (["edit", "{id}", "--importance", "7"], 2, "between 0 and 1"),
+        (["list", "--cursor", "bad"], 2, "no cursor"),
+        (["list", "--set", "nonsense=1"], 5, "--set takes"),
+        (["list", "--set", "ttl_days=soon"], 5, "ttl_days"),
+        (["list", "--uri", "mysql://x"], 5, "mysql"),
+        (["list", "--uri", "postgresql://nobody@127.0.0.1:9/x"], 6, ""),
+        (["list", "--uri", "http://127.0.0.1:9"], 6, "cannot be reached"),
+        (["list", "--embedding", "anthropic/claude"], 5, "no embedding"),
+        (["list", "--app", "other"], 3, "--app and --user"),
+        (["undo", "{id}"], 3, ""),
+        (["jobs", "retry", "nothing"], 3, "nothing"),
+        (["token", "revoke", "nothing"], 3, "nothing"),
+        (["serve", "--host", "0.0.0.0"], 5, "--auth"),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(run: Any, id: str, words: list[str], code: int, said: str):
+    ran = run(*[word.format(id=id) for word in words])
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith("kagent-memory: ")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_word_that_is_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as end:
+        main(["remember"])
+    assert end.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
+    run("add", "x", "--app", "demo", "--user", "bob")
+    ran = run("list")
+    assert (ran.code, "--app demo --user" in ran.err) == (3, True)
+    assert "Ada likes tea" in run("list", "--user", "ada").out
+
+
+def test_lines_of_standard_input_are_added(run: Any, monkeypatch: pytest.MonkeyPatch):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\n\ntwo\n"))
+    assert len(run("add", "--app", "demo", "--user", "ada", "--json").json["ids"]) == 2
+
+
+def test_content_cannot_drive_the_terminal(run: Any):
+    run("add", "\x1b]0;owned\x07 red \x1b[31m", "--app", "demo", "--user", "ada")
+    assert "\x1b" not in run("list").out
+
+
+def test_a_token_is_shown_once(run: Any):
+    made = run("token", "create", "--user", "ada", "--label", "ci", "--json").json
+    assert made["token"].startswith("kmem_")
+    listed = run("token", "list")
+    assert made["id"] in listed.out
+    assert made["token"] not in listed.out
+    assert run("token", "revoke", made["id"]).code == 0
+    assert run("token", "--json").json == []
+
+
+async def _with_a_dead_letter(uri: str) -> str:
+    async with await Memories.open(uri, worker=False) as memories:
+        await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")
+        now = datetime.now(UTC)
+        job = await memories.store.claim("test", now=now, lease_seconds=5)
+        assert job
+        await memories.store.release(job, run_after=now, error="it failed", dead=True)
+        await memories.store.enqueue([Job(id=new_id(), scope=SCOPE, kind="consolidate", run_after=now, created_at=now)])
+        return job.id
+
+
+def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
+    dead = asyncio.run(_with_a_dead_letter(uri))
+    listed = run("jobs", "list", "--state", "dead")
+    assert "it failed" in listed.out
+    assert "Rome" not in run("jobs", "--json").out
+    assert run("jobs", "drop", dead, "--dry-run").code == 0
+    assert run("jobs", "retry", dead).code == 0
+    assert run("worker", "--until-idle", "--json").json["jobs"] >= 1
+    assert "I moved to Rome" in run("list").out
+
+
+def test_prune_and_consolidate_say_what_they_would_do(run: Any, id: str):
+    assert run("prune", "--dry-run", "--json").json == {"deleted": 0, "extended": 0}
+    assert "would be deleted" in run("prune", "--dry-run").out
+    ran = run("consolidate", "--dry-run", "--json")
+    assert (ran.json, "[1/1] demo ada" in ran.err) == ([], True)
+
+
+def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(run: Any, id: str):
+    well = run("doctor", "--json")
+    states = {finding["part"]: finding["state"] for finding in well.json}
+    assert (well.code, states["database"], states["permissions"], states["embedder"]) == (0, "ok", "ok", "note")
+    for words in (
+        ["--uri", "libsql:////nowhere/at/all.db"],
+        ["--uri", "postgresql://nobody@127.0.0.1:9/x"],
+        [
+            "--embedding",
+            '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}',
+            "--set",
+            "model_retries=0",
+        ],
+        ["--set", "ttl_days=soon"],
+    ):
+        sick = run("doctor", "--json", *words)
+        bad = [finding for finding in sick.json if finding["state"] == "bad"]
+        assert (sick.code, len(bad)) == (1, 1)
+        assert bad[0]["advice"]
+
+
+def test_the_doctor_makes_no_file(run: Any, tmp_path: Path):
+    assert run("doctor", "--uri", f"libsql:///{tmp_path}/new.db").code == 0
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_serve_serves_until_it_is_stopped(uri: str, tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kagent_memory.cli", "serve", "--port", "0", "--uri", uri],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stderr
+    try:
+        address = next(word for line in process.stderr for word in line.split() if word.startswith("http://")).rstrip(
+            ";"
+        )
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                assert httpx.get(f"{address}/api/v1/info").json()["mode"] == "keyword"
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        assert main(["add", "over http", "--app", "demo", "--user", "ada", "--uri", address]) == 0
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+    assert main(["search", "http", "--app", "demo", "--user", "ada"]) == 0
