@@ -46,7 +46,12 @@ class StoredItem:
 
     def fact(self) -> Fact:
         """The record that `Memories.add` takes; without a TTL the server's holds."""
-        return Fact(self.content if self.content.strip() else EMPTY, origin="agent", metadata=self.metadata, ttl_days=self.ttl_days)
+        return Fact(
+            self.content if self.content.strip() else EMPTY,
+            origin="agent",
+            metadata=self.metadata,
+            ttl_days=self.ttl_days,
+        )
 
 
 @dataclass(frozen=True, slots=True)
