@@ -48,7 +48,7 @@ class RankSettings:
     month: float = 0.3
     day: float = 0.5
     author: float = 0.2
-    length: float = 0.2
+    length: float = 0.1
     question: float = 0.2
     common: float = 0.4
     common_from: int = 20

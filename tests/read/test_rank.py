@@ -92,7 +92,7 @@ def test_questions_yield_to_statements_and_one_word_turns_to_whole_ones() -> Non
     scope, (asks, tells) = _notes("Do you like kayak trips so much?", "I do like kayak trips very much")
     assert scope.ids("kayak") == [tells, asks]
     scope, (short, long) = _notes("Kayak!", "Kayak trips are what I look forward to all winter long")
-    assert scope.ids("kayak", {short: 0.5, long: 0.5}) == [long, short]
+    assert scope.ids("kayak", {short: 0.5, long: 0.5}, settings=replace(PLAIN, length=0.5)) == [long, short]
 
 
 @pytest.mark.parametrize(("setting", "winner"), [({}, 0), ({"recency": 0.5}, 1), ({"importance": 0.9}, 2)])
