@@ -4,6 +4,7 @@ from .answer import ExtractedFact, ExtractedFacts, ExtractedSession
 from .compaction import CompactionAwareSummary
 from .llm import LlmSummary
 from .passthrough import PassthroughSummary
+from .split import pieces
 from .transcript import ModelBacked, SummaryProvider, Transcript, bind, needs_llm, provider_name
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "Transcript",
     "bind",
     "needs_llm",
+    "pieces",
     "provider_name",
 ]

@@ -23,28 +23,29 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
     done: list[list[Message]] = []
     used = most_tokens + 1
     for message in messages:
-        for piece in _pieces(message, most_tokens - MESSAGE_TOKENS):
-            cost = estimated_tokens(piece.text) + MESSAGE_TOKENS
+        for piece in pieces(message.text, most_tokens - MESSAGE_TOKENS):
+            cost = estimated_tokens(piece) + MESSAGE_TOKENS
             if used + cost > most_tokens:
                 done.append([])
                 used = 0
-            done[-1].append(piece)
+            done[-1].append(message if piece == message.text else replace(message, text=piece))
             used += cost
     return done
 
 
-def _pieces(message: Message, most_tokens: int) -> Iterator[Message]:
-    if estimated_tokens(message.text) <= most_tokens:
-        yield message
+def pieces(text: str, most_tokens: int) -> Iterator[str]:
+    """The text in as few pieces as `most_tokens` allows, cut between sentences; itself when it fits."""
+    if estimated_tokens(text) <= most_tokens:
+        yield text
         return
     held = ""
-    for sentence in _sentences(message.text, most_tokens):
+    for sentence in _sentences(text, most_tokens):
         if held and estimated_tokens(held + sentence) > most_tokens:
-            yield replace(message, text=held.strip())
+            yield held.strip()
             held = ""
         held += sentence
     if held.strip():
-        yield replace(message, text=held.strip())
+        yield held.strip()
 
 
 def _sentences(text: str, most_tokens: int) -> Iterator[str]:

@@ -22,6 +22,7 @@ from .consolidation import Consolidation
 from .echoes import without_echoes
 from .payload import from_payload
 from .providers import Providers, Unresolvable
+from .storable import storable
 
 log = logging.getLogger("kagent_memory")
 
@@ -117,7 +118,12 @@ class Steps:
         earlier = await self._earlier(job) if ended else ()
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
         found = await provider.facts(transcript) if heard or ended else ()
-        facts = [replace(fact, session_id=fact.session_id or job.session_id or None) for fact in found]
+        facts = storable(
+            found,
+            session_id=job.session_id,
+            event_ids=[message.event_id for message in heard],
+            max_bytes=self._settings.max_content_bytes,
+        )
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
 
     async def _earlier(self, job: Job) -> tuple[str, ...]:

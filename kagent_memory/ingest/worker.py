@@ -92,7 +92,7 @@ class Worker:
                     lease_seconds=self._lease_seconds,
                     exclude=sorted(self._unresolvable),
                 )
-            except StoreError as error:
+            except KagentMemoryError as error:
                 log.warning("The queue cannot be read: %s", error)
                 return False
             if job is None:
@@ -142,7 +142,7 @@ class Worker:
             await asyncio.sleep(self._lease_seconds / 3)
             try:
                 held = await self._store.renew(job, now=self._clock(), lease_seconds=self._lease_seconds)
-            except StoreError as error:
+            except KagentMemoryError as error:
                 log.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue
             if not held:
@@ -170,5 +170,5 @@ class Worker:
         left = job if counted else replace(job, attempts=max(0, job.attempts - 1))
         try:
             await self._store.release(left, run_after=run_after, error=error, dead=dead)
-        except StoreError as away:
+        except KagentMemoryError as away:
             log.warning("Job %s waits for its lease to end: %s", job.id, away)

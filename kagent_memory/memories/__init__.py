@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -30,6 +31,8 @@ from .upkeep import Upkeep
 from .writing import Items, Writing
 
 __all__ = ["Items", "Job", "Memories", "Page", "Pruned", "ScopeStats"]
+
+log = logging.getLogger("kagent_memory")
 
 CLOSE_SECONDS = 5.0
 
@@ -125,6 +128,8 @@ class Memories(Writing, Reading, Upkeep):
                 popular_after=settings.popular_after,
             )
             self._background.append(asyncio.create_task(kept, name="kagent-memory-prune"))
+        for task in self._background:
+            task.add_done_callback(_told)
 
     async def __aenter__(self) -> Self:
         return self
@@ -165,6 +170,11 @@ class Memories(Writing, Reading, Upkeep):
         self._background.clear()
         await self._parts.deliveries.close()
         await self._parts.store.close()
+
+
+def _told(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s ended: %s", task.get_name(), error, exc_info=error)
 
 
 def _without_secrets(uri: str) -> str:

@@ -46,17 +46,33 @@ class Parts:
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
 
-    async def generation(self, name: str | None, vector: Vector) -> Generation:
-        """The generation that a caller's own vector belongs to, made when it is an external one and new.
+    async def generation_for(self, name: str | None, vector: Vector) -> Generation:
+        """The generation that a caller's own vectors are kept in, made when it is an external one and new.
 
         Raises:
-            InvalidInput: no such generation, or the vector does not fit it.
+            InvalidInput: no such generation, the vector does not fit it, or it would begin a second external one
+                without naming it.
         """
-        name = name or f"{EXTERNAL}{len(vector)}"
-        for held in await self.store.generations():
-            if held.name == name:
-                checked_vector(vector, held.dimensions)
-                return held
-        if not name.startswith(EXTERNAL):
-            raise InvalidInput(f"No generation {name!r} in this store; vectors of your own go into {EXTERNAL!r}….")
-        return await self.store.add_generation(name, len(vector), None)
+        held = await self.generation(name, vector)
+        return held or await self.store.add_generation(name or f"{EXTERNAL}{len(vector)}", len(vector), None)
+
+    async def generation(self, name: str | None, vector: Vector) -> Generation | None:
+        """The generation that a caller's own vector belongs to; None when it is an external one still to be made.
+
+        Raises:
+            InvalidInput: as `generation_for`.
+        """
+        wanted = name or f"{EXTERNAL}{len(vector)}"
+        known = {held.name: held for held in await self.store.generations()}
+        if wanted in known:
+            checked_vector(vector, known[wanted].dimensions)
+            return known[wanted]
+        if not wanted.startswith(EXTERNAL):
+            raise InvalidInput(f"No generation {wanted!r} in this store; vectors of your own go into {EXTERNAL!r}….")
+        others = [held for held in known if held.startswith(EXTERNAL)]
+        if others and name is None:
+            raise InvalidInput(
+                f"The vector has {len(vector)} dimensions, and this store holds {', '.join(others)}; bring vectors of "
+                f"that width, or begin another generation by generation={wanted!r}."
+            )
+        return None

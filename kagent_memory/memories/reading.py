@@ -66,7 +66,8 @@ class Reading:
         brought = None
         if embedding is not None:
             vector = checked_vector(embedding, None)
-            brought = await self._parts.generation(generation, vector), vector
+            held = await self._parts.generation(generation, vector)
+            brought = None if held is None else (held, vector)
         with telemetry.operation("search_memory", store=self._parts.location, scope_app=scope.app, query=text) as seen:
             found = await self._parts.seeker.seek(
                 scope,

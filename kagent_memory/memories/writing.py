@@ -99,6 +99,9 @@ class Writing:
         Raises:
             InvalidInput: an item or vector does not fit.
             NotFound: `replaces` names no memory.
+            UnusableAnswer: the embedder answered NaN, zeros or another width. One that is away is no error: the
+                memories are stored, and embedded later.
+            ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
         with telemetry.operation("create_memory", store=self._parts.location, scope_app=scope.app) as seen:
             now = self._parts.clock()
@@ -111,11 +114,12 @@ class Writing:
                 changes = await self._replacing(scope, memories, replaces, now, who)
             batch = Batch(changes=changes)
             if embedding is None:
-                batch = await with_vectors(self._parts.vectors, scope, batch, now)
+                batch = await with_vectors(self._parts.vectors, scope, batch, now, strict=True)
             else:
                 batch = await self._with_external(batch, memories, embedding, generation)
             applied = await self._parts.store.apply(scope, batch, now=now)
-            self._parts.worker.wake()
+            if batch.jobs:
+                self._parts.worker.wake()
             ids = [str(id) for id in applied.ids[: len(memories)]]
             seen.records((id, memory.content, None) for id, memory in zip(ids, memories, strict=True))
             return ids
@@ -143,6 +147,7 @@ class Writing:
             NotFound: no such memory.
             Conflict: it is no longer at `revision`, or would equal another memory.
             InvalidInput: a value does not fit.
+            UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
         """
         edit = Edit(
             content=content,
@@ -250,7 +255,7 @@ class Writing:
             )
             batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
             if new.content != old.content:
-                batch = await with_vectors(self._parts.vectors, scope, batch, now)
+                batch = await with_vectors(self._parts.vectors, scope, batch, now, strict=True)
             await self._parts.store.apply(scope, batch, now=now)
             return new
 
@@ -259,11 +264,10 @@ class Writing:
     ) -> Batch:
         if len(embedding) != len(memories):
             raise InvalidInput(f"{len(embedding)} vectors were given for {len(memories)} items.")
-        given = [checked_vector(vector, None) for vector in embedding]
-        made = await self._parts.generation(name, given[0])
-        vectors = {
-            memory.id: checked_vector(vector, made.dimensions) for memory, vector in zip(memories, given, strict=True)
-        }
+        first = checked_vector(embedding[0], None)
+        given = [checked_vector(vector, len(first)) for vector in embedding]
+        made = await self._parts.generation_for(name, first)
+        vectors = {memory.id: vector for memory, vector in zip(memories, given, strict=True)}
         return replace(batch, vectors=vectors, generation=made.number)
 
     async def _visible(self, scope: Scope, id: str) -> Memory:

@@ -298,6 +298,29 @@ async def test_what_a_failed_attempt_cost_is_counted_too(store_uri: str):
         assert (await memories.stats(SCOPE)).calls == len(llm.prompts) >= 2
 
 
+async def test_long_turns_are_split_and_unfit_facts_are_left_out(store_uri: str, caplog: pytest.LogCaptureFixture):
+    long = " ".join(f"Sentence number {number} of a long turn." for number in range(2000))
+    async with opened(store_uri, llm=False, max_content_bytes=4096) as memories:
+        await memories.remember(SCOPE, [said(long, "e1")], "s1")
+        assert await memories.drain(20)
+        stored = (await memories.list(SCOPE, order="oldest", limit=1000)).memories
+        assert len(stored) > 10
+        assert all(len(memory.content.encode()) <= 4096 for memory in stored)
+        assert " ".join(memory.content for memory in sorted(stored, key=lambda m: m.position or 0)) == long
+
+    class Careless:
+        async def facts(self, transcript: Any) -> list[Fact]:
+            return [Fact(""), Fact("nul \0 inside"), Fact("A good one."), Fact("Odd.", importance=7)]
+
+    async with opened(store_uri, summary=Careless()) as memories:
+        other = Scope("acme", "grace", "desk")
+        await memories.remember(other, [said("Anything at all.", "e1")], "s1")
+        assert await memories.drain(20)
+        (memory,) = (await memories.list(other)).memories
+        assert (memory.content, memory.event_ids, memory.session_id) == ("A good one.", ("e1",), "s1")
+        assert caplog.text.count("cannot be stored") == 3
+
+
 async def test_a_truncated_session_loses_none_of_its_tail(store_uri: str):
     async with opened(store_uri, llm=False, worker=False) as memories:
         for turn in range(5):
