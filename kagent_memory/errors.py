@@ -38,3 +38,7 @@ class StoreError(KagentMemoryError):
 
 class ModelError(KagentMemoryError):
     """The model or embedder is unavailable, or answered what cannot be used."""
+
+
+class UnusableAnswer(ModelError):
+    """The embedder is there and answered what no retry makes usable: NaN, zeros, another width or number of vectors."""

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from .embedding import Embedder
-from .errors import ConfigurationError, InvalidInput, ModelError
+from .embedding.check import ADVICE
+from .errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswer
 from .records import Scope, Vector, new_id
 from .stores.base import Batch, Generation, Job, MemoryStore, checked_vector
 
@@ -80,11 +81,11 @@ class Vectors:
     def _checked(self, answer: object, count: int, generation: Generation | None) -> list[Vector]:
         rows = np.asarray(answer, dtype=np.float32)
         if rows.ndim != 2 or rows.shape[0] != count:
-            raise ModelError(f"The embedder {self.name!r} gave shape {rows.shape} for {count} text(s).")
+            raise UnusableAnswer(f"The embedder {self.name!r} gave shape {rows.shape} for {count} text(s); {ADVICE}.")
         try:
             return [checked_vector(row, generation and generation.dimensions) for row in rows]
         except InvalidInput as error:
-            raise ModelError(f"The embedder {self.name!r} gave a vector that cannot be used: {error}") from error
+            raise UnusableAnswer(f"The embedder {self.name!r} is no use: {error} So {ADVICE}.") from error
 
 
 def embed_job(scope: Scope, now: datetime) -> Job:
@@ -92,14 +93,30 @@ def embed_job(scope: Scope, now: datetime) -> Job:
     return Job(id=new_id(now), scope=scope, kind="embed", key="embed", run_after=now, created_at=now)
 
 
-async def with_vectors(vectors: Vectors | None, scope: Scope, batch: Batch, now: datetime) -> Batch:
-    """The batch with a vector for every active memory in it; an embedder that is down leaves a job for later."""
+async def with_vectors(
+    vectors: Vectors | None, scope: Scope, batch: Batch, now: datetime, *, strict: bool = False
+) -> Batch:
+    """The batch with a vector for every active memory in it; an embedder that is down leaves a job for later.
+
+    Args:
+        vectors: None in keyword mode.
+        scope: whose.
+        batch: what is to be written.
+        now: when that job is due.
+        strict: an embedder that is there and answers nonsense is an error, since no later time makes it better.
+
+    Raises:
+        UnusableAnswer: see `strict`.
+        ConfigurationError: it is not the model whose vectors the store holds.
+    """
     texts = {change.memory.id: change.memory.content for change in batch.changes if change.memory.state == "active"}
     if vectors is None or not texts:
         return batch
     try:
         generation, rows = await vectors.embed(list(texts.values()), kind="document")
     except ModelError as error:
+        if strict and isinstance(error, UnusableAnswer):
+            raise
         log.warning("Memories are stored now and embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
     return replace(batch, vectors=dict(zip(texts, rows, strict=True)), generation=generation.number)

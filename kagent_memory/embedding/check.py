@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ConfigurationError, ModelError
+from ..errors import ConfigurationError, UnusableAnswer
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
+ADVICE = "see that its name is an embedding model's and its server is in order, or choose another"
 
 
 def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
@@ -27,14 +28,14 @@ def matrix(answer: Any, count: int, name: str) -> Matrix:
     """An embedder's answer as float32 (count, d): arrays, nested lists and other floats are accepted.
 
     Raises:
-        ModelError: another number of rows, ragged rows, no numbers, NaN, infinity, or a row of zeros.
+        UnusableAnswer: another number of rows, ragged rows, no numbers, NaN, infinity, or a row of zeros.
     """
     try:
         rows = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} answered no table of numbers with rows of one width.") from error
+        raise UnusableAnswer(f"{name} answered no table of numbers with rows of one width; {ADVICE}.") from error
     if rows.ndim != 2 or rows.shape[0] != count or rows.shape[1] == 0:
-        raise ModelError(f"{name} answered vectors of shape {rows.shape} for {count} texts.")
+        raise UnusableAnswer(f"{name} answered vectors of shape {rows.shape} for {count} texts; {ADVICE}.")
     return finite(rows, name)
 
 
@@ -42,14 +43,14 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
     """The rows as float32.
 
     Raises:
-        ModelError: a row is not finite, or is zero, as float32.
+        UnusableAnswer: a row is not finite, or is zero, as float32.
     """
     with np.errstate(over="ignore", under="ignore"):
         narrow = np.ascontiguousarray(rows, dtype=np.float32)
     if not bool(np.isfinite(narrow).all()):
-        raise ModelError(f"{name} answered a vector with NaN or infinity.")
+        raise UnusableAnswer(f"{name} answered a vector with NaN or infinity; {ADVICE}.")
     if not bool(narrow.any(axis=1).all()):
-        raise ModelError(f"{name} answered a vector of zeros.")
+        raise UnusableAnswer(f"{name} answered a vector of zeros; {ADVICE}.")
     return narrow
 
 
@@ -57,10 +58,10 @@ def joined(parts: Sequence[Matrix], name: str) -> Matrix:
     """The answers to several batches as one.
 
     Raises:
-        ModelError: two batches came in different widths.
+        UnusableAnswer: two batches came in different widths.
     """
     if len({part.shape[1] for part in parts}) > 1:
-        raise ModelError(f"{name} answered vectors of different widths.")
+        raise UnusableAnswer(f"{name} answered vectors of different widths; {ADVICE}.")
     return np.concatenate(list(parts))
 
 
@@ -69,7 +70,7 @@ def fitted(rows: Matrix, dimensions: int | None, name: str) -> Matrix:
 
     Raises:
         ConfigurationError: they are shorter than wanted.
-        ModelError: what is left after the cut is zero.
+        UnusableAnswer: what is left after the cut is zero.
     """
     width = rows.shape[1]
     if dimensions is None or width == dimensions:
@@ -82,5 +83,5 @@ def fitted(rows: Matrix, dimensions: int | None, name: str) -> Matrix:
     cut = rows[:, :dimensions].astype(np.float64)
     lengths = np.linalg.norm(cut, axis=1, keepdims=True)
     if not bool(lengths.all()):
-        raise ModelError(f"{name} answered a vector that is zero in its first {dimensions} dimensions.")
+        raise UnusableAnswer(f"{name} answered a vector that is zero in its first {dimensions} dimensions; {ADVICE}.")
     return finite(cut / lengths, name)

@@ -41,6 +41,8 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
         return StoreError("The store is closed; open it again.")
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a right: {words}.")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreError(f"memory unavailable: {words}; the database is read-only: use its primary, or let it write.")
     if isinstance(error, psycopg.DataError):
         return InvalidInput(f"The database cannot keep this: {words}.")
     if isinstance(error, errors.UniqueViolation | errors.SerializationFailure | errors.DeadlockDetected):
