@@ -201,7 +201,7 @@ async def remember(memories: TheMemories, scope: TheScope, body: Transcript) -> 
         ended=body.ended,
         save=body.save,
         end_after_minutes=body.end_after_minutes,
-        provider=body.provider,
+        compaction=body.compaction,
         llm=NamedModel(body.model) if body.model else None,
     )
     return Queued(job=job)

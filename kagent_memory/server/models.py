@@ -257,7 +257,7 @@ class Transcript(Strict):
     ended: bool = False
     save: bool = Field(default=True, description="False only arms the inactivity timer.")
     end_after_minutes: Annotated[float, Field(ge=0, le=100_000)] | None = None
-    provider: Label = ""
+    compaction: bool = False
     model: Label = Field(default="", description="The model at hand when the server has none of its own.")
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.browser
 
 SCOPE = Scope("", "ada", "travel_agent")
 QUERY = "app=travel_agent&user=ada"
-TOUR = os.environ.get("KAGENT_MEMORY_TOUR")
+TOUR = os.environ.get("KAGENT_MEMORY_TOUR") and str(Path(os.environ["KAGENT_MEMORY_TOUR"]).absolute())
 HOSTILE = [
     "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">",
     "</textarea></pre>\"'><svg onload=alert(1)>{{ 7*7 }} {% raw %}",
@@ -100,10 +100,10 @@ async def page(browser: Browser, server: str) -> AsyncIterator[Page]:
     await context.close()
 
 
-async def tour(page: Page, name: str) -> None:
+async def tour(page: Page, name: str, *, whole: bool = False) -> None:
     """Keeps an image for docs/tour.md, when asked to."""
     if TOUR:
-        await page.screenshot(path=Path(TOUR) / f"{name}.png", full_page=False)
+        await page.screenshot(path=Path(TOUR) / f"{name}.png", full_page=whole)
 
 
 async def test_one_walk_through_every_page(page: Page):
@@ -155,7 +155,7 @@ async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
     await expect(page.get_by_role("article")).to_contain_text("Ada likes green tea")
     await expect(page.locator(".history")).to_contain_text("she said so")
     await page.locator(".history").get_by_text("Before").first.click()
-    await tour(page, "memory")
+    await tour(page, "memory", whole=True)
 
     await page.get_by_role("button", name="Undo the last change").click()
     await expect(page.get_by_role("article")).to_contain_text("jasmine")
@@ -197,10 +197,11 @@ async def test_a_dead_letter_is_retried_and_a_job_dropped(page: Page):
     await expect(page.locator("tbody tr")).to_have_count(before - 1)
 
 
-async def test_connect_gives_lines_that_the_doctor_checked(page: Page, tmp_path: Path):
+async def test_connect_gives_lines_that_the_doctor_checked(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     await page.goto("/connect")
     await page.get_by_label("Agent (app name)").fill("travel_agent")
-    await page.get_by_label("Store", exact=False).first.fill(f"libsql:///{tmp_path}/new.db")
+    await page.get_by_label("Store", exact=False).first.fill("libsql:///memory.db")
     await page.get_by_label("Embedder").select_option("ollama")
     await page.get_by_label("Its model").fill("nomic-embed-text")
     await page.get_by_label("Days to live").fill("30")
