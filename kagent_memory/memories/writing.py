@@ -35,7 +35,7 @@ class Writing:
         ended: bool = False,
         save: bool = True,
         end_after_minutes: float | None = None,
-        provider: str = "",
+        compaction: bool = False,
         llm: Llm | None = None,
     ) -> str | None:
         """Queues a transcript and returns when that is durable; the worker takes it in.
@@ -48,7 +48,7 @@ class Writing:
             save: False only arms the timer.
             end_after_minutes: (re)arms a durable timer: after so long without another call the session counts as
                 ended and what was not taken in by then is.
-            provider: the name of a summary provider; "" the configured one.
+            compaction: uses the summaries that ADK's compaction made; the provider gets only the rest.
             llm: the model at hand when none is configured.
 
         Returns:
@@ -62,7 +62,7 @@ class Writing:
                 ended=ended,
                 save=save,
                 end_after_minutes=end_after_minutes,
-                provider=provider,
+                compaction=compaction,
                 llm=llm,
             )
         self._parts.worker.wake()

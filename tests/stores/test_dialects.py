@@ -10,6 +10,7 @@ from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
 from kagent_memory.stores.libsql.statement import statement
+from kagent_memory.stores.postgres.session import RECORDS
 from kagent_memory.stores.sql import migrations, queries
 
 ALONE = {
@@ -28,6 +29,10 @@ def values_of(dialect, text):
     return set(re.findall(r"%\((\w+)\)s", text))
 
 
+def text_between(text, first, last):
+    return text.partition(first)[2].partition(last)[0]
+
+
 def shared(dialect):
     return {name: text for name, text in queries(dialect).items() if name not in ALONE[dialect]}
 
@@ -42,6 +47,9 @@ def test_a_statement_takes_the_same_values_in_both_dialects(name):
     if name in SIDE_BY_SIDE:
         assert set(SIDE_BY_SIDE[name]) <= taken
         taken = taken - set(SIDE_BY_SIDE[name]) | {"rows"}
+    if name in RECORDS:
+        assert taken == {"rows"}
+        taken = set(re.findall(r"\w+", text_between(queries("postgres")[name], "(", ")")))
     assert values_of("libsql", queries("libsql")[name]) == taken
 
 

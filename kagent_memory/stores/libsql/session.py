@@ -47,6 +47,10 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
 """Statements that take lists of equal length; here they take one list, "rows", of what stands side by side in them."""
 
 
+ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}
+"""Statements that write and give a row, where a dialect knows RETURNING; here another one reads it."""
+
+
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TIMES, datetime.fromisoformat),
     **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
@@ -116,8 +120,14 @@ class LibSQLSession:
 
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
-        text = sql(query, generation)
+        if query in ANSWERED_BY:
+            await self.run(query, values)
+        text = sql(ANSWERED_BY.get(query, query), generation)
         return [decoded(row) for row in self._connection.rows(text, bound(text, values))]
+
+    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
+        """The rows of several named queries, in their order."""
+        return [await self.rows(query, values) for query, values in queries]
 
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """How many rows the named statement changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, LiteralString, cast
 
@@ -21,6 +22,8 @@ from ..sql.session import Row, Values
 
 DIALECT = "postgres"
 _TEXT_ARRAY = 1009
+RECORDS = frozenset({"insert_memory"})
+"""Statements that take all their sets of values as one JSON text, "rows"."""
 
 
 @cache
@@ -84,6 +87,17 @@ def _list(name: str, values: Sequence[Any]) -> Any:
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
 
 
+def _records(values: Sequence[Values]) -> str:
+    rows = [{**one, "scope_id": one["scope_id"].hex()} for one in values]
+    return json.dumps(rows, default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> str | dict[str, Any]:
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    return value.isoformat() if isinstance(value, datetime) else dict(cast("Mapping[str, Any]", value))
+
+
 class PostgresSession:
     """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip."""
 
@@ -96,6 +110,14 @@ class PostgresSession:
         cursor = await self._connection.execute(statement(query, generation), bound(values), binary=True, prepare=True)
         return await cursor.fetchall()
 
+    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
+        """The rows of several named queries; in a pipeline all of them go out before the first answer is awaited."""
+        cursors = [
+            await self._connection.execute(statement(query), bound(values), binary=True, prepare=True)
+            for query, values in queries
+        ]
+        return [await cursor.fetchall() for cursor in cursors]
+
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """How many rows the named statement changed."""
         cursor = await self._connection.execute(statement(query, generation), bound(values), prepare=True)
@@ -105,6 +127,8 @@ class PostgresSession:
 
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
+        if values and query in RECORDS:
+            values = [{"rows": _records(values)}]
         if len(values) == 1:
             await self._connection.execute(statement(query, generation), bound(values[0]), prepare=True)
         elif values:

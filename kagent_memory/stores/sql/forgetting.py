@@ -27,6 +27,18 @@ async def forget(
     return tuple(memory.id for memory in doomed)
 
 
+async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
+    """See `MemoryStore.evict`."""
+    await touch(session, scope, 1)
+    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
+    too_many = max(sum(row["visible"] for row in counts) - keep, 0)
+    values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
+    loose = {row["id"] for row in await session.rows("visible_memories", values) if not row["pinned"]}
+    gone = [id for id in known(ids) if id in loose][:too_many]
+    await erase(session, [scope.id] * len(gone), gone)
+    return tuple(gone)
+
+
 async def erase(session: Session, scope_ids: Sequence[str | bytes], ids: Sequence[str]) -> None:
     """Deletes these memories and all that belongs to them; the scopes' locks are held."""
     if not ids:

@@ -56,6 +56,12 @@ async def scopes(session: Session, *, tenant: str | None, limit: int) -> Sequenc
     return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
 
 
+async def crowded(session: Session, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
+    """See `MemoryStore.crowded`."""
+    found = await session.rows("crowded_scopes", {"above": bounded(above), "now": now})
+    return [(Scope(row["tenant"], row["user_id"], row["app"]), row["visible"]) for row in found]
+
+
 async def expired_scopes(session: Session, *, after: str | None, now: datetime) -> Sequence[str]:
     """The next scopes, as the database names them, that hold something to prune."""
     found = await session.rows("expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE})

@@ -17,8 +17,13 @@ from .session import Session
 
 async def touch(session: Session, scope: Scope, step: int) -> None:
     """Takes the scope's lock, makes its row if there is none, and moves its version by `step`."""
+    await session.run_many("touch_scope", [touching(scope, step)])
+
+
+def touching(scope: Scope, step: int) -> dict[str, Any]:
+    """The values of `touch_scope`, whose one row is the scope's version and salt."""
     texts = {"tenant": scope.tenant, "user": scope.user, "app": scope.app}
-    await session.run_many("touch_scope", [{"scope_id": scope.id, **texts, "step": step, "salt": os.urandom(16)}])
+    return {"scope_id": scope.id, **texts, "step": step, "salt": os.urandom(16)}
 
 
 async def enqueue(session: Session, jobs: Sequence[Job]) -> None:

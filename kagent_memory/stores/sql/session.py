@@ -22,6 +22,10 @@ class Session(Protocol):
         """
         ...
 
+    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
+        """The rows of several named queries, asked in this order and in as few round trips as the driver can."""
+        ...
+
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """Runs the named statement and gives how many rows it changed."""
         ...

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from .. import rows
 from ..base import Applied, Batch
 from .decoding import is_id, known, to_memory
 from .planning import Plan, events_of, held_back, identity_of
-from .queue import put, touch
+from .queue import put, touching
 from .session import Session
 
 _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
@@ -23,21 +23,78 @@ _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage"
 async def apply(session: Session, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
     """See `MemoryStore.apply`; `planning.check` has passed the batch."""
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    for other in sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id):
-        await touch(session, other, step if other == scope else 0)
-    row = (await session.rows("scope_row", {"scope_id": scope.id}))[0]
-    if batch.expected_version is not None and batch.expected_version != row["version"] - step:
+    met = await _meet(session, scope, batch, step)
+    if batch.expected_version is not None and batch.expected_version != met.version - step:
         raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
     if batch.calls or batch.tokens:
         await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     await _end_job(session, scope, batch)
-    await _take(session, scope, batch, now)
-    plan, held = await _planned(session, scope, batch, row["salt"], now)
+    await _take(session, scope, batch, met, now)
+    plan, held = await _planned(session, scope, batch, met, now)
     await _write(session, scope, plan)
     await _write_vectors(session, scope, batch, plan, held)
     await put(session, batch.jobs)
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
-    return Applied(ids=ids, version=row["version"])
+    return Applied(ids=ids, version=met.version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """What a batch meets, read under the scope's lock.
+
+    Attributes:
+        stored: the memories that it names, and those that say the same as one of its own.
+        twins: identity → id of the latter.
+        positions: the next free one of each session that it adds to.
+        taken: whether an event of it was taken in before.
+    """
+
+    version: int
+    salt: bytes
+    stored: dict[str, Memory]
+    twins: dict[bytes, str]
+    positions: dict[str, int]
+    taken: bool
+
+
+async def _meet(session: Session, scope: Scope, batch: Batch, step: int) -> _Met:
+    scopes = sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id)
+    asked = {name: {"scope_id": scope.id, **values} for name, values in _questions(batch).items()}
+    touches = [("touch_scope", touching(other, step if other == scope else 0)) for other in scopes]
+    answers = await session.several([*touches, *asked.items()])
+    row = answers[scopes.index(scope)][0]
+    found = dict(zip(asked, answers[len(scopes) :], strict=True))
+    stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
+    twins = {bytes(row["content_hash"]): row["id"] for row in found.get("equal_memories", ())}
+    stored.update(await _stored(session, scope, set(twins.values()).difference(stored)))
+    return _Met(
+        version=row["version"],
+        salt=row["salt"],
+        stored=stored,
+        twins=twins,
+        positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
+        taken=bool(found.get("taken_pairs")),
+    )
+
+
+def _questions(batch: Batch) -> dict[str, dict[str, Any]]:
+    """The statements that tell what the batch meets, but for those that it cannot need."""
+    added = [change.memory for change in batch.changes if change.kind == "add"]
+    named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
+    values = {
+        "stored_memories": {"ids": known(named - {memory.id for memory in added})},
+        "equal_memories": {
+            "hashes": list({identity_of(one.memory) for one in batch.changes if one.memory.state == "active"})
+        },
+        "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
+        "taken_pairs": _pairs(batch),
+    }
+    return {name: lists for name, lists in values.items() if any(lists.values())}
+
+
+def _pairs(batch: Batch) -> dict[str, Any]:
+    pairs = list(dict.fromkeys(batch.taken))
+    return {"session_ids": [pair[0] for pair in pairs], "event_ids": [pair[1] for pair in pairs]}
 
 
 async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
@@ -48,37 +105,19 @@ async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
         raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
 
 
-async def _take(session: Session, scope: Scope, batch: Batch, now: datetime) -> None:
-    if not batch.taken:
-        return
-    pairs = list(dict.fromkeys(batch.taken))
-    values = {
-        "scope_id": scope.id,
-        "session_ids": [pair[0] for pair in pairs],
-        "event_ids": [pair[1] for pair in pairs],
-    }
-    if await session.rows("taken_pairs", values):
+async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime) -> None:
+    if met.taken:
         raise Conflict("An event of this batch was taken in before; read which ones and retry without them.")
-    await session.run_many("insert_taken", [{**values, "at": now}])
+    if batch.taken:
+        await session.run_many("insert_taken", [{"scope_id": scope.id, **_pairs(batch), "at": now}])
 
 
 async def _planned(
-    session: Session, scope: Scope, batch: Batch, salt: bytes, now: datetime
+    session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime
 ) -> tuple[Plan, frozenset[str]]:
-    fresh = {change.memory.id for change in batch.changes if change.kind == "add"}
-    named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
-    stored = await _stored(session, scope, named - fresh)
-    held = held_back(batch.changes, stored, await _stones(session, scope, batch, salt), salt)
+    held = held_back(batch.changes, met.stored, await _stones(session, scope, batch, met.salt), met.salt)
     live = [change for change in batch.changes if change.memory.id not in held]
-    equal = await _equal(session, scope, {identity_of(c.memory) for c in live if c.memory.state == "active"})
-    stored.update((memory.id, memory) for memory in equal.values())
-    sessions = {c.memory.session_id for c in live if c.kind == "add" and c.memory.session_id is not None}
-    plan = Plan(
-        stored=stored,
-        equal={key: memory.id for key, memory in equal.items()},
-        positions=await _positions(session, scope, sessions),
-        now=now,
-    )
+    plan = Plan(stored=met.stored, equal=dict(met.twins), positions=dict(met.positions), now=now)
     # What stops being active makes room for what says the same from now on.
     for change in sorted(live, key=lambda change: change.memory.state == "active"):
         plan.take(change)
@@ -108,46 +147,42 @@ async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> 
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
 
 
-async def _equal(session: Session, scope: Scope, hashes: Collection[bytes]) -> dict[bytes, Memory]:
-    if not hashes:
-        return {}
-    found = await session.rows("equal_memories", {"scope_id": scope.id, "hashes": list(hashes)})
-    return {bytes(row["content_hash"]): to_memory(row) for row in found}
-
-
-async def _positions(session: Session, scope: Scope, sessions: Collection[str]) -> dict[str, int]:
-    if not sessions:
-        return {}
-    found = await session.rows("next_positions", {"scope_id": scope.id, "session_ids": list(sessions)})
-    return {row["session_id"]: row["position"] for row in found}
-
-
 async def _write(session: Session, scope: Scope, plan: Plan) -> None:
-    counts = {id: text.index_terms(memory.content, memory.author) for id, memory in plan.standing.items()}
-    lengths = {id: sum(terms.values()) for id, terms in counts.items()}
-    changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
-    changed.sort(key=lambda memory: memory.state == "active")
-    if changed:
-        values = [_values(scope, memory, lengths[memory.id]) for memory in changed]
-        await session.run_many("replace_memory", values)
-    if plan.fresh:
-        values = [_values(scope, plan.standing[id], lengths[id]) for id in plan.fresh]
-        await session.run_many("insert_memory", values)
     reworded = _reworded(plan)
     if reworded:
         await session.run_many("erase_terms", [{"scope_ids": [scope.id] * len(reworded), "ids": reworded}])
-    postings = [(id, term, count, lengths[id]) for id in (*plan.fresh, *reworded) for term, count in counts[id].items()]
-    if postings:
-        columns = dict(zip(("ids", "terms", "counts", "lengths"), map(list, zip(*postings, strict=True)), strict=True))
-        await session.run_many("insert_terms", [{"scope_id": scope.id, **columns}])
+    terms = {
+        id: text.index_terms(plan.standing[id].content, plan.standing[id].author) for id in (*plan.fresh, *reworded)
+    }
+    changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
+    changed.sort(key=lambda memory: memory.state == "active")
+    if changed:
+        await session.run_many("replace_memory", [_values(scope, one, terms.get(one.id)) for one in changed])
+    if plan.fresh:
+        await session.run_many("insert_memory", [_values(scope, plan.standing[id], terms[id]) for id in plan.fresh])
+    await _write_terms(session, scope, terms)
     if plan.revisions:
         await session.run_many("insert_revision", [{"scope_id": scope.id, **values} for values in plan.revisions])
 
 
-def _values(scope: Scope, memory: Memory, length: int) -> dict[str, Any]:
-    values = {name: getattr(memory, name) for name in _COLUMNS}
-    values["metadata"] = dict(memory.metadata)
-    return {**values, "scope_id": scope.id, "content_hash": identity_of(memory), "length": length}
+async def _write_terms(session: Session, scope: Scope, terms: Mapping[str, Mapping[str, int]]) -> None:
+    lengths = {id: sum(counts.values()) for id, counts in terms.items()}
+    postings = [(id, term, count, lengths[id]) for id, counts in terms.items() for term, count in counts.items()]
+    if postings:
+        columns = dict(zip(("ids", "terms", "counts", "lengths"), map(list, zip(*postings, strict=True)), strict=True))
+        await session.run_many("insert_terms", [{"scope_id": scope.id, **columns}])
+
+
+def _values(scope: Scope, memory: Memory, terms: Mapping[str, int] | None) -> dict[str, Any]:
+    """A memory as a row; without `terms` it keeps those that it was indexed with."""
+    return {
+        **{name: getattr(memory, name) for name in _COLUMNS},
+        "metadata": dict(memory.metadata),
+        "scope_id": scope.id,
+        "content_hash": identity_of(memory),
+        "length": None if terms is None else sum(terms.values()),
+        "terms": None if terms is None else list(terms),
+    }
 
 
 def _reworded(plan: Plan) -> list[str]:

@@ -40,7 +40,8 @@ CREATE TABLE memory (
     state TEXT NOT NULL,
     superseded_by TEXT,
     revision INTEGER NOT NULL,
-    length INTEGER NOT NULL
+    length INTEGER NOT NULL,
+    terms TEXT NOT NULL
 );
 CREATE UNIQUE INDEX memory_key ON memory (scope_id, id);
 CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE state = 'active';
@@ -51,6 +52,7 @@ CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superse
 CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
 
 -- The text index. "posting" is 24 bytes: id (16), count (4), length (4), big endian, ready to be strung together.
+-- Which rows are a memory's own tells its "terms".
 CREATE TABLE memory_term (
     scope_id BLOB NOT NULL,
     term TEXT NOT NULL,
@@ -58,7 +60,6 @@ CREATE TABLE memory_term (
     posting BLOB NOT NULL,
     PRIMARY KEY (scope_id, term, id)
 ) WITHOUT ROWID;
-CREATE INDEX memory_term_memory ON memory_term (scope_id, id);
 
 CREATE TABLE memory_stats (
     scope_id BLOB NOT NULL,

@@ -28,6 +28,18 @@ WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:
 UPDATE memory_stats SET delivered = 0
 WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
+-- name: crowded_scopes
+SELECT s.tenant, s.user_id, s.app, c.visible
+FROM (
+    SELECT scope_id, count(*) AS visible
+    FROM memory
+    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > :now)
+    GROUP BY scope_id
+    HAVING count(*) > :above
+) AS c
+JOIN scope AS s ON s.scope_id = c.scope_id
+ORDER BY s.tenant, s.app, s.user_id
+
 -- name: scopes
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s

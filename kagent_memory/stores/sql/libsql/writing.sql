@@ -34,9 +34,8 @@ WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_
 
 -- name: equal_memories
 -- The active memories with one of these content hashes, expired or not.
-SELECT r.*, m.content_hash
+SELECT m.id, m.content_hash
 FROM memory AS m INDEXED BY memory_identity
-JOIN remembered AS r ON r.scope_id = m.scope_id AND r.id = m.id
 WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 
 -- name: stored_memories
@@ -53,11 +52,11 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, length
+    ttl_days, pinned, verbatim, state, superseded_by, revision, length, terms
 ) VALUES (
     :scope_id, :id, :content, :content_hash, :type, :topics, :tags, :importance, :is_error, :origin, :author,
     :session_id, :position, :event_ids, :subject, :attribute, :metadata, :created_at, :updated_at, :happened_at,
-    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision, :length
+    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision, :length, :terms
 )
 
 -- name: replace_memory
@@ -67,7 +66,8 @@ UPDATE memory SET
     position = :position, event_ids = :event_ids, subject = :subject, attribute = :attribute, metadata = :metadata,
     created_at = :created_at, updated_at = :updated_at, happened_at = :happened_at, valid_from = :valid_from,
     valid_to = :valid_to, expires_at = :expires_at, ttl_days = :ttl_days, pinned = :pinned, verbatim = :verbatim,
-    state = :state, superseded_by = :superseded_by, revision = :revision, length = :length
+    state = :state, superseded_by = :superseded_by, revision = :revision,
+    length = coalesce(:length, length), terms = coalesce(:terms, terms)
 WHERE scope_id = :scope_id AND id = :id
 
 -- name: insert_terms

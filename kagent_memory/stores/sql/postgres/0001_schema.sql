@@ -42,6 +42,7 @@ CREATE TABLE memory (
     superseded_by uuid,
     revision integer NOT NULL,
     length integer NOT NULL,
+    terms text[] NOT NULL,
     PRIMARY KEY (scope_id, id) INCLUDE (state, expires_at, length)
 );
 CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE state = 'active';
@@ -49,7 +50,8 @@ CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE ses
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
 
--- The text index: "length" repeats the memory's number of terms, so that postings need no second look-up.
+-- The text index: "length" repeats the memory's number of terms, so that postings need no second look-up. Which rows are
+-- a memory's own tells its "terms".
 CREATE TABLE memory_term (
     scope_id uuid NOT NULL,
     term text COLLATE "C" NOT NULL,
@@ -58,7 +60,6 @@ CREATE TABLE memory_term (
     length integer NOT NULL,
     PRIMARY KEY (scope_id, term, id) INCLUDE (count, length)
 );
-CREATE INDEX memory_term_memory ON memory_term (scope_id, id);
 
 CREATE TABLE memory_stats (
     scope_id uuid NOT NULL,

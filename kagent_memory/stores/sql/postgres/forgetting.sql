@@ -44,8 +44,14 @@ DELETE FROM memory AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS 
 WHERE t.scope_id = gone.scope_id AND t.id = gone.id
 
 -- name: erase_terms
-DELETE FROM memory_term AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+-- By the terms that the memories were indexed with, so while their rows still hold those.
+DELETE FROM memory_term AS t
+USING (
+    SELECT m.scope_id, m.id, unnest(m.terms) AS term
+    FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+    JOIN memory AS m ON m.scope_id = gone.scope_id AND m.id = gone.id
+) AS held
+WHERE t.scope_id = held.scope_id AND t.term = held.term AND t.id = held.id
 
 -- name: erase_stats
 DELETE FROM memory_stats AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)

@@ -34,6 +34,18 @@ UPDATE memory_stats AS t SET delivered = 0
 FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
 WHERE t.scope_id = kept.scope_id AND t.id = kept.id
 
+-- name: crowded_scopes
+SELECT s.tenant, s.user_id, s.app, c.visible
+FROM (
+    SELECT scope_id, count(*) AS visible
+    FROM memory
+    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)
+    GROUP BY scope_id
+    HAVING count(*) > %(above)s
+) AS c
+JOIN scope AS s ON s.scope_id = c.scope_id
+ORDER BY s.tenant, s.app, s.user_id
+
 -- name: scopes
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s

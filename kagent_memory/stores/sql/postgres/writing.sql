@@ -1,8 +1,9 @@
 -- name: touch_scope
--- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version.
+-- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version. Gives the row.
 INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
 VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
 ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
+RETURNING version, salt
 
 -- name: scope_row
 SELECT version, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
@@ -35,9 +36,8 @@ WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
 
 -- name: equal_memories
 -- The active memories with one of these content hashes, expired or not.
-SELECT r.*, m.content_hash
+SELECT m.id, m.content_hash
 FROM memory AS m
-JOIN remembered AS r ON r.scope_id = m.scope_id AND r.id = m.id
 WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.content_hash = ANY(%(hashes)s::bytea[])
 
 -- name: stored_memories
@@ -51,16 +51,17 @@ WHERE scope_id = %(scope_id)s AND session_id = ANY(%(session_ids)s::text[]) AND 
 GROUP BY session_id
 
 -- name: insert_memory
+-- "rows" is one JSON text of all the memories, as session.RECORDS says: one statement however many they are.
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, length
-) VALUES (
-    %(scope_id)s, %(id)s, %(content)s, %(content_hash)s, %(type)s, %(topics)s, %(tags)s, %(importance)s, %(is_error)s,
-    %(origin)s, %(author)s, %(session_id)s, %(position)s, %(event_ids)s, %(subject)s, %(attribute)s, %(metadata)s,
-    %(created_at)s, %(updated_at)s, %(happened_at)s, %(valid_from)s, %(valid_to)s, %(expires_at)s, %(ttl_days)s,
-    %(pinned)s, %(verbatim)s, %(state)s, %(superseded_by)s, %(revision)s, %(length)s
+    ttl_days, pinned, verbatim, state, superseded_by, revision, length, terms
 )
+SELECT
+    scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
+    event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
+    ttl_days, pinned, verbatim, state, superseded_by, revision, length, terms
+FROM json_populate_recordset(NULL::memory, %(rows)s)
 
 -- name: replace_memory
 UPDATE memory SET
@@ -70,7 +71,8 @@ UPDATE memory SET
     attribute = %(attribute)s, metadata = %(metadata)s, created_at = %(created_at)s, updated_at = %(updated_at)s,
     happened_at = %(happened_at)s, valid_from = %(valid_from)s, valid_to = %(valid_to)s, expires_at = %(expires_at)s,
     ttl_days = %(ttl_days)s, pinned = %(pinned)s, verbatim = %(verbatim)s, state = %(state)s,
-    superseded_by = %(superseded_by)s, revision = %(revision)s, length = %(length)s
+    superseded_by = %(superseded_by)s, revision = %(revision)s,
+    length = coalesce(%(length)s::integer, length), terms = coalesce(%(terms)s::text[], terms)
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: insert_terms
