@@ -138,11 +138,18 @@ def fused(legs: Legs, lexical: Numbers, dense: Numbers, settings: RankSettings) 
 
 
 def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
-    held = [counts for _, counts in text.matches.values()]
-    found = np.zeros((len(used), size))
-    for row, term in enumerate(used):
-        found[row, : len(held)] = [counts.get(term, 0) for counts in held]
-    return found.T
+    columns = {term: column for column, term in enumerate(used)}
+    held = [
+        (row, columns[term], count)
+        for row, (_, counts) in enumerate(text.matches.values())
+        for term, count in counts.items()
+        if term in columns
+    ]
+    found = np.zeros((size, len(used)))
+    if held:
+        rows, terms, counts = zip(*held, strict=True)
+        found[list(rows), list(terms)] = counts
+    return found
 
 
 def _lengths(text: TextMatches, size: int) -> Numbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -37,6 +37,7 @@ def settle(
     limit: int,
     max_tokens: int | None = None,
     settings: RankSettings = RankSettings(),
+    standing: Callable[[Memory], float] = lambda _: 0.0,
 ) -> Settled:
     """The best of the ranking that are handed over.
 
@@ -45,12 +46,13 @@ def settle(
         memories: their contents and usage. One that is not there has expired or was forgotten meanwhile.
         limit: how many at most.
         max_tokens: how much text at most (see `estimated_tokens`); the first always stays.
-        settings: weights of usage, and the gap.
+        settings: weights of usage and standing, and the gap.
+        standing: the importance formula of a memory, in 0..1.
     """
     left_out = [LeftOut(memory_id=hit.id, reason="expired") for hit in ranked if hit.id not in memories]
     here = [hit for hit in ranked if hit.id in memories]
-    if settings.deliveries or settings.feedback:
-        here = _by_usage(here, memories, settings)
+    if settings.deliveries or settings.feedback or settings.standing:
+        here = _by_usage(here, memories, settings, standing)
     here = _distinct(here, memories, left_out)
     here = _upper(here, settings.gap, left_out)
     left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
@@ -84,19 +86,28 @@ class _Substance:
     def equals(self, other: _Substance) -> bool:
         if self.telling == other.telling:
             return self.negations == other.negations
-        apart = self.telling ^ other.telling
-        if len(apart) > (1 - NEAR) * len(self.telling | other.telling) or self.negations != other.negations:
+        both = len(self.telling & other.telling)
+        either = len(self.telling) + len(other.telling) - both
+        if either - both > (1 - NEAR) * either or self.negations != other.negations:
             return False
+        apart = self.telling ^ other.telling
         return not any(not term.isalpha() for term in apart) and apart.isdisjoint(self.names | other.names)
 
 
-def _by_usage(ranked: Sequence[Ranked], memories: Mapping[str, Memory], settings: RankSettings) -> list[Ranked]:
-    most = 1 + settings.deliveries + settings.feedback
-    lifted = [
-        hit._replace(score=min(1.0, max(0.0, (hit.score + _liking(memories[hit.id].usage, settings)) / most)))
-        for hit in ranked
-    ]
-    return sorted(lifted, key=lambda hit: -hit.score)
+def _by_usage(
+    ranked: Sequence[Ranked],
+    memories: Mapping[str, Memory],
+    settings: RankSettings,
+    standing: Callable[[Memory], float],
+) -> list[Ranked]:
+    most = 1 + settings.deliveries + settings.feedback + settings.standing
+
+    def lifted(hit: Ranked) -> Ranked:
+        memory = memories[hit.id]
+        extra = _liking(memory.usage, settings) + (settings.standing and settings.standing * standing(memory))
+        return hit._replace(score=min(1.0, max(0.0, (hit.score + extra) / most)))
+
+    return sorted(map(lifted, ranked), key=lambda hit: -hit.score)
 
 
 def _liking(usage: Usage, settings: RankSettings) -> float:
