@@ -38,7 +38,7 @@ class AutoSave:
         every_tool_calls: calls of tools other than memory's; None: never by calls.
         session_end: when the session ends: its live connection closes, or nobody spoke for `inactivity_minutes`.
         inactivity_minutes: kept in the queue, so that it survives a restart; None: no timer.
-        compaction: when ADK has compacted the session's events.
+        compaction: when ADK has compacted the session's events; its summaries are used, a model gets only the rest.
     """
 
     every_turns: int | None = 5
@@ -193,7 +193,13 @@ async def _save(context: InvocationContext, service: BaseMemoryService, policy: 
     ended = policy.session_end and context.live_request_queue is not None
     minutes = 0 if ended else policy.end_after_minutes
     if save or minutes is not None:
-        await service.remember(snapshot, llm=model_at_hand(context.agent), save=save, end_after_minutes=minutes)
+        await service.remember(
+            snapshot,
+            llm=model_at_hand(context.agent),
+            save=save,
+            end_after_minutes=minutes,
+            compaction=policy.compaction,
+        )
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:

@@ -34,7 +34,9 @@ from .verbs import HomeMemories
 
 DRAIN_GRACE_SECONDS = 1.0
 ScopeOf = Callable[[str, str], Scope]
-_PARTS = frozenset({"rerank", "gate", "rank", "redact", "clock"})  # arguments of Memories.open that are no settings
+_PARTS = frozenset(
+    {"rerank", "gate", "rank", "importance_weights", "redact", "clock"}
+)  # arguments of Memories.open that are no settings
 
 
 class KagentMemoryService(BaseMemoryService):
@@ -52,7 +54,8 @@ class KagentMemoryService(BaseMemoryService):
         settings: instead of the environment's.
         scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`.
         agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
-        **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `redact`, `clock` of `Memories.open`.
+        **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
+            `redact`, `clock` of `Memories.open`.
 
     Raises:
         ConfigurationError: a setting does not fit.
@@ -188,6 +191,7 @@ class KagentMemoryService(BaseMemoryService):
         llm: BaseLlm | None = None,
         save: bool = True,
         end_after_minutes: float | None = None,
+        compaction: bool = False,
     ) -> bool:
         """Queues what is new of a session, and (re)arms its inactivity timer; durable when it returns.
 
@@ -196,6 +200,7 @@ class KagentMemoryService(BaseMemoryService):
             llm: the agent's own model, for extraction where none is configured.
             save: False only arms the timer.
             end_after_minutes: after so long without another call the session counts as ended.
+            compaction: uses the summaries that ADK's compaction made; a model is asked for the rest only.
 
         Returns:
             Whether there was something new to save.
@@ -205,7 +210,13 @@ class KagentMemoryService(BaseMemoryService):
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
         job = await self.memories.remember(
-            scope, said, session.id, save=save, end_after_minutes=end_after_minutes, llm=model
+            scope,
+            said,
+            session.id,
+            save=save,
+            end_after_minutes=end_after_minutes,
+            compaction=compaction,
+            llm=model,
         )
         return job is not None
 

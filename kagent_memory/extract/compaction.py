@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ..llm import Llm
 from ..records import Fact, Message
 from .llm import LlmSummary
-from .transcript import SummaryProvider, Transcript, bind, needs_llm
+from .transcript import SummaryProvider, Transcript, bind, needs_llm, provider_name
 
 COMPACTION_IMPORTANCE = 0.6
 
@@ -23,10 +23,13 @@ class CompactionAwareSummary:
         inner: for the remainder; None: `LlmSummary()`.
     """
 
-    name = "compaction-aware"
-
     def __init__(self, inner: SummaryProvider | None = None) -> None:
         self._inner = inner or LlmSummary()
+
+    @property
+    def name(self) -> str:
+        """What jobs call it: by what it does with the remainder."""
+        return f"compaction-aware+{provider_name(self._inner)}"
 
     @property
     def needs_llm(self) -> bool:

@@ -36,12 +36,12 @@ class Intake:
         ended: bool = False,
         save: bool = True,
         end_after_minutes: float | None = None,
-        provider: str = "",
+        compaction: bool = False,
         llm: Llm | None = None,
     ) -> str | None:
         """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
         new = await self._new(scope, session_id, await self._prepared(messages, session_id))
-        chosen = self._providers.choose(provider, llm)
+        chosen = self._providers.choose(compaction=compaction, at_hand=llm)
         now = self._clock()
         jobs: list[Job] = []
         if save and (new or ended):

@@ -31,6 +31,7 @@ class Providers:
         summary: the provider to use; None: facts by a model where one is at hand, else turns as they are.
         llm: the configured model; None: the one at hand when a transcript is queued; False: never a model.
         resolve: makes a model of a name that this process has not seen; None when it cannot.
+        embeds: what is stored is embedded too; turns as they are then earn one warning.
     """
 
     def __init__(
@@ -40,14 +41,17 @@ class Providers:
         *,
         allow_model: bool = True,
         resolve: Callable[[str], Llm | None] | None = None,
+        embeds: bool = False,
     ) -> None:
         self._summary = summary
         self._llm = llm
         self._allow_model = allow_model
         self._resolve = resolve
         self._models: dict[str, Llm] = {llm.name: llm} if llm else {}
-        ours: tuple[SummaryProvider, ...] = (LlmSummary(), CompactionAwareSummary(), PassthroughSummary())
-        self._providers = {provider_name(provider): provider for provider in (*ours, *((summary,) if summary else ()))}
+        plain = (summary,) if summary else (LlmSummary(), PassthroughSummary())
+        ours = (LlmSummary(), PassthroughSummary(), *plain, *(CompactionAwareSummary(inner) for inner in plain))
+        self._providers: dict[str, SummaryProvider] = {provider_name(provider): provider for provider in ours}
+        self._warns = embeds
 
     @property
     def llm(self) -> Llm | None:
@@ -58,17 +62,24 @@ class Providers:
         """The model that decides about new facts: the configured one, else the one the job was queued with."""
         return self._llm or self._models.get(name)
 
-    def choose(self, wanted: str = "", at_hand: Llm | None = None) -> tuple[str, str]:
-        """The names of provider and model that a transcript is queued with ("" for no model)."""
+    def choose(self, *, compaction: bool = False, at_hand: Llm | None = None) -> tuple[str, str]:
+        """The names of provider and model that a transcript is queued with ("" for no model).
+
+        `compaction` asks for summaries that ADK has made to be used again.
+        """
         llm = (self._llm or at_hand) if self._allow_model else None
         if llm is not None:
             self._models.setdefault(llm.name, llm)
-        provider = (
-            self._providers[wanted] if wanted else self._summary or (LlmSummary() if llm else PassthroughSummary())
-        )
-        if not needs_llm(provider):
-            return provider_name(provider), ""
-        return (provider_name(provider), llm.name) if llm else (provider_name(PassthroughSummary()), "")
+        provider = self._summary or (LlmSummary() if llm else PassthroughSummary())
+        if needs_llm(provider) and llm is None:
+            provider = PassthroughSummary()
+        if self._warns and self._summary is None and llm is None:
+            self._warns = False
+            log.warning("Turns are embedded as they were said; facts would embed better: give llm= a model.")
+        if compaction and not isinstance(provider, CompactionAwareSummary):
+            provider = CompactionAwareSummary(provider)
+            self._providers.setdefault(provider.name, provider)
+        return provider_name(provider), llm.name if llm is not None and needs_llm(provider) else ""
 
     def find(self, provider: str, model: str) -> SummaryProvider:
         """The provider, ready to run.

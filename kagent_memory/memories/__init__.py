@@ -14,6 +14,7 @@ from ..embedding import Embedder, EmbeddingConfig, open_embedder
 from ..extract import SummaryProvider
 from ..ingest import Intake, Providers, Steps, Worker
 from ..keeping import Deliveries, keep_pruned
+from ..lifecycle import ImportanceWeights
 from ..llm import Llm, open_llm
 from ..query import Gate
 from ..recall import RankSettings
@@ -55,6 +56,7 @@ class Memories(Writing, Reading, Upkeep):
         rerank: str | Reranker | None = None,
         gate: Gate | None = None,
         rank: RankSettings | None = None,
+        importance_weights: ImportanceWeights = ImportanceWeights(),
         resolve_llm: Callable[[str], Llm | None] | None = None,
         redact: Callable[[str], str] = mask_secrets,
         settings: MemorySettings | None = None,
@@ -71,6 +73,7 @@ class Memories(Writing, Reading, Upkeep):
             rerank: a rerank model's name or an object with `rerank`; None: the setting.
             gate: what decides whether a prefetch searches at all; None: by words.
             rank: the weights of ranking.
+            importance_weights: of the formula by which the prune evicts, and by which ranking weighs `standing`.
             resolve_llm: makes a model of the name a queued job carries.
             redact: masks secrets before anything else sees a text.
             settings: instead of the environment's.
@@ -86,7 +89,7 @@ class Memories(Writing, Reading, Upkeep):
         model = open_llm(settings.llm if llm is None else llm, settings)
         reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
         allow_model = llm is not False and (settings.llm is not False or llm is not None)
-        providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm)
+        providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
         store = await open_store(bare, schema=settings.postgres_schema, pool_size=settings.pool_size)
         vectors = Vectors(store, embedder) if embedder is not None else None
         steps = Steps(store, vectors, providers, settings=settings, clock=clock)
@@ -95,7 +98,16 @@ class Memories(Writing, Reading, Upkeep):
             settings=settings,
             location=_without_secrets(bare),
             vectors=vectors,
-            seeker=Seeker(store, vectors, llm=model, reranker=reranker, gate=gate, rank=rank, settings=settings),
+            seeker=Seeker(
+                store,
+                vectors,
+                llm=model,
+                reranker=reranker,
+                gate=gate,
+                rank=rank,
+                weights=importance_weights,
+                settings=settings,
+            ),
             intake=Intake(store, providers, redact=redact, clock=clock),
             steps=steps,
             worker=Worker(
@@ -104,6 +116,7 @@ class Memories(Writing, Reading, Upkeep):
             deliveries=Deliveries(store, clock),
             redact=redact,
             clock=clock,
+            weights=importance_weights,
         )
         try:
             if vectors is not None:
@@ -122,10 +135,7 @@ class Memories(Writing, Reading, Upkeep):
         self._background.append(asyncio.create_task(self._parts.worker.work(self._stop), name="kagent-memory-worker"))
         if settings.prune_every_hours:
             kept = keep_pruned(
-                self._parts.store,
-                clock=self._parts.clock,
-                every_hours=settings.prune_every_hours,
-                popular_after=settings.popular_after,
+                self._parts.store, self.prune, clock=self._parts.clock, every_hours=settings.prune_every_hours
             )
             self._background.append(asyncio.create_task(kept, name="kagent-memory-prune"))
         for task in self._background:

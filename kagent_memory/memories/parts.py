@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from ..errors import InvalidInput
 from ..ingest import Intake, Steps, Worker
 from ..keeping import Deliveries
+from ..lifecycle import ImportanceWeights
 from ..records import Vector
 from ..seek import Seeker
 from ..settings import MemorySettings
@@ -32,6 +33,7 @@ class Parts:
         vectors: the embedder; None: keyword mode.
         redact: masks secrets before anything else sees a text.
         clock: the time now (aware UTC).
+        weights: of the importance formula.
     """
 
     store: MemoryStore
@@ -45,6 +47,7 @@ class Parts:
     deliveries: Deliveries
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
+    weights: ImportanceWeights
 
     async def generation_for(self, name: str | None, vector: Vector) -> Generation:
         """The generation that a caller's own vectors are kept in, made when it is an external one and new.

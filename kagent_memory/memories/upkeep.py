@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..errors import KagentMemoryError, StoreError
 from ..records import Change, Scope
 from ..stores.base import Job, JobState, Pruned
+from .evicting import evict
 from .parts import Parts
 
 
@@ -43,10 +45,24 @@ class Upkeep:
         await self._parts.store.drop(job_id)
 
     async def prune(self, *, dry_run: bool = False) -> Pruned:
-        """Deletes what has expired unpopular and extends what is popular (invariant 7), in every scope."""
-        return await self._parts.store.prune(
-            now=self._parts.clock(), popular_after=self._parts.settings.popular_after, dry_run=dry_run
+        """Deletes what has expired unpopular and extends what is popular (invariant 7), in every scope; then evicts
+        the least important from scopes that hold more than `max_memories`.
+
+        A dry run counts what would be extended as gone already when it looks for scopes that hold too many.
+        """
+        parts, now = self._parts, self._parts.clock()
+        pruned = await parts.store.prune(now=now, popular_after=parts.settings.popular_after, dry_run=dry_run)
+        if not parts.settings.max_memories:
+            return pruned
+        evicted = await evict(
+            parts.store,
+            parts.vectors,
+            keep=parts.settings.max_memories,
+            weights=parts.weights,
+            now=now,
+            dry_run=dry_run,
         )
+        return replace(pruned, evicted=evicted)
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned."""

@@ -137,7 +137,7 @@ class RemoteMemories:
         ended: bool = False,
         save: bool = True,
         end_after_minutes: float | None = None,
-        provider: str = "",
+        compaction: bool = False,
         llm: Any = None,
     ) -> str | None:
         """See `Memories.remember`; of `llm` only the name travels, the server's worker makes the model."""
@@ -147,7 +147,7 @@ class RemoteMemories:
             "ended": ended,
             "save": save,
             "end_after_minutes": end_after_minutes,
-            "provider": provider,
+            "compaction": compaction,
             "model": llm.name if llm is not None else "",
         }
         return (await self._door.ask("POST", "/sessions", scope, body))["job"]
