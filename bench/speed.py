@@ -112,7 +112,7 @@ async def interleaved(calls: Mapping[str, Callable[[], Awaitable[Taken]]], count
 def report(title: str, figures: Mapping[str, Taken], bases: Sequence[str], unit: str) -> None:
     """One table; ratios are of rates: 0.50 means half as many memories or queries a second as that baseline."""
     print(f"\n### {title}\n")
-    print("| | " + f"{unit} | CPU ms a call | " + " | ".join(f"rate vs {base}" for base in bases) + " |")
+    print("| | " + " | ".join([unit, "CPU ms a call", *(f"rate vs {base}" for base in bases)]) + " |")
     print("|---" * (3 + len(bases)) + "|")
     for name, taken in figures.items():
         ratios = [
