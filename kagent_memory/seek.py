@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from .errors import ConfigurationError, ModelError
+from .lifecycle import ImportanceWeights, importance, importance_parts
 from .llm import Llm
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
 from .recall import Ranked, Ranking, RankSettings, dense_text, join, rank, settle, shortlist
@@ -45,6 +46,7 @@ class Seeker:
         reranker: Reranker | None,
         gate: Gate | None,
         rank: RankSettings | None,
+        weights: ImportanceWeights,
         settings: MemorySettings,
     ) -> None:
         if (settings.rewrite or settings.hyde) and llm is None:
@@ -55,6 +57,7 @@ class Seeker:
         self._reranker = reranker
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
+        self._importance = weights
         self._settings = settings
 
     async def seek(
@@ -77,7 +80,7 @@ class Seeker:
         terms = query_terms(asked)
         found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
         nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
-        legs = join(terms, found, nearest.ranking, nearest.full)
+        legs = join(terms, found, nearest.ranking, nearest.full, settings=weights)
         places = await self._store.places(scope, shortlist(legs, weights), reach=1, now=now)
         ranking = rank(asked, legs, places, now=now, min_score=query.min_score, settings=weights)
         hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
@@ -119,8 +122,8 @@ class Seeker:
         degraded: list[str],
     ) -> _Nearest:
         try:
-            generation, vectors = (
-                (brought[0], [brought[1]]) if brought else await self._embedded(asked, found, weights, degraded)
+            generation, vectors, ranking = (
+                (brought[0], [brought[1]], [0]) if brought else await self._embedded(asked, found, weights, degraded)
             )
         except ModelError as error:
             log.warning("The search goes by words alone: %s", error)
@@ -131,19 +134,22 @@ class Seeker:
         lists = await self._store.search_vector(
             scope, generation.number, vectors, limit=weights.vector_limit, filter=query.filter, now=now
         )
-        return _Nearest(lists[1:] or lists, lists[:1])
+        return _Nearest([lists[place] for place in ranking], lists[:1])
 
     async def _embedded(
         self, asked: str, found: TextMatches, weights: RankSettings, degraded: list[str]
-    ) -> tuple[Generation | None, list[Vector]]:
+    ) -> tuple[Generation | None, list[Vector], list[int]]:
+        """The vectors, the full query's first, and the places of those that rank."""
         if self._vectors is None or not asked.strip():
-            return None, []
-        texts = [asked, *(dense_text(part, found, weights) for part in split(asked))]
+            return None, [], []
+        ranking = [dense_text(part, found, weights) for part in split(asked)]
         if self._settings.hyde and self._llm is not None:
             note, trouble = await hypothetical(self._llm, asked, timeout_seconds=self._settings.rewrite_timeout_seconds)
-            texts += [note] if note else []
+            ranking += [note] if note else []
             degraded += [trouble] if trouble else []
-        return await self._vectors.embed(list(dict.fromkeys(texts)), kind="query")
+        texts = list(dict.fromkeys((asked, *ranking)))
+        generation, vectors = await self._vectors.embed(texts, kind="query")
+        return generation, vectors, [texts.index(text) for text in dict.fromkeys(ranking)]
 
     async def _settled(
         self,
@@ -155,11 +161,22 @@ class Seeker:
         now: datetime,
         degraded: list[str],
     ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
-        wanted = RERANK_AT_MOST if self._reranker else 0
-        top = ranking.ranked[: max(query.limit * 2, query.limit + 10, wanted)]
-        memories = await self._store.get(scope, [row.id for row in top], now=now)
-        top = await self._reranked(asked, top, memories, degraded)
-        settled = settle(top, memories, limit=query.limit, max_tokens=budget_tokens, settings=self._rank)
+        wanted = max(query.limit + 10, RERANK_AT_MOST if self._reranker else 0)
+        while True:
+            memories = await self._store.get(scope, [row.id for row in ranking.ranked[:wanted]], now=now)
+            top = await self._reranked(asked, ranking.ranked[:wanted], memories, degraded)
+            settled = settle(
+                top,
+                memories,
+                limit=query.limit,
+                max_tokens=budget_tokens,
+                settings=self._rank,
+                standing=lambda memory: importance(importance_parts(memory, now=now), self._importance),
+            )
+            # near-duplicates that fell together leave room for what stood further down
+            if len(settled.kept) >= query.limit or wanted >= len(ranking.ranked) or budget_tokens or self._rank.gap:
+                break
+            wanted *= 4
         hits = tuple(
             Hit(
                 memory=memories[row.id],

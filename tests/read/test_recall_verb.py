@@ -1,0 +1,188 @@
+"""The read river through `Memories.recall`: legs, gate, floor, filters, budget, rerank, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kagent_memory.errors import ConfigurationError, InvalidInput
+from kagent_memory.memories import Memories
+from kagent_memory.records import Fact, Filter, Recall, Scope
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
+
+SCOPE = Scope("acme", "ada", "desk")
+NOTES = (
+    "Ada's favourite tea is oolong from the shop on Mill Lane.",
+    "The billing service goes live every Thursday at 14:00.",
+    "Ticket ERR-00123 was a full disk on host db-7.",
+    "Grace keeps two parrots and a very old cat.",
+    "The spare key hangs behind the blue door.",
+)
+
+
+def texts(found: Recall) -> list[str]:
+    return [hit.memory.content for hit in found]
+
+
+@pytest.fixture
+async def memories(store_uri: str) -> AsyncIterator[Memories]:
+    async with await Memories.open(store_uri, embedding=HashEmbedder(256), worker=False) as opened:
+        await opened.add(SCOPE, NOTES)
+        yield opened
+
+
+async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
+    found = await memories.recall(SCOPE, "What happened with ERR-00123?", explain=True)
+    assert texts(found)[0] == NOTES[2]
+    assert found.mode == "hybrid"
+    assert found[0].why["legs"] == ["text", "vector"]
+    assert found[0].why["scores"]["match"] > 0
+    assert len(found) == 5
+
+
+async def test_limits_are_kept_and_k_rows_come_back_whenever_the_scope_holds_k(memories: Memories):
+    assert len(await memories.recall(SCOPE, "tea", limit=0)) == 0
+    assert len(await memories.recall(SCOPE, "tea", limit=1)) == 1
+    assert len(await memories.recall(SCOPE, "tea", limit=1000)) == len(NOTES)
+    await memories.add(SCOPE, [f"Shelf {number} holds box {number}." for number in range(300)])
+    assert len(await memories.recall(SCOPE, "Where is box 7?", limit=250)) == 250
+    assert texts(await memories.recall(SCOPE, "Where is box 7?", limit=1)) == ["Shelf 7 holds box 7."]
+
+
+async def test_near_duplicates_take_one_place_and_leave_room_for_others(memories: Memories):
+    same = [
+        "The gate code is changed monthly.",
+        "The gate code is changed monthly!",
+        "the gate code is changed  monthly",
+    ]
+    await memories.add(SCOPE, [Fact(text, verbatim=True, event_ids=(text,)) for text in same])
+    found = await memories.recall(SCOPE, "How often is the gate code changed?", limit=4, explain=True)
+    assert sum("gate code" in text for text in texts(found)) == 1
+    assert len(found) == 4
+    assert {out.reason for out in found.left_out} >= {"duplicate"}
+
+
+async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(store_uri: str):
+    class Down(HashEmbedder):
+        async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+            raise ConnectionError("away")
+
+    async with await Memories.open(store_uri, embedding=Down(), worker=False) as memories:
+        await memories.add(SCOPE, NOTES)
+        found = await memories.recall(SCOPE, "Which tea does Ada like?")
+        assert texts(found)[0] == NOTES[0]
+        assert found.mode == "keyword"
+        assert found.degraded[0].startswith("embedder:")
+
+
+async def test_only_gated_callers_meet_the_gate(memories: Memories):
+    assert (await memories.recall(SCOPE, "Thanks a lot!", gate=True)).degraded == ("gated",)
+    assert (await memories.recall(SCOPE, "Thanks a lot!")).degraded == ()
+    assert texts(await memories.recall(SCOPE, "Hi, where is my spare key?", gate=True))[0] == NOTES[4]
+
+
+async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
+    history = ["Tell me about the parrots of Grace."]
+    assert texts(await memories.recall(SCOPE, "How many?", history=history, limit=1)) == [NOTES[3]]
+
+
+async def test_the_floor_holds_for_rows_that_only_the_vectors_found(memories: Memories):
+    found = await memories.recall(SCOPE, "oolong", min_score=0.99, explain=True)
+    assert texts(found) == [NOTES[0]]
+    assert {out.reason for out in found.left_out} == {"below_min_score"}
+
+
+async def test_filters_narrow_both_legs(memories: Memories):
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    fact = Fact(
+        "Oolong was sold out.", type="episodic", tags=("shop",), topics=("tea",), happened_at=at, importance=0.9
+    )
+    await memories.add(SCOPE, [fact])
+    for filter in (
+        Filter(types=("episodic",)),
+        Filter(tags=("shop",)),
+        Filter(topics=("tea",)),
+        Filter(min_importance=0.8),
+        Filter(happened_after=at),
+    ):
+        assert texts(await memories.recall(SCOPE, "oolong", filter=filter)) == ["Oolong was sold out."]
+
+
+async def test_a_budget_keeps_the_best_and_says_what_it_left_out(memories: Memories):
+    found = await memories.recall(SCOPE, "tea for Ada", budget_tokens=3, explain=True)
+    assert texts(found) == [NOTES[0]]
+    assert "budget" in {out.reason for out in found.left_out}
+
+
+async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):
+    await memories.recall(SCOPE, "oolong", explain=True)
+    await memories.drain(10)
+    assert (await memories.stats(SCOPE)).delivered_total == 0
+    await memories.recall(SCOPE, "oolong", limit=2)
+    await memories.drain(10)
+    assert (await memories.stats(SCOPE)).delivered_total == 2
+
+
+class Backwards:
+    name = "backwards"
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        return [float(number) for number, _ in enumerate(documents)]
+
+
+class Broken:
+    name = "broken"
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        raise ConnectionError("no reranker")
+
+
+async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri: str):
+    async with await Memories.open(store_uri, worker=False) as plain:
+        await plain.add(SCOPE, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
+        order = texts(await plain.recall(SCOPE, "hot tea"))
+    async with await Memories.open(store_uri, rerank=Backwards(), worker=False) as turned:
+        assert texts(await turned.recall(SCOPE, "hot tea")) == order[::-1]
+    async with await Memories.open(store_uri, rerank=Broken(), worker=False) as broken:
+        found = await broken.recall(SCOPE, "hot tea")
+        assert texts(found) == order
+        assert found.degraded[0].startswith("rerank:")
+
+
+async def test_rewrite_and_hyde_ask_the_model_and_fall_back(store_uri: str):
+    def helpful(prompt: str) -> Any:
+        return {"query": "Grace's parrots", "note": "Grace keeps parrots."}
+
+    options: dict[str, Any] = {"embedding": HashEmbedder(256), "rewrite": True, "hyde": True, "worker": False}
+    async with await Memories.open(store_uri, llm=ScriptedLlm(helpful), **options) as memories:
+        await memories.add(SCOPE, NOTES)
+        assert texts(await memories.recall(SCOPE, "the birds of my friend", limit=1)) == [NOTES[3]]
+    async with await Memories.open(store_uri, llm=ScriptedLlm([]), **options) as memories:
+        found = await memories.recall(SCOPE, "oolong tea", limit=1)
+        assert texts(found) == [NOTES[0]]
+        assert {reason.partition(":")[0] for reason in found.degraded} == {"rewrite", "hyde"}
+    with pytest.raises(ConfigurationError, match="llm="):
+        await Memories.open(store_uri, hyde=True)
+
+
+async def test_vectors_that_callers_bring_have_a_generation_of_their_own(store_uri: str):
+    async with await Memories.open(store_uri, worker=False) as memories:
+        vectors = np.eye(3, 768, dtype=np.float32)
+        ids = await memories.add(SCOPE, ["one", "two", "three"], embedding=list(vectors))
+        found = await memories.recall(SCOPE, "", embedding=vectors[1], limit=1)
+        assert [hit.memory.id for hit in found] == [ids[1]]
+        assert found[0].cosine == pytest.approx(1.0)
+        assert [held.name for held in await memories.store.generations()] == ["external-768"]
+        with pytest.raises(InvalidInput):
+            await memories.recall(SCOPE, "x", embedding=vectors[0], generation="nobody's")
+
+
+async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):
+    embedder = HashEmbedder()
+    async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
+        await memories.recall(SCOPE, "what is AKIA" + "IOSFODNN7EXAMPLE for?")
+        assert not any("IOSFODNN7" in str(call) for call in embedder.calls)
