@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 from .errors import KagentMemoryError
 from .records import Scope, new_id
-from .stores.base import MemoryStore
+from .stores.base import MemoryStore, Pruned
 
 log = logging.getLogger("kagent_memory")
 
@@ -60,7 +60,7 @@ class Deliveries:
 
 
 async def keep_pruned(
-    store: MemoryStore, *, clock: Callable[[], datetime], every_hours: float, popular_after: int
+    store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, clock: Callable[[], datetime], every_hours: float
 ) -> None:
     """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
     period = every_hours * 3600
@@ -68,8 +68,10 @@ async def keep_pruned(
         try:
             # the lease outlives its taker on purpose: nobody else prunes again before the period is over
             if await store.lease(PRUNE_LEASE, new_id(), now=clock(), seconds=period):
-                pruned = await store.prune(now=clock(), popular_after=popular_after)
-                log.info("Pruned: %d deleted, %d extended.", pruned.deleted, pruned.extended)
+                pruned = await prune()
+                log.info(
+                    "Pruned: %d deleted, %d extended, %d evicted.", pruned.deleted, pruned.extended, pruned.evicted
+                )
         except KagentMemoryError as error:
             log.warning("The prune did not run: %s", error)
         await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))

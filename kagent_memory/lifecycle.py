@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
@@ -130,6 +131,43 @@ def importance(parts: ImportanceParts, weights: ImportanceWeights = ImportanceWe
     names = [field.name for field in fields(weights)]
     total = math.fsum(getattr(weights, name) for name in names)
     return math.fsum(getattr(weights, name) * getattr(parts, name) for name in names) / total
+
+
+def least_important(
+    memories: Sequence[Memory],
+    count: int,
+    *,
+    now: datetime,
+    likeness: Mapping[str, Mapping[str, float]],
+    weights: ImportanceWeights = ImportanceWeights(),
+) -> list[Memory]:
+    """The `count` memories with the least importance, least first; pinned ones are never among them.
+
+    One after the other: what has been chosen no longer makes the others less unique, so that of two twins one stays.
+    Equal ones go by age, oldest first.
+
+    Args:
+        memories: to choose from.
+        count: how many at most.
+        now: the time to weigh at.
+        likeness: by id, how like other memories it is (-1..1, by their ids); nothing known: unique.
+        weights: of the formula.
+    """
+    left = {memory.id: memory for memory in sorted(memories, key=lambda one: one.created_at) if not memory.pinned}
+    near = {id: dict(likeness.get(id, {})) for id in left}
+    values = {id: _weighed(memory, now, near[id], weights) for id, memory in left.items()}
+    chosen: list[Memory] = []
+    while left and len(chosen) < count:
+        least = min(left, key=lambda id: values[id])
+        chosen.append(left.pop(least))
+        for id in left:
+            if near[id].pop(least, None) is not None:
+                values[id] = _weighed(left[id], now, near[id], weights)
+    return chosen
+
+
+def _weighed(memory: Memory, now: datetime, near: Mapping[str, float], weights: ImportanceWeights) -> float:
+    return importance(importance_parts(memory, now=now, nearest=max(near.values(), default=0.0)), weights)
 
 
 def clamped(value: float) -> float:

@@ -54,6 +54,8 @@ class MemorySettings:
         search_min_importance: and memories at least this important.
         ttl_days: how long a memory lives that names no TTL of its own; 0: for ever.
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
+        max_memories: the most visible memories that a prune leaves in one scope; of the others those with the least
+            importance are erased, pinned ones never. 0: no bound.
         prune_every_hours: 0 turns the background prune off.
         dimensions: asked of the embedder; longer vectors are cut and normalised. None: as they come.
         batch_size: texts in one call of the embedder.
@@ -89,6 +91,7 @@ class MemorySettings:
     search_min_importance: float = Field(default=0.0, ge=0, le=1)
     ttl_days: int = Field(default=15, ge=0, le=36_500)
     popular_after: int = Field(default=10, ge=0)
+    max_memories: int = Field(default=0, ge=0)
     prune_every_hours: float = Field(default=24.0, ge=0)
     dimensions: int | None = Field(default=None, ge=1, le=4000)
     batch_size: int = Field(default=64, ge=1)

@@ -53,12 +53,12 @@ async def _told(memories: AnyMemories, say: Say, stop: asyncio.Event) -> None:
 
 
 async def prune(args: argparse.Namespace, say: Say) -> int:
-    """Deletes what expired unpopular and extends what is popular."""
+    """Deletes what expired unpopular, extends what is popular, evicts what is too much."""
     async with opened(args) as memories:
         pruned = await memories.prune(dry_run=args.dry_run)
     say.value(pruned)
     would = "would be " if args.dry_run else ""
-    say.line(f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended.")
+    say.line(f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} {would}evicted.")
     return 0
 
 

@@ -126,6 +126,14 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
+    async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
+        """Erases the first of these memories until `keep` visible ones are left in the scope; returns the ids erased.
+
+        As the prune erases: with all that belongs to them and without tombstones, so that they may come again. Those
+        pinned or no longer visible are skipped. Safe with two at once: how many are left is counted under the lock.
+        """
+
+    @abstractmethod
     async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
         """Counts; takes row locks in id order. Ids that are gone are skipped. Leaves the scope's version."""
 
@@ -292,6 +300,12 @@ class MemoryStore(ABC):
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
         to them; otherwise extended by their own TTL from now, delivered reset to 0. Safe with two at once.
+        """
+
+    @abstractmethod
+    async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
+        """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.
+        Crosses scopes.
         """
 
     @abstractmethod

@@ -90,6 +90,10 @@ class SqlStore(MemoryStore):
         return await self._write(partial(forgetting.forget, scope=scope, **options))
 
     @override
+    async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
+        return await self._write(partial(forgetting.evict, scope=scope, ids=ids, keep=keep, now=now))
+
+    @override
     async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
         await self._write(partial(writing.deliver, scope=scope, retrieved=retrieved, delivered=delivered, now=now))
 
@@ -245,6 +249,10 @@ class SqlStore(MemoryStore):
             total = Pruned(deleted=total.deleted + part.deleted, extended=total.extended + part.extended)
             after = found[-1]
         return total
+
+    @override
+    async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
+        return await self._read(partial(maintenance.crowded, above=above, now=now))
 
     @override
     async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:

@@ -158,10 +158,17 @@ class ScopeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a prune did, or would do."""
+    """What a prune did, or would do.
+
+    Attributes:
+        deleted: expired ones that were erased.
+        extended: expired ones that live on, because they are popular.
+        evicted: living ones that were erased, because their scope held too many.
+    """
 
     deleted: int = 0
     extended: int = 0
+    evicted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,14 @@ class ConcurrencyContract(ContractPart):
         assert sum(one.extended for one in pruned) == 20
         assert {m.id for m in (await store.list(scope, limit=99, now=later)).memories} == set(popular)
 
+    async def test_evictions_at_once_leave_as_many_as_one_would(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        ids = await add_texts(store, scope, *(f"memory {number}" for number in range(40)))
+        orders = (ids, ids[::-1], ids[20:] + ids[:20], ids)
+        gone = await asyncio.gather(*(store.evict(scope, order, keep=25, now=NOW) for order in orders))
+        assert sorted(len(some) for some in gone) == [0, 0, 0, 15]
+        assert len(await contents(store, scope, limit=99)) == 25
+
     async def test_of_many_who_want_a_lease_one_gets_it(self, store: MemoryStore) -> None:
         got = await asyncio.gather(*(store.lease("prune", f"worker {n}", now=NOW, seconds=30) for n in range(8)))
         assert sorted(got) == [False] * 7 + [True]

@@ -42,6 +42,8 @@ VERBS: dict[str, Verb] = {
     "drop": lambda store, scope: store.drop("x"),
     "lease": lambda store, scope: store.lease("x", "me", now=NOW, seconds=9),
     "prune": lambda store, scope: store.prune(now=NOW, popular_after=1),
+    "evict": lambda store, scope: store.evict(scope, ["x"], keep=0, now=NOW),
+    "crowded": lambda store, scope: store.crowded(above=0, now=NOW),
     "scopes": lambda store, scope: store.scopes(),
 }
 

@@ -76,6 +76,44 @@ class KeepingContract(ContractPart):
         assert (await the(store, scope, again.id, now=later)).usage.delivered == 0
         assert await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=later) == [[]]
 
+    async def test_an_eviction_leaves_as_many_as_it_should_and_takes_neither_pinned_nor_unseen_ones(
+        self, store: MemoryStore
+    ) -> None:
+        scope, other = a_scope(), a_scope()
+        first, second, third = (a_memory(name, session_id="s", event_ids=(name,)) for name in ("a", "b", "c"))
+        pinned, past, expired = a_memory("p", pinned=True), a_memory("old"), a_memory("e", ttl_days=1)
+        await add(store, scope, first, second, third, pinned, past, expired)
+        await add(store, other, a_memory("theirs"))
+        gone = changing(past, "supersede", state="superseded", superseded_by=third.id)
+        await store.apply(scope, Batch(changes=[gone]), now=NOW)
+        later, version = NOW + DAY, await store.version(scope)
+        assert list(await store.crowded(above=3, now=later)) == [(scope, 4)]
+        assert list(await store.crowded(above=4, now=later)) == []
+        wanted = [pinned.id, past.id, expired.id, new_id(), "unknown", first.id, first.id, second.id, third.id]
+        assert await store.evict(scope, wanted, keep=9, now=later) == ()
+        assert await store.evict(scope, wanted, keep=2, now=later) == (first.id, second.id)
+        assert await store.evict(scope, wanted, keep=2, now=later) == ()
+        assert await store.version(scope) > version
+        assert set(await contents(store, scope, now=later)) == {"c", "p"}
+        assert await contents(store, other, now=later) == ["theirs"]
+        assert set(await store.get(scope, [past.id, expired.id], now=NOW, superseded=True)) == {past.id, expired.id}
+
+    async def test_what_was_evicted_leaves_no_trace_and_may_come_again(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 2, None)
+        memory = a_memory("zebra", session_id="s", event_ids=("e",))
+        await add(store, scope, memory)
+        await embed(store, scope, generation, {memory.id: (1, 0)})
+        await store.apply(scope, Batch(changes=[changing(memory, importance=0.9)]), now=NOW)
+        await store.feedback(scope, memory.id, success=True)
+        assert await store.evict(scope, [memory.id], keep=0, now=NOW) == (memory.id,)
+        assert list(await store.history(scope, memory.id)) == []
+        assert (await store.search_text(scope, ["zebra"], limit=9, now=NOW)).matches == {}
+        assert await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=NOW) == [[]]
+        again = a_memory("zebra", session_id="s", event_ids=("e",))
+        assert await add(store, scope, again) == (again.id,)
+        assert (await the(store, scope, again.id)).usage.successes == 0
+
     async def test_a_prune_of_nothing_does_nothing(self, store: MemoryStore) -> None:
         assert await store.prune(now=NOW, popular_after=10) == Pruned()
 

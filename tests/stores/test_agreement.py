@@ -221,6 +221,11 @@ class RandomLife(RuleBasedStateMachine):
     def prune(self, popular_after: int, dry_run: bool) -> None:
         self.both(lambda store: store.prune(now=self.now, popular_after=popular_after, dry_run=dry_run))
 
+    @rule(numbers=some, keep=st.integers(0, 4))
+    def evict(self, numbers: list[int], keep: int) -> None:
+        self.both(lambda store: store.evict(self.scope, self.pick(numbers), keep=keep, now=self.now))
+        self.both(lambda store: store.crowded(above=keep, now=self.now))
+
     # -- reading --------------------------------------------------------------------------------
 
     @rule(order=st.sampled_from(ORDERS), size=st.integers(1, 4), filter=filters)

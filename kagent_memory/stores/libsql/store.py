@@ -70,6 +70,13 @@ class LibSQLStore(SqlStore):
         return gone
 
     @override
+    async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
+        gone = await super().evict(scope, ids, keep=keep, now=now)
+        if gone:
+            await self._erase()
+        return gone
+
+    @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         pruned = await super().prune(now=now, popular_after=popular_after, dry_run=dry_run)
         if pruned.deleted and not dry_run:
