@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, overload
 
@@ -62,6 +62,24 @@ def checked_text(value: str, what: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{what} is not valid Unicode ({error.reason}); decode it again.") from error
     return value
+
+
+def checked_time(at: datetime | None, what: str) -> datetime | None:
+    """The same moment in UTC.
+
+    Raises:
+        InvalidInput: it is no time, has no time zone, or lies outside the years 1 to 9999 in UTC.
+    """
+    if at is None:
+        return None
+    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"{what} must be a datetime, not {type(at).__name__}.")
+    if at.tzinfo is None:
+        raise InvalidInput(f"{what} must be an aware time; give it a time zone.")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInput(f"{what} is out of range; take a time between the years 1 and 9999.") from error
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,18 @@ from typing import Any
 
 from .errors import Conflict, InvalidInput, NotFound
 from .lifecycle import expiry
-from .records import MEMORY_TYPES, ORIGINS, Change, Fact, Memory, MemoryType, Revision, checked_text, new_id
+from .records import (
+    MEMORY_TYPES,
+    ORIGINS,
+    Change,
+    Fact,
+    Memory,
+    MemoryType,
+    Revision,
+    checked_text,
+    checked_time,
+    new_id,
+)
 from .stores.base import checked_key
 
 Redactor = Callable[[str], str]
@@ -56,7 +67,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
         attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
         metadata=_checked_metadata(fact.metadata, max_bytes, redact),
-        happened_at=_checked_time(fact.happened_at),
+        happened_at=checked_time(fact.happened_at, "happened_at"),
     )
 
 
@@ -157,12 +168,6 @@ def _checked_labels(labels: Sequence[str], what: str) -> tuple[str, ...]:
     if isinstance(labels, str):
         raise InvalidInput(f"{what} stands in a list of texts; a bare text was given.")
     return tuple(dict.fromkeys(checked_key(checked_text(label, what), what) for label in labels))
-
-
-def _checked_time(at: datetime | None) -> datetime | None:
-    if at is not None and at.tzinfo is None:
-        raise InvalidInput("happened_at must be an aware time; give it a time zone.")
-    return at
 
 
 def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redactor) -> dict[str, Any]:

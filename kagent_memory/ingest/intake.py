@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from ..llm import Llm
 from ..records import Message, Scope, new_id
 from ..stores.base import Job, MemoryStore
-from .payload import batch_key, from_payload, prepared, to_payload
+from .payload import batch_key, checked_minutes, from_payload, prepared, to_payload
 from .providers import Providers
 
 LARGE_CHARS = 65_536  # masking more than this takes long enough to be felt by others on the loop
@@ -40,6 +40,7 @@ class Intake:
         llm: Llm | None = None,
     ) -> str | None:
         """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
+        checked_minutes(end_after_minutes)
         new = await self._new(scope, session_id, await self._prepared(messages, session_id))
         chosen = self._providers.choose(compaction=compaction, at_hand=llm)
         now = self._clock()

@@ -9,8 +9,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..records import Message, checked_text
+from ..errors import InvalidInput
+from ..records import Message, checked_text, checked_time
 from ..stores.base import checked_key
+
+ROLES = ("user", "agent", "tool")
+LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
+LONGEST_MINUTES = 5_256_000  # ten years
 
 
 def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str], str]) -> list[Message]:
@@ -20,7 +25,7 @@ def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str
     the same transcript gives the same ids when it comes again.
 
     Raises:
-        InvalidInput: text that is not valid, or ids that are too long.
+        InvalidInput: text that is not valid, ids that are too long, times or a role that cannot be.
     """
     checked_key(checked_text(session_id, "The session id"), "The session id")
     seen: Counter[str] = Counter()
@@ -28,6 +33,9 @@ def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str
 
 
 def _prepared(message: Message, session_id: str, redact: Callable[[str], str], seen: Counter[str]) -> Message:
+    if message.role not in ROLES:
+        raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
+    message = replace(message, at=checked_time(message.at, "A message's time"))
     event_id = message.event_id or _made_id(message, session_id, seen)
     return replace(
         message,
@@ -35,7 +43,31 @@ def _prepared(message: Message, session_id: str, redact: Callable[[str], str], s
         author=checked_text(message.author, "A message's author"),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
         recalled=tuple(redact(checked_text(text, "A recalled text")) for text in message.recalled),
+        compaction=_checked_range(message.compaction),
     )
+
+
+def _checked_range(seconds: tuple[float, float] | None) -> tuple[float, float] | None:
+    if seconds is None:
+        return None
+    try:
+        start, end = (float(second) for second in seconds)
+        if 0 <= start <= LATEST_SECONDS and 0 <= end <= LATEST_SECONDS:  # NaN is neither
+            return start, end
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("A compaction's range must be two numbers: start and end in epoch seconds.") from error
+    raise InvalidInput(f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds.")
+
+
+def checked_minutes(minutes: float | None) -> float | None:
+    """How long a session's timer runs, itself.
+
+    Raises:
+        InvalidInput: it is no number between 0 and `LONGEST_MINUTES`.
+    """
+    if minutes is not None and not (isinstance(minutes, int | float) and 0 <= minutes <= LONGEST_MINUTES):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"end_after_minutes must be a number between 0 and {LONGEST_MINUTES:,}.")
+    return minutes
 
 
 def _made_id(message: Message, session_id: str, seen: Counter[str]) -> str:

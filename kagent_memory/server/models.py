@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
+from ..ingest.payload import LATEST_SECONDS, LONGEST_MINUTES
 from ..records import Fact, Filter, MemoryType, Message, Mode, Origin
 from ..stores.base import Order
 
@@ -65,7 +66,7 @@ Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 Scalar = str | int | float | bool | None
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_storable_object)]
 Scalars = Annotated[dict[str, Scalar], AfterValidator(_storable_scalars)]
-EpochSeconds = Annotated[float, Field(ge=0, le=100_000_000_000, allow_inf_nan=False)]
+EpochSeconds = Annotated[float, Field(ge=0, le=LATEST_SECONDS, allow_inf_nan=False)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 TtlDays = Annotated[int, Field(ge=0, le=36_500, description="Days to live; 0: for ever.")]
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -256,8 +257,8 @@ class Transcript(Strict):
     messages: list[Utterance] = Field(max_length=10_000)
     ended: bool = False
     save: bool = Field(default=True, description="False only arms the inactivity timer.")
-    end_after_minutes: Annotated[float, Field(ge=0, le=100_000)] | None = None
-    compaction: bool = False
+    end_after_minutes: Annotated[float, Field(ge=0, le=LONGEST_MINUTES)] | None = None
+    compaction: bool = Field(default=False, description="Uses the summaries that ADK's compaction made.")
     model: Label = Field(default="", description="The model at hand when the server has none of its own.")
 
 
