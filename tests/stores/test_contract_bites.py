@@ -123,6 +123,16 @@ class DryRunIsNotDry(LibSQLStore):
         return await super().prune(now=now, popular_after=popular_after)
 
 
+class EvictsByForgetting(LibSQLStore):
+    async def evict(self, scope, ids, *, keep, now):
+        return await self.forget(scope, ids=ids, now=now)
+
+
+class EvictsWhatItIsTold(LibSQLStore):
+    async def evict(self, scope, ids, *, keep, now):
+        return await super().evict(scope, ids, keep=0, now=now)
+
+
 class WorksAfterClose(LibSQLStore):
     async def close(self):
         return None
@@ -151,6 +161,9 @@ DEFECTS: list[tuple[type[LibSQLStore], str, dict[str, Any]]] = [
     (ForgetsTheFence, "after_its_lease_a_job_goes_to_the_next_and_the_first_can_do_nothing_more", {}),
     (PrunesThePinned, "the_prune_deletes_the_unpopular_extends_the_popular_and_leaves_the_rest", {}),
     (DryRunIsNotDry, "the_prune_deletes_the_unpopular_extends_the_popular_and_leaves_the_rest", {}),
+    (EvictsWhatItIsTold, "an_eviction_leaves_as_many_as_it_should_and_takes_neither_pinned_nor_unseen_ones", {}),
+    (EvictsByForgetting, "what_was_evicted_leaves_no_trace_and_may_come_again", {}),
+    (EvictsWhatItIsTold, "evictions_at_once_leave_as_many_as_one_would", {}),
     (WorksAfterClose, "use_after_close_is_a_store_error", {"verb": "version"}),
 ]
 
