@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..stores.base import TextMatches
+from ..stores.base import Held, TextMatches
 from ..text import STOP_WORDS, tokens
 from .weights import RankSettings
 
@@ -138,6 +138,12 @@ def fused(legs: Legs, lexical: Numbers, dense: Numbers, settings: RankSettings) 
 
 
 def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
+    matches = text.matches
+    if isinstance(matches, Held):
+        given = {term: column for column, term in enumerate(matches.terms)}
+        packed = np.zeros((size, len(used)))
+        packed[: len(matches)] = matches.counts[:, [given[term] for term in used]]
+        return packed
     columns = {term: column for column, term in enumerate(used)}
     held = [
         (row, columns[term], count)
@@ -154,6 +160,9 @@ def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
 
 def _lengths(text: TextMatches, size: int) -> Numbers:
     lengths = np.full(size, text.average_length or 1.0)
+    if isinstance(text.matches, Held):
+        lengths[: len(text.matches)] = text.matches.lengths
+        return lengths
     lengths[: len(text.matches)] = [length for length, _ in text.matches.values()]
     return lengths
 

@@ -53,7 +53,7 @@ def settle(
     here = [hit for hit in ranked if hit.id in memories]
     if settings.deliveries or settings.feedback or settings.standing:
         here = _by_usage(here, memories, settings, standing)
-    here = _distinct(here, memories, left_out)
+    here = _distinct(here, memories, left_out, limit)
     here = _upper(here, settings.gap, left_out)
     left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
     return Settled(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out))
@@ -116,10 +116,14 @@ def _liking(usage: Usage, settings: RankSettings) -> float:
     return settings.deliveries * delivered + settings.feedback * judged
 
 
-def _distinct(ranked: Sequence[Ranked], memories: Mapping[str, Memory], left_out: list[LeftOut]) -> list[Ranked]:
+def _distinct(
+    ranked: Sequence[Ranked], memories: Mapping[str, Memory], left_out: list[LeftOut], limit: int
+) -> list[Ranked]:
     kept: list[Ranked] = []
     seen: list[tuple[str | None, _Substance]] = []
-    for hit in ranked:
+    for place, hit in enumerate(ranked):
+        if len(kept) > limit:  # the rest is over the limit, whatever it says
+            return [*kept, *ranked[place:]]
         memory = memories[hit.id]
         substance = _Substance(memory.content)
         if any(author == memory.author and substance.equals(other) for author, other in seen):

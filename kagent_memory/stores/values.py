@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
 
 from ..errors import InvalidInput
 from ..records import Change, Memory, Scope, Vector
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
+Numbers: TypeAlias = npt.NDArray[np.int64]
 MAX_KEY_BYTES = 1024
 
 
@@ -108,6 +111,37 @@ class TextMatches:
     average_length: float
     frequencies: Mapping[str, int]
     matches: Mapping[str, tuple[int, Mapping[str, int]]]
+
+
+class Held(Mapping[str, tuple[int, Mapping[str, int]]]):
+    """The matches of a text search as arrays, read as a mapping: memory id → (length, {term: count}).
+
+    Attributes:
+        ids: in their order.
+        terms: what the columns of `counts` stand for.
+        lengths: (n,) number of index terms of each memory.
+        counts: (n, terms) how often each memory holds each term.
+    """
+
+    def __init__(self, ids: Sequence[str], terms: Sequence[str], lengths: Numbers, counts: Numbers) -> None:
+        self.ids, self.terms, self.lengths, self.counts = ids, terms, lengths, counts
+        self._rows: dict[str, int] | None = None
+
+    @override
+    def __getitem__(self, memory_id: str) -> tuple[int, Mapping[str, int]]:
+        if self._rows is None:
+            self._rows = {key: row for row, key in enumerate(self.ids)}
+        row = self._rows[memory_id]
+        held = zip(self.terms, self.counts[row].tolist(), strict=True)
+        return int(self.lengths[row]), {term: count for term, count in held if count}
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def search(
     """
     halved = [np.asarray(query, np.float16).astype(np.float32) for query in queries]
     cosines = [held.cosines(query) for query in halved]
-    reach = min(len(held.ids), 4 * limit + 32)
+    reach = min(len(held.ids), limit + limit // 4 + 32)
     nearest = [held.nearest(query, row, reach) for query, row in zip(halved, cosines, strict=True)]
     good = passing([memory_id for found in nearest for memory_id, _ in found])
     answers = [[hit for hit in found if hit[0] in good][:limit] for found in nearest]

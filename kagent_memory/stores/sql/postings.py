@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..values import Held
+
 RECORD = np.dtype([("high", ">u8"), ("low", ">u8"), ("count", ">i4"), ("length", ">i4")])
-Matches: TypeAlias = Mapping[str, tuple[int, Mapping[str, int]]]
 
 
-def rarest(postings: Mapping[str, bytes], limit: int) -> Matches:
+def rarest(postings: Mapping[str, bytes], limit: int) -> Held:
     """Memory id → (length, {term: count}) of the `limit` memories with the highest sum of 1/frequency.
 
     `postings`: term → for every visible memory that holds it 24 bytes: id (16), count (4), length (4), big endian.
@@ -21,7 +21,7 @@ def rarest(postings: Mapping[str, bytes], limit: int) -> Matches:
     """
     terms = sorted(postings)
     if not terms or limit <= 0:
-        return {}
+        return Held((), (), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
     blocks = [np.frombuffer(postings[term], RECORD) for term in terms]
     records = np.concatenate(blocks)
     owner, first = _numbered(records)
@@ -49,19 +49,20 @@ def _collected(
     owner: npt.NDArray[np.intp],
     first: npt.NDArray[np.intp],
     best: npt.NDArray[np.intp],
-) -> Matches:
+) -> Held:
     rank = np.full(len(first), -1)
     rank[best] = np.arange(len(best))
-    found: list[tuple[int, dict[str, int]]] = [(length, {}) for length in records["length"][first[best]].tolist()]
-    start = 0
-    for term, block in zip(terms, blocks, strict=True):
-        ranks = rank[owner[start : start + len(block)]]
-        kept = ranks >= 0
-        for place, count in zip(ranks[kept].tolist(), block["count"][kept].tolist(), strict=True):
-            found[place][1][term] = count
-        start += len(block)
+    columns = np.repeat(np.arange(len(terms)), [len(block) for block in blocks])
+    rows = rank[owner]
+    kept = rows >= 0
+    counts = np.zeros((len(best), len(terms)), dtype=np.int64)
+    counts[rows[kept], columns[kept]] = records["count"][kept]
     heads = records[first[best]]
-    ids = (
-        uuid.UUID(int=high << 64 | low) for high, low in zip(heads["high"].tolist(), heads["low"].tolist(), strict=True)
-    )
-    return {str(id): entry for id, entry in zip(ids, found, strict=True)}
+    return Held(_ids(heads), terms, heads["length"].astype(np.int64), counts)
+
+
+def _ids(heads: npt.NDArray[Any]) -> list[str]:
+    """The ids as UUID text."""
+    pairs = zip(heads["high"].tolist(), heads["low"].tolist(), strict=True)
+    texts = (f"{high << 64 | low:032x}" for high, low in pairs)
+    return [f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}" for text in texts]
