@@ -25,7 +25,7 @@ def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str
     the same transcript gives the same ids when it comes again.
 
     Raises:
-        InvalidInput: text that is not valid, ids that are too long, times or a role that cannot be.
+        InvalidInput: ids that are too long or not valid, times or a role that cannot be.
     """
     checked_key(checked_text(session_id, "The session id"), "The session id")
     seen: Counter[str] = Counter()
@@ -39,12 +39,19 @@ def _prepared(message: Message, session_id: str, redact: Callable[[str], str], s
     event_id = message.event_id or _made_id(message, session_id, seen)
     return replace(
         message,
-        text=redact(checked_text(message.text, "A message")),
-        author=checked_text(message.author, "A message's author"),
+        text=redact(_cleaned(message.text)),
+        author=_cleaned(message.author),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
-        recalled=tuple(redact(checked_text(text, "A recalled text")) for text in message.recalled),
+        recalled=tuple(redact(_cleaned(text)) for text in message.recalled),
         compaction=_checked_range(message.compaction),
     )
+
+
+def _cleaned(text: str) -> str:
+    """The text with what no database keeps (NUL, lone surrogates) shown as U+FFFD: one such turn loses no session."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"A message's text must be text, not {type(text).__name__}.")
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _checked_range(seconds: tuple[float, float] | None) -> tuple[float, float] | None:

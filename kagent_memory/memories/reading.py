@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import telemetry
-from ..errors import NotFound
+from ..errors import InvalidInput, NotFound
 from ..records import Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
 from ..stores.base import Order, Page, ScopeStats, checked_vector
 from .parts import Parts
@@ -57,8 +57,8 @@ class Reading:
         text = self._parts.redact(checked_text(query, "The query"))
         question = Query(
             text=text,
-            limit=self._parts.settings.search_limit if limit is None else limit,
-            min_score=self._parts.settings.min_score if min_score is None else min_score,
+            limit=_bounded(self._parts.settings.search_limit if limit is None else limit),
+            min_score=_floor(self._parts.settings.min_score if min_score is None else min_score),
             filter=filter,
             explain=explain,
             deliver=deliver and not explain,
@@ -123,3 +123,15 @@ class Reading:
     async def stats(self, scope: Scope) -> ScopeStats:
         """Counts of the scope."""
         return await self._parts.store.stats(scope, now=self._parts.clock())
+
+
+def _bounded(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput("The limit must be a whole number, 0 or more.")
+    return limit
+
+
+def _floor(min_score: float) -> float:
+    if not -1 <= min_score <= 1:  # NaN is neither
+        raise InvalidInput("min_score must lie between -1 and 1; it is a cosine.")
+    return min_score

@@ -321,6 +321,13 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(store_uri: str,
         assert caplog.text.count("cannot be stored") == 3
 
 
+async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri: str):
+    async with opened(store_uri, llm=False) as memories:
+        await memories.remember(SCOPE, [said("nul \0 here", "e1"), said("half \ud83d pair 😀", "e2")], "s1")
+        assert await memories.drain(20)
+        assert await contents(memories) == ["half \ufffd pair 😀", "nul \ufffd here"]
+
+
 async def test_a_truncated_session_loses_none_of_its_tail(store_uri: str):
     async with opened(store_uri, llm=False, worker=False) as memories:
         for turn in range(5):

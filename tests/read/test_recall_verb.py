@@ -53,6 +53,12 @@ async def test_limits_are_kept_and_k_rows_come_back_whenever_the_scope_holds_k(m
     assert texts(await memories.recall(SCOPE, "Where is box 7?", limit=1)) == ["Shelf 7 holds box 7."]
 
 
+@pytest.mark.parametrize("unfit", [{"limit": -1}, {"limit": 2.5}, {"min_score": float("nan")}, {"min_score": 2}])
+async def test_a_limit_or_floor_that_cannot_be_is_refused(memories: Memories, unfit: dict[str, Any]):
+    with pytest.raises(InvalidInput):
+        await memories.recall(SCOPE, "tea", **unfit)
+
+
 async def test_near_duplicates_take_one_place_and_leave_room_for_others(memories: Memories):
     same = [
         "The gate code is changed monthly.",
