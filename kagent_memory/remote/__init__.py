@@ -301,7 +301,7 @@ class RemoteMemories:
 
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
         """See `Memories.history`."""
-        return from_wire(await self._door.ask("GET", f"/memories/{_part(id)}/history", scope), tuple[Revision, ...])
+        return from_wire(await self._door.ask("GET", f"/memories/{_part(id)}/history", scope), list[Revision])
 
     async def stats(self, scope: Scope) -> ScopeStats:
         """See `Memories.stats`."""
@@ -314,7 +314,7 @@ class RemoteMemories:
     ) -> Sequence[Job]:
         """See `Memories.jobs`; the payloads stay at the server."""
         query = {"limit": limit, **({"state": state} if state else {})}
-        return from_wire(await self._door.ask("GET", "/jobs", scope, query=query), tuple[Job, ...])
+        return from_wire(await self._door.ask("GET", "/jobs", scope, query=query), list[Job])
 
     async def retry_job(self, job_id: str) -> None:
         """See `Memories.retry_job`."""
@@ -335,7 +335,7 @@ class RemoteMemories:
     async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
         """See `Memories.scopes`."""
         query = {"limit": limit, **({"tenant": tenant} if tenant is not None else {})}
-        return from_wire(await self._door.ask("GET", "/scopes", query=query), tuple[Scope, ...])
+        return from_wire(await self._door.ask("GET", "/scopes", query=query), list[Scope])
 
     async def check(self) -> Mapping[str, str]:
         """See `Memories.check`."""

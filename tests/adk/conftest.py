@@ -1,13 +1,15 @@
-"""Memory services of ADK's tests: on a libSQL file, and where a test asks for `each_uri` on Postgres too."""
+"""Memory services of ADK's tests: on a libSQL file; where a test asks for `each_uri` on Postgres and over HTTP too."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from server.ground import live
 
-from kagent_memory import KagentMemoryService
+from kagent_memory import KagentMemoryService, Memories
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,11 +21,17 @@ def uri(tmp_path: Path) -> str:
     return f"libsql:///{tmp_path}/memory.db"
 
 
-@pytest.fixture(params=["libsql", "postgres"])
-def each_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_uri"))
-    return f"libsql:///{tmp_path}/memory.db"
+@pytest.fixture(params=["libsql", "postgres", "http"])
+def each_uri(request: pytest.FixtureRequest) -> str:
+    names = {"libsql": "uri", "postgres": "postgres_uri", "http": "server_uri"}
+    return str(request.getfixturevalue(names[request.param]))
+
+
+@pytest.fixture
+def server_uri(uri: str) -> Iterator[str]:
+    """A server on a libSQL file, behind a port of this machine."""
+    with live(partial(Memories.open, uri, llm=False)) as address:
+        yield address
 
 
 @pytest.fixture

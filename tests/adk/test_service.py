@@ -1,4 +1,4 @@
-"""KagentMemoryService against ADK's contract, on both stores and from many loops."""
+"""KagentMemoryService against ADK's contract: on both stores, over HTTP, and from many loops."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def found(service: KagentMemoryService, query: str, **whose: str) -> list[
     return [memory.content.parts[0].text for memory in answer.memories]
 
 
-# -- the five methods, on both stores --
+# -- the five methods, on both stores and over HTTP --
 
 
 async def test_an_added_memory_comes_back_as_it_was_given(each_service: KagentMemoryService) -> None:
@@ -176,12 +176,12 @@ async def test_users_and_apps_never_see_each_other(each_service: KagentMemorySer
     ],
 )
 async def test_an_unfit_entry_is_refused_and_nothing_of_the_call_is_written(
-    service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
+    each_service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
 ) -> None:
     given = given.model_copy(update={"custom_metadata": metadata})
     with pytest.raises(InvalidInput):
-        await service.add_memory(**WHOSE, memories=[entry("fine before"), given])
-    assert (await service.memories.list(service.scope(APP, USER))).memories == ()
+        await each_service.add_memory(**WHOSE, memories=[entry("fine before"), given])
+    assert (await each_service.memories.list(each_service.scope(APP, USER))).memories == ()
 
 
 async def test_an_unreachable_database_raises_instead_of_answering_nothing() -> None:
@@ -247,14 +247,14 @@ async def test_after_close_the_next_call_opens_again(uri: str) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "kagent-memory-home"]
 
 
-async def test_ending_a_session_saves_its_tail_without_waiting_for_the_timer(service: KagentMemoryService) -> None:
+async def test_ending_a_session_saves_its_tail_without_waiting_for_the_timer(each_service: KagentMemoryService) -> None:
     session = session_of("My parrot is called Grace")
-    await service.remember(session, save=False, end_after_minutes=600)
-    assert await found(service, "parrot") == []
-    await service.end_session(session)
-    assert await service.drain() is True
-    assert len(await found(service, "parrot")) >= 1
-    assert await service.memories.jobs() == []
+    await each_service.remember(session, save=False, end_after_minutes=600)
+    assert await found(each_service, "parrot") == []
+    await each_service.end_session(session)
+    assert await each_service.drain() is True
+    assert len(await found(each_service, "parrot")) >= 1
+    assert await each_service.memories.jobs() == []
 
 
 # -- many loops --
@@ -302,14 +302,14 @@ def test_the_sync_runner_saves_and_finds_with_a_new_loop_for_every_call(uri: str
 
 
 @pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated")
-async def test_parallel_agents_save_side_by_side(service: KagentMemoryService) -> None:
+async def test_parallel_agents_save_side_by_side(each_service: KagentMemoryService) -> None:
     names = [f"agent{number}" for number in range(6)]
     agents = [
         assistant(scripted(call("save_memory", content=f"fact of {name}"), "ok"), name=name, tools=[SaveMemoryTool()])
         for name in names
     ]
-    await Chat(ParallelAgent(name="all", sub_agents=agents), service).say("go")
-    memories = (await service.memories.list(service.scope(APP, USER))).memories
+    await Chat(ParallelAgent(name="all", sub_agents=agents), each_service).say("go")
+    memories = (await each_service.memories.list(each_service.scope(APP, USER))).memories
     assert sorted(memory.content for memory in memories) == [f"fact of {name}" for name in names]
 
 
