@@ -314,6 +314,12 @@ class MemoryStore(ABC):
     async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
         """Scopes that hold memories or jobs, in order of (tenant, app, user). Crosses scopes."""
 
+    @abstractmethod
+    async def about(self) -> Mapping[str, str]:
+        """What answers here, read from it, for people: `database` and `extension` with their versions, the
+        `migrations` that were applied, and `lacking`, the rights that its user has not, where there are such.
+        """
+
     # -- across scopes: the server's tokens -----------------------------------------------------
 
     @abstractmethod

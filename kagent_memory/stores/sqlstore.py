@@ -267,5 +267,9 @@ class SqlStore(MemoryStore):
         return await self._read(partial(tokens.find, digest=digest))
 
     @override
+    async def about(self) -> Mapping[str, str]:
+        return await self._read(maintenance.about)
+
+    @override
     async def drop_token(self, token_id: str) -> None:
         await self._write(partial(tokens.drop, token_id=token_id))

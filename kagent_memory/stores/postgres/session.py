@@ -18,6 +18,7 @@ from psycopg.pq import Format
 from psycopg.types.json import Json
 
 from ..sql import queries
+from ..sql.decoding import id_text
 from ..sql.session import Row, Values
 
 DIALECT = "postgres"
@@ -40,7 +41,7 @@ class IdLoader(Loader):
 
     def load(self, data: Buffer) -> str:
         """The canonical spelling."""
-        return str(uuid.UUID(bytes=bytes(data)))
+        return id_text(bytes(data).hex())
 
 
 def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -48,6 +48,11 @@ async def lease(session: Session, name: str, owner: str, *, now: datetime, secon
     """See `MemoryStore.lease`."""
     values = {"name": name, "owner": owner, "now": now, "until": now + timedelta(seconds=seconds)}
     return bool(await session.run("take_lease", values))
+
+
+async def about(session: Session) -> Mapping[str, str]:
+    """See `MemoryStore.about`."""
+    return {row["part"]: row["text"] for row in await session.rows("about", {}) if row["text"]}
 
 
 async def scopes(session: Session, *, tenant: str | None, limit: int) -> Sequence[Scope]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..values import Held
+from .decoding import id_text
 
 RECORD = np.dtype([("high", ">u8"), ("low", ">u8"), ("count", ">i4"), ("length", ">i4")])
 
@@ -64,5 +65,4 @@ def _collected(
 def _ids(heads: npt.NDArray[Any]) -> list[str]:
     """The ids as UUID text."""
     pairs = zip(heads["high"].tolist(), heads["low"].tolist(), strict=True)
-    texts = (f"{high << 64 | low:032x}" for high, low in pairs)
-    return [f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}" for text in texts]
+    return [id_text(f"{high << 64 | low:032x}") for high, low in pairs]

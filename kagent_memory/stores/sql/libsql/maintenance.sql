@@ -60,3 +60,10 @@ INSERT INTO embedder (number, name, dimensions, probe)
 SELECT coalesce(max(number), 0) + 1, :name, :dimensions, :probe FROM embedder
 WHERE true
 ON CONFLICT DO NOTHING
+
+-- name: about
+SELECT 'database' AS part, 'libSQL, SQLite ' || sqlite_version() AS text
+UNION ALL
+SELECT 'extension', 'libSQL vectors' WHERE vector_distance_cos(vector32('[1, 0]'), vector32('[1, 0]')) < 0.001
+UNION ALL
+SELECT 'migrations', group_concat(number || ' ' || name, ', ') FROM (SELECT * FROM schema_migration ORDER BY number)

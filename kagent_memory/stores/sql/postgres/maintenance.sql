@@ -65,3 +65,20 @@ SELECT number, name, dimensions, probe FROM embedder ORDER BY number
 INSERT INTO embedder (number, name, dimensions, probe)
 SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s FROM embedder
 ON CONFLICT DO NOTHING
+
+-- name: about
+SELECT 'database' AS part, 'PostgreSQL ' || current_setting('server_version') AS text
+UNION ALL
+SELECT 'extension', 'pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'
+UNION ALL
+SELECT 'migrations', string_agg(number || ' ' || name, ', ' ORDER BY number) FROM schema_migration
+UNION ALL
+SELECT 'lacking', string_agg(lacking.privilege || ' on ' || lacking.place, ', ' ORDER BY lacking.place)
+FROM (
+    SELECT privilege, tablename AS place
+    FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+    WHERE schemaname = current_schema() AND tablename <> 'schema_migration'
+        AND NOT has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), privilege)
+    UNION ALL
+    SELECT 'CREATE', current_schema() WHERE NOT has_schema_privilege(current_schema(), 'CREATE')
+) AS lacking
