@@ -55,11 +55,23 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
     except KagentMemoryError as error:
         return [*found, _unopened(error)]
     async with memories:
-        found += await _database(memories)
-        found.append(await _embedder(memories))
+        answers = await memories.check()
+        found += _of_store(memories.location, answers)
+        if "lacking" not in answers:
+            found.append(await _writing(memories))
+        found.append(_embedder(answers))
         found.append(await _model(settings.llm if llm is None else llm, settings))
         found.append(await _dead_letters(memories))
     return found
+
+
+def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
+    """What a server's own check says, as findings; only its database's rights to write are not tried."""
+    server = Finding("server", "ok", f"{location} answers.")
+    if "embedding" not in answers:  # nothing was looked at: it tells only callers who may see everything
+        advice = "Take a token that is bound to nothing, or ask where the server is started."
+        return [server, Finding("check", "bad", answers["store"], advice)]
+    return [server, *_of_store("Its database", answers), _embedder(answers)]
 
 
 def _file_of(bare: str) -> Path | None:
@@ -88,20 +100,31 @@ def _unopened(error: KagentMemoryError) -> Finding:
     return Finding(part, "bad", str(error), advice)
 
 
-async def _database(memories: Memories) -> list[Finding]:
-    found = [Finding("database", "ok", f"{memories.location} answers.")]
-    found.append(Finding("migrations", "ok", "The schema is the newest; what it needs of extensions is there."))
+async def _writing(memories: Memories) -> Finding:
     try:
         await memories.store.lease("doctor", new_id(), now=utc_now(), seconds=1)
-        found.append(Finding("permissions", "ok", "Reading and writing are allowed."))
     except KagentMemoryError as error:
-        found.append(Finding("permissions", "bad", str(error), "Give this database user the right to write."))
+        return Finding("permissions", "bad", str(error), "Give this database user the right to write.")
+    return Finding("permissions", "ok", "A row was written.")
+
+
+def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:
+    if answers["store"] != "ok":
+        return [Finding("database", "bad", answers["store"], "Start the database, and see its log.")]
+    found = [Finding("database", "ok", f"{location} answers: {answers['database']}.")]
+    if "extension" in answers:
+        found.append(Finding("extension", "ok", f"{answers['extension']}."))
+    else:
+        found.append(Finding("extension", "bad", "Vectors cannot be compared here.", "Install pgvector 0.7 or newer."))
+    found.append(Finding("migrations", "ok", f"Applied: {answers.get('migrations', 'none are told')}."))
+    if "lacking" in answers:
+        advice = "GRANT these to this database user, or run `kagent-memory migrate` as the owner."
+        found.append(Finding("permissions", "bad", f"Missing: {answers['lacking']}.", advice))
     return found
 
 
-async def _embedder(memories: Memories) -> Finding:
-    answers: Mapping[str, str] = await memories.check()
-    if memories.mode == "keyword":
+def _embedder(answers: Mapping[str, str]) -> Finding:
+    if answers["embedding"] == "keyword mode":
         advice = "Set embedding= (KAGENT_MEMORY_EMBEDDING), for example ollama/nomic-embed-text, to find by meaning."
         return Finding("embedder", "note", "None: search is by keywords.", advice)
     if answers["embedding"] == "ok":

@@ -8,10 +8,11 @@ import logging
 import socket
 
 from .. import doctor
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, KagentMemoryError
 from ..memories import utc_now
+from ..remote import is_remote
 from ..stores.base import Token
-from .command import FOUND_PROBLEMS, Command, opened_here, option, settings_of
+from .command import FOUND_PROBLEMS, Command, opened, opened_here, option, settings_of
 from .say import Say, day
 
 PORT = 8080
@@ -112,9 +113,17 @@ async def token_revoke(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
+async def _of_server(args: argparse.Namespace) -> list[doctor.Finding]:
+    try:
+        async with opened(args) as memories:
+            return doctor.of_server(memories.location, await memories.check())
+    except KagentMemoryError as error:
+        return [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
+
+
 async def examine(args: argparse.Namespace, say: Say) -> int:
     """Looks at everything and says what to do."""
-    found = await doctor.examine(args.uri, **settings_of(args))
+    found = await (_of_server(args) if is_remote(args.uri) else doctor.examine(args.uri, **settings_of(args)))
     say.value(found, list[doctor.Finding])
     for finding in found:
         say.line(f"{MARKS[finding.state]}  {finding.part:<12}{finding.text}")

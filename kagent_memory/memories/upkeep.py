@@ -81,10 +81,15 @@ class Upkeep:
         return self._parts.worker.finished - before
 
     async def check(self) -> Mapping[str, str]:
-        """What a doctor wants to know: part → "ok", or what is wrong with it; raises nothing of ours."""
+        """What a doctor wants to know; raises nothing of ours.
+
+        Returns:
+            `store` and `embedding`: "ok", or what is wrong ("keyword mode" without an embedder); and what the store
+            says about itself: `database`, `extension`, `migrations`, and the rights it is `lacking`.
+        """
         found = {"store": "ok", "embedding": "keyword mode" if self._parts.vectors is None else "ok"}
         try:
-            await self._parts.store.generations()
+            found.update(await self._parts.store.about())
         except KagentMemoryError as error:
             found["store"] = str(error)
         try:

@@ -182,3 +182,9 @@ class KeepingContract(ContractPart):
         assert list(await store.tokens(digest=theirs.digest)) == [theirs]
         with pytest.raises(NotFound):
             await store.drop_token(mine.id)
+
+    async def test_what_answers_names_itself_and_what_it_applied(self, store: MemoryStore) -> None:
+        about = await store.about()
+        assert about["database"]
+        assert about["migrations"]
+        assert "lacking" not in about

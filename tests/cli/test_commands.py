@@ -213,6 +213,7 @@ def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(run: Any, id: str):
     for words in (
         ["--uri", "libsql:////nowhere/at/all.db"],
         ["--uri", "postgresql://nobody@127.0.0.1:9/x"],
+        ["--uri", "http://127.0.0.1:9"],
         [
             "--embedding",
             '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}',
@@ -251,6 +252,7 @@ def test_serve_serves_until_it_is_stopped(uri: str, tmp_path: Path):
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         assert main(["add", "over http", "--app", "demo", "--user", "ada", "--uri", address]) == 0
+        assert main(["doctor", "--uri", address]) == 0
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         assert process.returncode in (0, -signal.SIGTERM)

@@ -1,0 +1,69 @@
+"""What the doctor says was read from the database or the server, and what is missing is named with what to do."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from kagent_memory import doctor
+from kagent_memory.doctor import Finding
+from kagent_memory.memories import Memories
+from kagent_memory.stores.sql import migrations
+
+
+def by_part(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.part: finding for finding in findings}
+
+
+async def test_versions_and_migrations_are_those_of_the_database(store_uri: str) -> None:
+    await (await Memories.open(store_uri, llm=False, worker=False)).close()
+    found = by_part(await doctor.examine(store_uri, llm=False))
+    dialect = "postgres" if store_uri.startswith("postgres") else "libsql"
+    applied = ", ".join(f"{step.number} {step.name}" for step in migrations(dialect))
+    assert found["migrations"] == Finding("migrations", "ok", f"Applied: {applied}.")
+    assert (found["permissions"].state, found["extension"].state) == ("ok", "ok")
+    if dialect == "postgres":
+        with psycopg.connect(store_uri) as connection:
+            server, vector = connection.execute(
+                "SELECT current_setting('server_version'), extversion FROM pg_extension WHERE extname = 'vector'"
+            ).fetchone() or ("", "")
+        assert found["database"].text.endswith(f"answers: PostgreSQL {server}.")
+        assert found["extension"].text == f"pgvector {vector}."
+    else:
+        assert "libSQL, SQLite 3." in found["database"].text
+
+
+async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) -> None:
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("CREATE ROLE reader LOGIN")
+        try:
+            connection.execute("GRANT USAGE ON SCHEMA kagent_memory TO reader")
+            connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA kagent_memory TO reader")
+            connection.execute("GRANT INSERT, UPDATE, DELETE ON kagent_memory.memory TO reader")
+            found = by_part(await doctor.examine(postgres_uri.replace("postgres:@", "reader:@"), llm=False))
+        finally:
+            connection.execute("DROP OWNED BY reader")
+            connection.execute("DROP ROLE reader")
+    lacking = found["permissions"]
+    assert (lacking.state, "GRANT" in lacking.advice) == ("bad", True)
+    assert "CREATE on kagent_memory" in lacking.text
+    assert "INSERT on ingest_job" in lacking.text
+    assert "SELECT" not in lacking.text
+    assert "on memory," not in lacking.text
+
+
+@pytest.mark.parametrize(
+    ("answers", "bad"),
+    [
+        ({"store": "ok", "embedding": "ok", "database": "X 1", "extension": "Y 2", "migrations": "1 schema"}, set()),
+        ({"store": "memory unavailable", "embedding": "ok"}, {"database"}),
+        ({"store": "ok", "embedding": "no key", "database": "X 1", "extension": "Y 2"}, {"embedder"}),
+        ({"store": "ok", "embedding": "ok", "database": "X 1"}, {"extension"}),
+        ({"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "lacking": "a"}, {"permissions"}),
+        ({"store": "Not for a caller that is bound."}, {"check"}),
+    ],
+)
+def test_a_servers_own_check_becomes_findings_with_advice(answers: dict[str, str], bad: set[str]) -> None:
+    found = doctor.of_server("http://host", answers)
+    assert {finding.part for finding in found if finding.state == "bad"} == bad
+    assert all(finding.advice for finding in found if finding.state == "bad")
