@@ -59,7 +59,8 @@ class Worker:
         self.finished = 0
 
     def wake(self) -> None:
-        """Tells that a job was queued, so that it does not wait for the next look."""
+        """Tells that a job was queued: it does not wait for the next look, and may have brought its model along."""
+        self._unresolvable.clear()
         self._wake.set()
 
     async def work(self, stop: asyncio.Event) -> None:

@@ -117,9 +117,13 @@ async def test_a_worker_that_lacks_the_model_leaves_the_job_to_another_and_says_
         assert (job.state, job.attempts, job.model) == ("queued", 0, "far")
     clock = Clock()
     clock.now = datetime.now(UTC) + timedelta(minutes=1)
-    async with opened(store_uri, worker=False, llm=ScriptedLlm(stated, name="far"), clock=clock) as able:
-        assert await able.work(until_idle=True) == 1
-        assert await contents(able) == ["Tea is at four."]
+    async with opened(store_uri, worker=False, clock=clock) as able:
+        assert await able.work(until_idle=True) == 0
+        clock.pass_by(minutes=1)
+        brought = ScriptedLlm(stated, name="far")
+        await able.remember(SCOPE, [said("Fact: Cake is at five.", "e2")], "s2", llm=brought)
+        assert await able.work(until_idle=True) == 2
+        assert await contents(able) == ["Cake is at five.", "Tea is at four."]
 
 
 async def test_two_workers_race_and_apply_each_job_once(store_uri: str):
