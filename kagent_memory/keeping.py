@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from .errors import KagentMemoryError
 from .records import Scope, new_id
@@ -75,8 +75,3 @@ async def keep_pruned(
         except KagentMemoryError as error:
             log.warning("The prune did not run: %s", error)
         await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))
-
-
-def next_hour(now: datetime) -> datetime:
-    """The end of the current hour."""
-    return now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)

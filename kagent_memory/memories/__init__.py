@@ -91,14 +91,11 @@ class Memories(Writing, Reading, Upkeep):
         allow_model = llm is not False and (settings.llm is not False or llm is not None)
         providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
         store = await open_store(bare, schema=settings.postgres_schema, pool_size=settings.pool_size)
-        vectors = Vectors(store, embedder) if embedder is not None else None
-        steps = Steps(store, vectors, providers, settings=settings, clock=clock)
-        parts = Parts(
-            store=store,
-            settings=settings,
-            location=_without_secrets(bare),
-            vectors=vectors,
-            seeker=Seeker(
+        try:
+            vectors = Vectors(store, embedder) if embedder is not None else None
+            if vectors is not None:
+                await vectors.check()
+            seeker = Seeker(
                 store,
                 vectors,
                 llm=model,
@@ -107,24 +104,30 @@ class Memories(Writing, Reading, Upkeep):
                 rank=rank,
                 weights=importance_weights,
                 settings=settings,
-            ),
-            intake=Intake(store, providers, redact=redact, clock=clock),
-            steps=steps,
-            worker=Worker(
-                store, steps.run, clock=clock, lease_seconds=settings.lease_seconds, attempts=settings.job_attempts
-            ),
-            deliveries=Deliveries(store, clock),
-            redact=redact,
-            clock=clock,
-            weights=importance_weights,
-        )
-        try:
-            if vectors is not None:
-                await vectors.check()
+            )
         except BaseException:
             await store.close()
             raise
-        memories = cls(parts)
+        steps = Steps(store, vectors, providers, settings=settings, clock=clock)
+        worker = Worker(
+            store, steps.run, clock=clock, lease_seconds=settings.lease_seconds, attempts=settings.job_attempts
+        )
+        memories = cls(
+            Parts(
+                store=store,
+                settings=settings,
+                location=_without_secrets(bare),
+                vectors=vectors,
+                seeker=seeker,
+                intake=Intake(store, providers, redact=redact, clock=clock),
+                steps=steps,
+                worker=worker,
+                deliveries=Deliveries(store, clock),
+                redact=redact,
+                clock=clock,
+                weights=importance_weights,
+            )
+        )
         memories._start()
         return memories
 
