@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -32,6 +32,16 @@ def moment(at: datetime | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
 
 
+def plain(value: Any) -> str:
+    """A value of a search's explanation, in words: no brackets, four digits."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value)
+        return ", ".join(f"{str(name).replace('_', ' ')} {plain(one)}" for name, one in pairs.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(one) for one in cast("Sequence[Any]", value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def scope_query(scope: Scope, **more: Any) -> str:
     """The query string that names a scope, and whatever else is set."""
     pairs = {"app": scope.app, "user": scope.user, "tenant": scope.tenant, **more}
@@ -48,7 +58,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(day=day, moment=moment)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    made.filters.update(day=day, moment=moment, plain=plain)  # pyright: ignore[reportCallIssue, reportArgumentType]
     made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return made
 
