@@ -14,6 +14,7 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
+from kagent_memory.server.auth import Access, new_token
 
 from .ground import Clock, axis, client_of, item
 
@@ -319,3 +320,56 @@ async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, c
 )
 async def test_other_methods_and_paths_are_refused(client: httpx.AsyncClient, method: str, path: str, status: int):
     assert (await client.request(method, path)).status_code == status
+
+
+# what kagent-adk's own client puts on the wire, from 0.8.0 to 0.10.4
+AGENT = {"agent_name": "shop__NS__my_agent", "user_id": "ada"}
+SENT: list[tuple[str, dict[str, Any], Any]] = [
+    (SAVE, {**AGENT, "content": "User prefers dark mode", "vector": axis(0)}, None),  # ttl_days 0, before 0.10.1
+    (
+        SAVE,
+        {
+            **AGENT,
+            "content": "User prefers dark mode",
+            "vector": axis(0),
+            "metadata": {"session_id": "s", "source": "explicit_save"},
+            "ttl_days": 7,
+        },
+        None,
+    ),
+    (SAVE, {**AGENT, "content": "User lives in Oslo", "vector": axis(1), "metadata": {}}, None),
+    (
+        BATCH,
+        {"items": [{**AGENT, "content": f"fact {n}", "vector": axis(n), "ttl_days": 7} for n in (2, 3)]},
+        {"count": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize("uri", ["libsql:///:memory:"])
+@pytest.mark.parametrize("guard", ["nothing", "token", "proxy"])
+async def test_what_a_kagent_agent_of_today_sends_is_taken_with_its_headers(
+    memories: Memories, clock: Clock, uri: str, guard: str
+):
+    secret, token = new_token("", None, "agent", now=clock(), days=None)
+    await memories.store.add_token(token)
+    access = {"nothing": Access(), "token": Access(required=True), "proxy": Access(trusted_proxy=True)}[guard]
+    bearer = secret if guard == "token" else "eyJhbGciOiJSUzI1NiJ9.e30.c2ln"  # of its service account
+    headers = {"x-agent-name": AGENT["agent_name"], "authorization": f"Bearer {bearer}"}
+    async with client_of(memories, clock, access) as client:
+        client.headers.update(headers)
+        for path, body, told in SENT:
+            answer = await client.post(path, json=body)
+            assert answer.status_code == 201, answer.text
+            assert told in (None, answer.json())
+        answer = await client.post(SEARCH, json={**AGENT, "vector": axis(0), "limit": 5, "min_score": 0.3})
+        assert [(one["content"], one["metadata"]) for one in answer.json()] == [
+            ("User prefers dark mode", {"session_id": "s", "source": "explicit_save"})
+        ]
+        expiries = {one["content"]: one["expires_at"][:10] for one in await listed(client, **AGENT)}
+    assert expiries == {
+        "User prefers dark mode": "2026-03-08",
+        "User lives in Oslo": "2026-03-16",
+        "fact 2": "2026-03-08",
+        "fact 3": "2026-03-08",
+    }
