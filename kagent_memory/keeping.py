@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import TypeAlias
 
 from .errors import KagentMemoryError
 from .records import Scope, new_id
@@ -16,6 +19,10 @@ log = logging.getLogger("kagent_memory")
 PRUNE_LEASE = "prune"
 LONGEST_LOOK_SECONDS = 600.0
 WAITING_DELIVERIES = 1000
+CLOSE_SECONDS = 2.0
+GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
+
+Note: TypeAlias = tuple[Scope, Sequence[str], Sequence[str]]  # whose, retrieved, delivered
 
 
 class Deliveries:
@@ -24,7 +31,7 @@ class Deliveries:
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: asyncio.Queue[tuple[Scope, Sequence[str], Sequence[str]]] = asyncio.Queue(WAITING_DELIVERIES)
+        self._waiting: asyncio.Queue[Note] = asyncio.Queue(WAITING_DELIVERIES)
         self._task: asyncio.Task[None] | None = None
 
     def count(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str]) -> None:
@@ -43,20 +50,52 @@ class Deliveries:
         await self._waiting.join()
 
     async def close(self) -> None:
-        """Stops counting."""
+        """Counts what is noted, within some seconds, and stops."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.drain(), CLOSE_SECONDS)
+            await ended(self._task)
 
     async def _write(self) -> None:
         while True:
-            scope, retrieved, delivered = await self._waiting.get()
+            notes = [await self._waiting.get()]
+            await asyncio.sleep(GATHER_SECONDS)
+            while not self._waiting.empty():
+                notes.append(self._waiting.get_nowait())
             try:
-                await self._store.deliver(scope, retrieved=retrieved, delivered=delivered, now=self._clock())
+                for scope, retrieved, delivered in gathered(notes):
+                    await self._store.deliver(scope, retrieved=retrieved, delivered=delivered, now=self._clock())
             except KagentMemoryError as error:
-                log.warning("A delivery was not counted: %s", error)
+                log.warning("Deliveries were not counted: %s", error)
             finally:
-                self._waiting.task_done()
+                for _ in notes:
+                    self._waiting.task_done()
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Cancels the tasks until they end: a driver may swallow a cancellation while it works."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=0.5)
+
+
+def gathered(notes: Sequence[Note]) -> list[Note]:
+    """The same counts in as few notes as hold each id at most once: one a scope, and more for ids met repeatedly."""
+    counts: dict[Scope, tuple[Counter[str], Counter[str]]] = {}
+    for scope, retrieved, delivered in notes:
+        seen = counts.setdefault(scope, (Counter(), Counter()))
+        seen[0].update(dict.fromkeys(retrieved, 1))
+        seen[1].update(dict.fromkeys(delivered, 1))
+    return [
+        (
+            scope,
+            [id for id, count in retrieved.items() if count > number],
+            [id for id, count in delivered.items() if count > number],
+        )
+        for scope, (retrieved, delivered) in counts.items()
+        for number in range(max((*retrieved.values(), *delivered.values()), default=0))
+    ]
 
 
 async def keep_pruned(

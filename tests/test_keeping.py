@@ -14,6 +14,7 @@ import pytest
 from kagent_memory import Fact, Memories, Scope
 from kagent_memory.cli import main
 from kagent_memory.errors import NotFound
+from kagent_memory.keeping import ended, gathered
 from kagent_memory.lifecycle import ImportanceWeights, least_important, to_memory
 from kagent_memory.memories import Pruned, evicting
 from kagent_memory.recall import RankSettings
@@ -205,3 +206,22 @@ def test_feedback_and_a_prune_with_a_bound_work_from_the_command_line(
     assert run("prune", "--dry-run") == {"deleted": 0, "extended": 0, "evicted": 1}
     assert run("prune") == {"deleted": 0, "extended": 0, "evicted": 1}
     assert [memory["id"] for memory in run("list", *whose)["memories"]] == [second]
+
+
+async def test_a_task_that_swallows_a_cancellation_is_ended_all_the_same() -> None:
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(ended(task), 5)
+    assert task.cancelled()
+
+
+def test_gathered_deliveries_keep_every_count() -> None:
+    one, other = Scope("", "a", "x"), Scope("", "b", "x")
+    notes = [(one, ["1", "2"], ["1"]), (other, ["9"], ["9"]), (one, ["1"], ["1"]), (one, ["3"], [])]
+    assert gathered(notes) == [(one, ["1", "2", "3"], ["1"]), (one, ["1"], ["1"]), (other, ["9"], ["9"])]

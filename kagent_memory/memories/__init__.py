@@ -13,7 +13,7 @@ from typing import Any, Self
 from ..embedding import Embedder, EmbeddingConfig, open_embedder
 from ..extract import SummaryProvider
 from ..ingest import Intake, Providers, Steps, Worker
-from ..keeping import Deliveries, keep_pruned
+from ..keeping import Deliveries, ended, keep_pruned
 from ..lifecycle import ImportanceWeights
 from ..llm import Llm, open_llm
 from ..query import Gate
@@ -177,9 +177,7 @@ class Memories(Writing, Reading, Upkeep):
         if self._parts.settings.worker and self._background:
             await self.drain(CLOSE_SECONDS)
         self._stop.set()
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await ended(*self._background)
         self._background.clear()
         await self._parts.deliveries.close()
         await self._parts.store.close()

@@ -346,7 +346,6 @@ SENT: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("uri", ["libsql:///:memory:"])
 @pytest.mark.parametrize("guard", ["nothing", "token", "proxy"])
 async def test_what_a_kagent_agent_of_today_sends_is_taken_with_its_headers(
     memories: Memories, clock: Clock, uri: str, guard: str

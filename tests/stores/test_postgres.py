@@ -201,3 +201,17 @@ async def test_a_server_that_stops_under_load_loses_no_acknowledged_write_and_is
     finally:
         await store.close()
         await asyncio.to_thread(server.cleanup)
+
+
+async def test_writes_that_are_cancelled_at_any_moment_never_hang_the_store(postgres_uri):
+    store, scope = await open_store(postgres_uri, pool_size=3), Scope("", "hasty", "desk")
+    ids = [new_id() for _ in range(20)]
+    memories = [Memory(id=id, content=f"note {id}", created_at=NOW, updated_at=NOW) for id in ids]
+    await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory) for memory in memories]), now=NOW)
+    for step in range(60):
+        task = asyncio.ensure_future(store.deliver(scope, retrieved=ids, delivered=ids, now=NOW))
+        await asyncio.sleep(step / 20_000)
+        task.cancel()
+        await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 10)
+    assert await asyncio.wait_for(store.version(scope), 10) == 1
+    await asyncio.wait_for(store.close(), 10)

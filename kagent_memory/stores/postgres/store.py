@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg import AsyncConnection
@@ -57,6 +57,7 @@ class PostgresStore(SqlStore):
         super().__init__()
         self._pool = pool
         self._directory = directory
+        self._writing: set[asyncio.Task[Any]] = set()
 
     @override
     @classmethod
@@ -113,6 +114,20 @@ class PostgresStore(SqlStore):
 
     @override
     async def _write(self, script: Script[T]) -> T:
+        # A pipeline that is cancelled midway may wait for ever for answers that were never asked for: so a caller that
+        # is cancelled waits for the end of its transaction, as with libSQL.
+        task = asyncio.ensure_future(self._transaction(script))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+            raise
+
+    async def _transaction(self, script: Script[T]) -> T:
         with translated():
             async with (
                 self._pool.connection() as connection,
