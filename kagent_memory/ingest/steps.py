@@ -173,7 +173,11 @@ class Steps:
             batch = await self._consolidation.merges(job.scope, llm)
             done = _costed(job, meter)
             batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
-            await self._store.apply(job.scope, batch, now=self._clock())
+            try:
+                await self._store.apply(job.scope, batch, now=self._clock())
+            except Conflict as error:
+                await self._still_ours(job)
+                raise StoreError("The scope moved while it was consolidated; it is tried again later.") from error
         return done
 
 
