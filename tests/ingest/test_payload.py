@@ -26,7 +26,6 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "a range before the epoch": ({"compaction": (-1.0, 1.0)}, "between 0"),
     "half a range": ({"compaction": (1.0,)}, "two numbers"),
     "a range of words": ({"compaction": ("a", "b")}, "two numbers"),
-    "text with NUL": ({"text": "a\0b"}, "NUL"),
 }
 
 
