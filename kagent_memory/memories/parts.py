@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotFound
 from ..ingest import Intake, Steps, Worker
 from ..keeping import Deliveries
 from ..lifecycle import ImportanceWeights
-from ..records import Vector
+from ..records import Memory, Scope, Vector
 from ..seek import Seeker
 from ..settings import MemorySettings
 from ..stores.base import Generation, MemoryStore, checked_vector
@@ -58,6 +58,17 @@ class Parts:
         """
         held = await self.generation(name, vector)
         return held or await self.store.add_generation(name or f"{EXTERNAL}{len(vector)}", len(vector), None)
+
+    async def visible(self, scope: Scope, id: str) -> Memory:
+        """One visible memory.
+
+        Raises:
+            NotFound: no such memory.
+        """
+        found = await self.store.get(scope, [id], now=self.clock())
+        if id not in found:
+            raise NotFound(f"No memory {id} in this scope.")
+        return found[id]
 
     async def generation(self, name: str | None, vector: Vector) -> Generation | None:
         """The generation that a caller's own vector belongs to; None when it is an external one still to be made.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import telemetry
-from ..errors import InvalidInput, NotFound
+from ..errors import InvalidInput
 from ..records import Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
 from ..stores.base import Order, Page, ScopeStats, checked_vector
 from .parts import Parts
@@ -97,10 +97,7 @@ class Reading:
         Raises:
             NotFound: no such memory.
         """
-        found = await self._parts.store.get(scope, [id], now=self._parts.clock())
-        if id not in found:
-            raise NotFound(f"No memory {id} in this scope.")
-        return found[id]
+        return await self._parts.visible(scope, id)
 
     async def list(
         self,

@@ -231,7 +231,7 @@ class Writing:
     ) -> list[Change]:
         if len(memories) != 1:
             raise InvalidInput("replaces= goes with exactly one item.")
-        old = await self._visible(scope, replaced)
+        old = await self._parts.visible(scope, replaced)
         return superseding(old, memories[0], now=now, who=who, why="replaced by its author")
 
     async def _edit(
@@ -247,7 +247,7 @@ class Writing:
     ) -> Memory:
         with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
             now = self._parts.clock()
-            old = await self._visible(scope, id)
+            old = await self._parts.visible(scope, id)
             if revision is not None and revision != old.revision:
                 raise Conflict(f"The memory is at revision {old.revision}, not {revision}; read it again.")
             new = edited(
@@ -269,9 +269,3 @@ class Writing:
         made = await self._parts.generation_for(name, first)
         vectors = {memory.id: vector for memory, vector in zip(memories, given, strict=True)}
         return replace(batch, vectors=vectors, generation=made.number)
-
-    async def _visible(self, scope: Scope, id: str) -> Memory:
-        found = await self._parts.store.get(scope, [id], now=self._parts.clock())
-        if id not in found:
-            raise NotFound(f"No memory {id} in this scope.")
-        return found[id]
