@@ -180,7 +180,7 @@ async def test_a_blocked_home_loop_does_not_block_the_caller() -> None:
     mine = home()
 
     async def block(_: Resource) -> None:
-        time.sleep(0.3)
+        time.sleep(1)
 
     running = asyncio.ensure_future(mine.run(block))
     worst = 0.0
@@ -188,7 +188,7 @@ async def test_a_blocked_home_loop_does_not_block_the_caller() -> None:
         before = time.monotonic()
         await asyncio.sleep(0.005)
         worst = max(worst, time.monotonic() - before)
-    assert worst < 0.2
+    assert worst < 0.7
     await mine.close()
 
 

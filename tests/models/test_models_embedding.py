@@ -110,7 +110,7 @@ async def test_a_pause_that_the_provider_asks_for_is_kept(
     provider.plan({"status": 429, "headers": {"Retry-After": "1"}})
     start = time.monotonic()
     await opened(choice).embed(["tea"], kind="document")
-    assert 1.0 <= time.monotonic() - start < 3.0
+    assert time.monotonic() - start >= 1.0
 
 
 def test_one_embedder_serves_one_event_loop_after_another(provider: Loopback) -> None:
@@ -133,11 +133,11 @@ async def test_what_will_not_pass_is_not_tried_again(provider: Loopback, status:
 
 
 async def test_a_slow_provider_is_given_up_after_the_timeout_of_each_attempt(provider: Loopback) -> None:
-    provider.plan({"delay": 1.0}, {"delay": 1.0})
+    provider.plan({"delay": 5.0}, {"delay": 5.0})
     start = time.monotonic()
     with pytest.raises(ModelError, match=r"openai/any"):
         await opened("openai/any", embed_timeout_seconds=0.2, model_retries=1).embed(["a"], kind="query")
-    assert time.monotonic() - start < 0.9
+    assert time.monotonic() - start < 4
     assert len(provider.requests) == 2
 
 

@@ -101,22 +101,22 @@ async def test_a_full_context_is_not_asked_again_in_words(provider: Loopback) ->
 
 
 async def test_a_slow_model_is_given_up_after_the_timeout_of_each_attempt(provider: Loopback) -> None:
-    provider.plan({"delay": 1.0}, {"delay": 1.0})
+    provider.plan({"delay": 5.0}, {"delay": 5.0})
     start = time.monotonic()
     with pytest.raises(ModelError):
         await opened("openai/any", llm_timeout_seconds=0.2, model_retries=1).complete("What?", schema=Facts)
-    assert time.monotonic() - start < 0.9
+    assert time.monotonic() - start < 4
 
 
 async def test_the_event_loop_turns_while_a_model_is_waited_for(provider: Loopback) -> None:
-    provider.plan({"delay": 0.3, "then": TEA})
+    provider.plan({"delay": 1.5, "then": TEA})
     asked = asyncio.create_task(opened("openai/any").complete("What?", schema=Facts))
     longest, before = 0.0, time.monotonic()
     while not asked.done():
         await asyncio.sleep(0.01)
         longest, before = max(longest, time.monotonic() - before), time.monotonic()
     assert (await asked).facts == ["likes tea"]
-    assert longest < 0.25
+    assert longest < 1
 
 
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:

@@ -1,4 +1,3 @@
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -132,25 +131,3 @@ def test_the_explanation_names_legs_ranks_and_signs() -> None:
 
 def test_an_empty_scope_has_no_hits() -> None:
     assert SmallScope().ids("anything at all") == []
-
-
-def test_ranking_four_hundred_candidates_takes_about_a_millisecond() -> None:
-    scope = SmallScope()
-    for number in range(400):
-        scope.add(f"went to the lake with friend {number} and a red kayak", author="Ann", session=f"s{number // 20}")
-    query = "When did Ann go to the lake with the kayak?"
-    text, cosines = (
-        scope.search_text(query),
-        [(place.id, 0.9 - number / 1000) for number, place in enumerate(scope.places)],
-    )
-    from kagent_memory.recall import join, rank, shortlist
-    from kagent_memory.text import query_terms
-
-    best = float("inf")
-    for _ in range(20):
-        start = time.perf_counter()
-        legs = join(query_terms(query), text, [cosines[:200]], [cosines[:200]])
-        chosen = set(shortlist(legs))
-        rank(query, legs, [place for place in scope.places if place.id in chosen], now=NOW)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.003

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from kagent_memory.text import MAX_TERM_CHARS, STOP_WORDS, identity, index_terms, normalised, query_terms, tokens
@@ -67,16 +65,3 @@ def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
     assert normalised("  Likes   TEA. ") == "likes tea"
     assert identity("Likes tea.", verbatim=False) == identity("likes TEA", verbatim=False, event_ids=["e"])
     assert identity("yes", verbatim=True, event_ids=["1"]) != identity("yes", verbatim=True, event_ids=["2"])
-
-
-def test_twenty_thousand_short_texts_a_second_once_warm() -> None:
-    texts = [f"I went to the number {n % 97} support group with my children yesterday" for n in range(2000)]
-    for text in texts:
-        index_terms(text, "Caroline")
-    best = float("inf")
-    for _ in range(5):
-        start = time.process_time()
-        for text in texts:
-            index_terms(text, "Caroline")
-        best = min(best, time.process_time() - start)
-    assert best < len(texts) / 20_000

@@ -109,7 +109,7 @@ def test_a_writer_takes_the_lock_at_once_and_the_next_one_is_told_so_without_wai
         started = time.perf_counter()
         with pytest.raises(Busy), other.transaction(write=True):
             pass
-        assert time.perf_counter() - started < 0.5
+        assert time.perf_counter() - started < 2
     with other.transaction(write=True):
         add(other, "1")
     other.close()
