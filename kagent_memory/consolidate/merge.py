@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
@@ -17,6 +17,7 @@ from ..records import Change, Memory, new_id
 from .alike import has_slot, identity_of, near_identical, upserts
 
 MAX_PROMPT_CHARS = 48_000
+_WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
 
 
 class Merged(BaseModel):
@@ -58,12 +59,14 @@ async def plan_merges(
     now: datetime,
     least_similarity: float = 0.8,
     most: int = 5,
+    worded: Collection[str] = (),
     who: str = "consolidation",
 ) -> tuple[Change, ...]:
     """The changes that merge what says the same; applying them is the caller's, so not to apply is a dry run.
 
     The merged memory is added before its sources are retired; all changes of a merge share a group, and the sources
-    name it in `superseded_by`. Pinned memories, turns as they were said and compaction summaries stay alone.
+    name it in `superseded_by`. Pinned memories, turns as they were said and compaction summaries stay alone, and so do
+    those whose metadata hold different values of a key.
 
     Args:
         memories: the visible memories of one scope.
@@ -72,15 +75,19 @@ async def plan_merges(
         now: when the plan is made.
         least_similarity: that every pair of a cluster must have, so that chains of neighbours never form one.
         most: memories in a cluster.
+        worded: ids of memories whose vectors their callers brought; nobody here can make one for other words, so they
+            merge only with each other, by the rule that keeps the newest text.
         who: stands in the history.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used; nothing is planned.
     """
-    groups = clusters(memories, similarities, least_similarity=least_similarity, most=most)
-    texts = await _texts(groups, llm) if llm is not None else [_by_rule(group) for group in groups]
+    given = frozenset(worded)
+    bound = clusters([one for one in memories if one.id in given], similarities, least_similarity, most)
+    free = clusters([one for one in memories if one.id not in given], similarities, least_similarity, most)
+    told = await _texts(free, llm) if llm is not None else [_by_rule(group) for group in free]
     changes: list[Change] = []
-    for group, text in zip(groups, texts, strict=True):
+    for group, text in zip((*free, *bound), (*told, *map(_by_rule, bound)), strict=True):
         if text and all(not differences(text, memory.content) for memory in group):
             changes += _merge(group, text, now=now, who=who)
     return tuple(changes)
@@ -89,7 +96,6 @@ async def plan_merges(
 def clusters(
     memories: Sequence[Memory],
     similarities: Mapping[tuple[str, str], float],
-    *,
     least_similarity: float = 0.8,
     most: int = 5,
 ) -> list[list[Memory]]:
@@ -122,9 +128,15 @@ def _may_merge(memory: Memory) -> bool:
 def _mergeable(a: Memory, b: Memory) -> bool:
     """Of values of a slot only nearly the same words are the same: one word more or less may be another value."""
     same_kind = (a.type, a.origin, a.is_error) == (b.type, b.origin, b.is_error)
-    if not same_kind or differences(a.content, b.content):
+    if not same_kind or differences(a.content, b.content) or _labelled_apart(a, b):
         return False
     return (not has_slot(a) and not has_slot(b)) or near_identical(a, b)
+
+
+def _labelled_apart(a: Memory, b: Memory) -> bool:
+    """Whether their callers gave them different values of the same key, one of which a merge would lose."""
+    shared = a.metadata.keys() & b.metadata.keys() - _WHENCE
+    return any(a.metadata[key] != b.metadata[key] for key in shared)
 
 
 def _by_rule(group: Sequence[Memory]) -> str:

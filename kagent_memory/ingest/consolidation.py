@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+
+import numpy as np
 
 from ..consolidate import plan, plan_merges
 from ..lifecycle import to_memory
 from ..llm import Llm
-from ..records import Change, Fact, Memory, Scope, new_id
+from ..records import Change, Fact, Memory, Scope
 from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
-from ..vectors import Vectors, with_vectors
+from ..vectors import EXTERNAL, Vectors, with_vectors
+from .arming import merge_timer
 from .neighbours import neighbours
 
 log = logging.getLogger("kagent_memory")
 
 MERGE_AT_MOST = 200
-GROUP = "group"
+ALL_OF_A_SCOPE = 1_000_000
 
 
 class Consolidation:
@@ -55,8 +58,11 @@ class Consolidation:
             log.info("%d decision(s) of the model were vetoed: they would have lost a difference.", planned.vetoed)
         batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
         batch = await self._with_vectors(scope, batch, made, meeting, now)
-        timer = await self._timer(scope, planned.changes, model, now)
-        return replace(batch, jobs=(*batch.jobs, *timer))
+        return replace(batch, jobs=(*batch.jobs, *await self.timer(scope, planned.changes, model, now)))
+
+    async def timer(self, scope: Scope, changes: Sequence[Change], model: str, now: datetime) -> tuple[Job, ...]:
+        """The job that merges the scope later, to be queued with the changes that arm it."""
+        return await merge_timer(self._store, scope, changes, model=model, settings=self._settings, now=now)
 
     async def merges(self, scope: Scope, llm: Llm | None) -> Batch:
         """The batch that merges the newest memories of a scope with what says the same.
@@ -75,9 +81,22 @@ class Consolidation:
             for other, value in found:
                 known.setdefault(other.id, other)
                 likeness[recent[place].id, other.id] = value
-        changes = await plan_merges(list(known.values()), likeness, llm, now=now)
+        worded = await self._worded(scope, now)
+        changes = await plan_merges(list(known.values()), likeness, llm, now=now, worded=worded)
         batch = Batch(changes=changes, expected_version=version if changes else None)
         return await with_vectors(self._vectors, scope, batch, now)
+
+    async def _worded(self, scope: Scope, now: datetime) -> frozenset[str]:
+        """The ids of the memories whose vectors their callers brought."""
+        found: set[str] = set()
+        for generation in await self._store.generations():
+            if generation.name.startswith(EXTERNAL):
+                any_way = np.eye(1, generation.dimensions, dtype=np.float32)
+                [held] = await self._store.search_vector(
+                    scope, generation.number, list(any_way), limit=ALL_OF_A_SCOPE, now=now
+                )
+                found.update(id for id, _ in held)
+        return frozenset(found)
 
     async def _with_vectors(
         self, scope: Scope, batch: Batch, made: Batch, meeting: Sequence[Memory], now: datetime
@@ -95,28 +114,3 @@ class Consolidation:
         vectors = {id: vector for id, vector in known.items() if id in written} | dict(more.vectors)
         generation = made.generation if made.generation is not None else more.generation
         return replace(batch, vectors=vectors, generation=generation, jobs=more.jobs)
-
-    async def _timer(self, scope: Scope, changes: Sequence[Change], model: str, now: datetime) -> list[Job]:
-        """The merge that this scope waits for, nearer by as many memories as are new."""
-        settings = self._settings
-        new = sum(change.kind == "add" and not change.memory.verbatim for change in changes)
-        if not new or not (settings.consolidate_after or settings.consolidate_every_hours):
-            return []
-        waiting = await self._store.waiting(scope, "consolidate", GROUP)
-        count = new + (int(waiting.payload.get("new", 0)) if waiting else 0)
-        hours = settings.consolidate_every_hours or 24 * 365.0
-        due = waiting.run_after if waiting else now + timedelta(hours=hours)
-        if settings.consolidate_after and count >= settings.consolidate_after:
-            due = now
-        return [
-            Job(
-                id=new_id(now),
-                scope=scope,
-                kind="consolidate",
-                key=GROUP,
-                payload={"new": count},
-                model=model,
-                run_after=due,
-                created_at=now,
-            )
-        ]

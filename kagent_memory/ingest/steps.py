@@ -81,6 +81,11 @@ class Steps:
             await self._store.apply(scope, batch, now=self._clock())
         return batch.changes
 
+    async def merge_timer(self, scope: Scope, changes: Sequence[Change]) -> tuple[Job, ...]:
+        """The job by which explicit changes arm the merge of their scope, with the configured model or none."""
+        llm = self._providers.llm
+        return await self._consolidation.timer(scope, changes, llm.name if llm else "", self._clock())
+
     async def _take_in(self, job: Job) -> Job:
         provider = self._providers.find(job.provider, job.model)
         extracted: _Extracted | None = None

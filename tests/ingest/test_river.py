@@ -235,7 +235,7 @@ async def test_what_an_embedder_that_is_down_could_not_embed_is_embedded_later(s
             return await super().embed(texts, kind=kind)
 
     embedder, clock = Down(), Clock()
-    async with opened(store_uri, embedding=embedder, clock=clock, worker=False) as memories:
+    async with opened(store_uri, embedding=embedder, clock=clock, worker=False, consolidate_every_hours=9) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
         found = await memories.recall(SCOPE, "When is the boiler serviced?")
         assert [hit.memory.content for hit in found] == ["The boiler is serviced in May."]

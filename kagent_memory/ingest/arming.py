@@ -1,0 +1,50 @@
+"""Arms the merge of a scope: what is new, by a session or an explicit add, brings its time nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from ..records import Change, Scope, new_id
+from ..settings import MemorySettings
+from ..stores.base import Job, MemoryStore
+
+GROUP = "group"
+NO_WAIT_HOURS = 24 * 365.0
+
+
+async def merge_timer(
+    store: MemoryStore, scope: Scope, changes: Sequence[Change], *, model: str, settings: MemorySettings, now: datetime
+) -> tuple[Job, ...]:
+    """The merge that this scope waits for, nearer by as many memories as are new; queue it with the changes.
+
+    What can never merge (turns as they were said, pinned memories) arms nothing. Two writers at once may count as one.
+    """
+    new = sum(_may_merge(change) for change in changes)
+    if not new or not (settings.consolidate_after or settings.consolidate_every_hours):
+        return ()
+    return (armed(await store.waiting(scope, "consolidate", GROUP), scope, new, model, settings, now),)
+
+
+def armed(waiting: Job | None, scope: Scope, new: int, model: str, settings: MemorySettings, now: datetime) -> Job:
+    """The job that takes the place of the waiting one: it keeps that one's model, and its pause after a failure."""
+    count = new + (int(waiting.payload.get("new", 0)) if waiting else 0)
+    hours = settings.consolidate_every_hours or NO_WAIT_HOURS
+    due = waiting.run_after if waiting else now + timedelta(hours=hours)
+    failed = waiting is not None and waiting.attempts > 0
+    if settings.consolidate_after and count >= settings.consolidate_after and not failed:
+        due = min(due, now)
+    return Job(
+        id=new_id(now),
+        scope=scope,
+        kind="consolidate",
+        key=GROUP,
+        payload={"new": count},
+        model=model or (waiting.model if waiting else ""),
+        run_after=due,
+        created_at=now,
+    )
+
+
+def _may_merge(change: Change) -> bool:
+    return change.kind == "add" and not change.memory.verbatim and not change.memory.pinned
