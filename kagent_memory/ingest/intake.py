@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from weakref import WeakValueDictionary
 
 from ..llm import Llm
 from ..records import Message, Scope, new_id
@@ -26,6 +27,7 @@ class Intake:
         self._providers = providers
         self._redact = redact
         self._clock = clock
+        self._arming: WeakValueDictionary[tuple[bytes, str], asyncio.Lock] = WeakValueDictionary()
 
     async def queue(
         self,
@@ -47,19 +49,27 @@ class Intake:
         jobs: list[Job] = []
         if save and (new or ended):
             jobs.append(self._transcript(scope, session_id, new, chosen, now, ended=ended))
-        if end_after_minutes is not None:
-            waiting = await self._store.waiting(scope, "session_end", session_id)
-            kept = _united(from_payload(waiting.payload) if waiting else [], new)
-            timer = self._timer(scope, session_id, kept, chosen, now)
-            jobs.append(replace(timer, run_after=now + timedelta(minutes=end_after_minutes)))
-        await self._store.enqueue(jobs)
+        async with self._timer_of(scope, session_id):
+            if end_after_minutes is not None:
+                waiting = await self._store.waiting(scope, "session_end", session_id)
+                kept = _united(from_payload(waiting.payload) if waiting else [], new)
+                timer = self._timer(scope, session_id, kept, chosen, now)
+                jobs.append(replace(timer, run_after=now + timedelta(minutes=end_after_minutes)))
+            await self._store.enqueue(jobs)
         return jobs[0].id if save and (new or ended) else None
 
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Makes the session's armed timer due."""
-        waiting = await self._store.waiting(scope, "session_end", session_id)
-        if waiting is not None:
-            await self._store.enqueue([replace(waiting, run_after=self._clock())])
+        async with self._timer_of(scope, session_id):
+            waiting = await self._store.waiting(scope, "session_end", session_id)
+            if waiting is not None:
+                await self._store.enqueue([replace(waiting, run_after=self._clock())])
+
+    def _timer_of(self, scope: Scope, session_id: str) -> asyncio.Lock:
+        """Held while what a timer carries is read and written again: two calls at once must not lose a tail."""
+        lock = self._arming.get((scope.id, session_id)) or asyncio.Lock()
+        self._arming[scope.id, session_id] = lock
+        return lock
 
     async def _prepared(self, messages: Sequence[Message], session_id: str) -> list[Message]:
         if sum(len(message.text) for message in messages) < LARGE_CHARS:
@@ -85,7 +95,7 @@ class Intake:
             scope=scope,
             kind="transcript",
             session_id=session_id,
-            key=batch_key(messages),
+            key=batch_key(messages, session_id, ended=ended),
             payload=to_payload(messages, ended=ended),
             provider=chosen[0],
             model=chosen[1],

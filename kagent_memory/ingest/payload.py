@@ -96,11 +96,12 @@ def from_payload(payload: Mapping[str, Any]) -> list[Message]:
     return [_from_json(values) for values in payload.get("messages", ())]
 
 
-def batch_key(messages: Sequence[Message]) -> str:
-    """The same set of events queued twice is one job."""
+def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
+    """The same set of events of a session queued twice is one job; event ids are a session's own."""
+    names = (session_id, "ended" if ended else "", *sorted({message.event_id for message in messages}))
     digest = hashlib.blake2b(digest_size=16)
-    for event_id in sorted({message.event_id for message in messages}):
-        digest.update(hashlib.blake2b(event_id.encode(), digest_size=16).digest())
+    for name in names:
+        digest.update(hashlib.blake2b(name.encode(), digest_size=16).digest())
     return digest.hexdigest()
 
 
