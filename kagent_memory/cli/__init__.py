@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import KagentMemoryError
 from . import remembering, running, upkeep
 from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, exit_code
-from .say import Say, printable
+from .say import Say, any_text, printable
 
 COMMANDS: tuple[Command, ...] = (*running.COMMANDS, *remembering.COMMANDS, *upkeep.COMMANDS)
 GROUPS = {"token": "Tokens of the server.", "jobs": "The queue and its dead letters."}
@@ -61,6 +61,7 @@ def _filled(made: argparse.ArgumentParser, command: Command) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code; a user's mistake is one line, never a stack trace."""
+    any_text()
     args = parser().parse_args(argv)
     command: Command = args.command
     try:

@@ -68,6 +68,17 @@ def option(*words: str, help: str, **more: Any) -> Option:
     return Option(words=words, help=help, more=more)
 
 
+def between(least: int, most: int) -> Callable[[str], int]:
+    """What argparse makes a whole number with; another one is a usage error."""
+
+    def whole(text: str) -> int:
+        if not text.removeprefix("-").isdecimal() or not least <= (number := int(text[:20])) <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number from {least:,} to {most:,}")
+        return number
+
+    return whole
+
+
 Run = Callable[[argparse.Namespace, Say], Coroutine[Any, Any, int]]
 
 
@@ -105,7 +116,7 @@ SCOPE_OPTIONS = (
     option("--user", help="the user; may be left out when only one fits"),
 )
 ID = option("id", help="the memory's id")
-LIMIT = option("--limit", help="how many at most", type=int, default=20)
+LIMIT = option("--limit", help="how many at most, up to 1,000", type=between(1, 1000), default=20)
 DRY_RUN = option("--dry-run", help="only say what would be done", action="store_true")
 
 
@@ -165,7 +176,10 @@ async def scope_of(args: argparse.Namespace, memories: AnyMemories, *, new: bool
 
     Raises:
         NotFound: none fits, or several do.
+        InvalidInput: one is given and empty.
     """
+    if "" in (args.app, args.user):  # most likely a variable of the shell that holds nothing
+        raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
     tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
     if args.app is not None and args.user is not None:
         return Scope(tenant, args.user, args.app)

@@ -8,11 +8,11 @@ import logging
 import socket
 
 from .. import doctor
-from ..errors import ConfigurationError, KagentMemoryError
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..memories import utc_now
 from ..remote import is_remote
 from ..stores.base import Token
-from .command import FOUND_PROBLEMS, Command, opened, opened_here, option, settings_of
+from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, settings_of
 from .say import Say, day
 
 PORT = 8080
@@ -70,6 +70,8 @@ async def token_create(args: argparse.Namespace, say: Say) -> int:
     """Makes a token and shows it once."""
     from ..server.auth import new_token
 
+    if args.user == "":  # most likely a variable of the shell that holds nothing; it must not open a whole tenant
+        raise InvalidInput("--user must not be empty; leave it out for a token of the whole tenant.")
     async with opened_here(args) as memories:
         tenant = memories.settings.tenant
         secret, token = new_token(tenant, args.user, args.label, now=utc_now(), days=args.days)
@@ -113,8 +115,11 @@ async def token_revoke(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-async def _of_server(args: argparse.Namespace) -> list[doctor.Finding]:
+async def _found(args: argparse.Namespace) -> list[doctor.Finding]:
+    settings = settings_of(args)
     try:
+        if not is_remote(args.uri):
+            return await doctor.examine(args.uri, **settings)
         async with opened(args) as memories:
             return doctor.of_server(memories.location, await memories.check())
     except KagentMemoryError as error:
@@ -123,7 +128,7 @@ async def _of_server(args: argparse.Namespace) -> list[doctor.Finding]:
 
 async def examine(args: argparse.Namespace, say: Say) -> int:
     """Looks at everything and says what to do."""
-    found = await (_of_server(args) if is_remote(args.uri) else doctor.examine(args.uri, **settings_of(args)))
+    found = await _found(args)
     say.value(found, list[doctor.Finding])
     for finding in found:
         say.line(f"{MARKS[finding.state]}  {finding.part:<12}{finding.text}")
@@ -154,7 +159,7 @@ COMMANDS = (
         ],
         options=(
             option("--host", help="the address to bind; others than loopback need auth", default="127.0.0.1"),
-            option("--port", help="the port", type=int, default=PORT),
+            option("--port", help="the port; 0: any free one", type=between(0, 65_535), default=PORT),
             option("--auth", help="every call needs a token", action="store_true"),
             option(
                 "--trusted-proxy",
@@ -174,7 +179,7 @@ COMMANDS = (
         options=(
             option("--user", help="only this user's memories (default: the whole tenant's)"),
             option("--label", help="for people", default=""),
-            option("--days", help="days it holds (default: until revoked)", type=int),
+            option("--days", help="days it holds (default: until revoked)", type=between(1, 36_500)),
         ),
         run=token_create,
     ),

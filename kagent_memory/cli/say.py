@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -47,6 +48,13 @@ class Say:
         for line in lines:
             cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
             sys.stdout.write("  ".join([*cells, shortened(line[-1], left)]).rstrip() + "\n")
+
+
+def any_text() -> None:
+    """Lets standard output and the error stream take every character; what their encoding lacks becomes "?"."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def printable(text: str) -> str:

@@ -41,9 +41,16 @@ _DEFAULTS = MemorySettings()
 
 
 def is_remote(uri: str | None) -> bool:
-    """Whether the URI, or without one the environment's, names a server instead of a database."""
+    """Whether the URI, or without one the environment's, names a server instead of a database.
+
+    Raises:
+        ConfigurationError: it is no URI.
+    """
     named = uri or os.environ.get("KAGENT_MEMORY_URI") or ""
-    return urlsplit(named).scheme in SCHEMES
+    try:
+        return urlsplit(named).scheme in SCHEMES
+    except ValueError as error:
+        raise ConfigurationError(f"This is no URI: {error}.") from error
 
 
 async def open_memories(uri: str | None = None, **options: Any) -> Memories | RemoteMemories:
@@ -103,12 +110,14 @@ class RemoteMemories:
         given = {name: value for name, value in options.items() if name in known and value is not None}
         bare, settings = compose(uri, settings, given, os.environ)
         headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
-        client = httpx.AsyncClient(
-            base_url=f"{bare.rstrip('/')}/api/v1", headers=headers, timeout=ANSWER_SECONDS, transport=transport
-        )
+        try:
+            base = httpx.URL(f"{bare.rstrip('/')}/api/v1")
+        except httpx.InvalidURL as error:
+            raise ConfigurationError(f"This is no URI of a server: {error}.") from error
+        client = httpx.AsyncClient(base_url=base, headers=headers, timeout=ANSWER_SECONDS, transport=transport)
         opened = cls(client, settings, without_secrets(bare), "keyword")
         try:
-            opened.mode = (await opened._door.ask("GET", "/info"))["mode"]
+            opened.mode = await opened._door.greet()
         except BaseException:
             await client.aclose()
             raise

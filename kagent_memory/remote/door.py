@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
 
 from .. import errors
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
-from ..records import Scope
+from ..records import Mode, Scope
 
 FAMILIES: Mapping[str, type[KagentMemoryError]] = {
     "invalid-input": errors.InvalidInput,
@@ -52,9 +52,28 @@ class Door:
             )
         except httpx.HTTPError as error:
             raise StoreError(f"The server {self._location} cannot be reached: {type(error).__name__}.") from error
-        if answer.is_success:
+        if not answer.is_success:
+            raise _error(answer, self._location)
+        try:
             return answer.json() if answer.content else None
-        raise _error(answer, self._location)
+        except ValueError as error:
+            raise _stranger(self._location) from error
+
+    async def greet(self) -> Mode:
+        """How the server finds memories.
+
+        Raises:
+            StoreError: it cannot be reached, or something else answers there.
+            ConfigurationError: the token does not hold.
+        """
+        told = await self.ask("GET", "/info")
+        if not isinstance(told, dict) or "mode" not in told:
+            raise _stranger(self._location)
+        return cast("dict[str, Any]", told)["mode"]
+
+
+def _stranger(location: str) -> StoreError:
+    return StoreError(f"What answers at {location} is no server of memories; see the host and port of the URI.")
 
 
 def _scope_query(scope: Scope | None) -> dict[str, str]:
@@ -66,13 +85,16 @@ def _scope_query(scope: Scope | None) -> dict[str, str]:
 
 def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
     try:
-        problem: dict[str, Any] = answer.json()
+        problem = answer.json()
     except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
         return StoreError(f"The server {location} answered {answer.status_code}.")
+    told = cast("dict[str, Any]", problem)
     if answer.status_code in (401, 403):
         return ConfigurationError(f"{location} wants a token that holds: set KAGENT_MEMORY_TOKEN or token=.")
-    kind = FAMILIES.get(str(problem.get("type", "")).rpartition(":")[2], StoreError)
-    return kind(str(problem.get("detail") or f"The server {location} answered {answer.status_code}."))
+    kind = FAMILIES.get(str(told.get("type", "")).rpartition(":")[2], StoreError)
+    return kind(str(told.get("detail") or f"The server {location} answered {answer.status_code}."))
 
 
 def without_secrets(uri: str) -> str:

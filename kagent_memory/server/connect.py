@@ -50,7 +50,7 @@ class Choice:
         Raises:
             InvalidInput: says which part does not fit.
         """
-        if urlsplit(self.uri).scheme.removeprefix("kagent+") not in SCHEMES:
+        if _scheme(self.uri) not in SCHEMES:
             raise InvalidInput(f"The store's address must start with one of {', '.join(SCHEMES)} and ://.")
         if self.provider not in PROVIDERS or bool(self.provider) != bool(self.model):
             raise InvalidInput("Choose an embedder and name its model, or choose none and leave the model empty.")
@@ -70,6 +70,13 @@ class Choice:
         if self.base_url:
             return {"provider": self.provider, "model": self.model, "base_url": self.base_url}
         return f"{PREFIXES.get(self.provider, self.provider)}/{self.model}"
+
+
+def _scheme(uri: str) -> str:
+    try:
+        return urlsplit(uri).scheme.removeprefix("kagent+")
+    except ValueError:  # half an IPv6 address, say
+        return ""
 
 
 def python_lines(choice: Choice) -> str:

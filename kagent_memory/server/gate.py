@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
+import traceback
 from collections.abc import Callable
 from datetime import datetime
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +21,8 @@ from . import auth
 from .auth import Access, Caller
 from .limits import RateLimit, TooLarge, bounded
 from .problems import failed, refused, unauthorized
+
+logger = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/healthz", "/login", "/static/style.css"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,15 +57,28 @@ class Gate:
         except KagentMemoryError as error:  # the token could not be looked up
             answer = failed(request, error)
 
+        started = False
+
         async def hardened(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 present = Headers(scope=message)
                 extra = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k not in present]
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 
-        most = self._access.max_body_bytes
-        await (answer or self._app)(scope, bounded(receive, most), hardened)
+        try:
+            await (answer or self._app)(scope, bounded(receive, self._access.max_body_bytes), hardened)
+        except ClientDisconnect:
+            return  # nobody is left to be told
+        except Exception as error:
+            if started:
+                raise
+            # where it broke, without the error's own words: those may quote what somebody wrote
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
+            await refused(request, 500, "The server broke on this; its log says where.")(scope, receive, hardened)
 
     def _refusal(self, request: Request) -> Response | None:
         access = self._access
@@ -96,11 +113,14 @@ class Gate:
 
 
 def _host(request: Request) -> str:
-    return (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+    try:
+        return (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+    except ValueError:  # no host at all, such as "[": none of ours
+        return ""
 
 
 def _is_foreign(request: Request) -> bool:
     if request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
         return True
     origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("host")

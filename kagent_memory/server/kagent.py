@@ -7,7 +7,7 @@ also known by its form with `_` for `-`: reads and deletes go over the union of 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
@@ -38,12 +38,14 @@ def names(agent_name: str) -> tuple[str, ...]:
 
 
 def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) -> Scope:
-    """The scope of an agent and a user in the caller's tenant.
+    """The scope of an agent and a user in the caller's tenant; an agent is also known by its form with underscores.
 
     Raises:
         NotFound: it is not the caller's.
     """
     tenant = memories.settings.tenant if caller.tenant is None else caller.tenant
+    if caller.app is not None and agent_name in names(caller.app):
+        caller = replace(caller, app=agent_name)
     return caller.checked(Scope(tenant, user_id, agent_name))
 
 

@@ -125,6 +125,12 @@ def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
         (["list", "--uri", "mysql://x"], 5, "mysql"),
         (["list", "--uri", "postgresql://nobody@127.0.0.1:9/x"], 6, ""),
         (["list", "--uri", "http://127.0.0.1:9"], 6, "cannot be reached"),
+        (["list", "--uri", "http://["], 5, "no URI"),
+        (["list", "--uri", "postgresql://["], 5, "no URI"),
+        (["list", "--uri", "http://host:port"], 5, "no URI"),
+        (["list", "--user", ""], 2, "must not be empty"),
+        (["token", "create", "--user", ""], 2, "whole tenant"),
+        (["jobs", "drop", "nothing", "--dry-run"], 3, "nothing"),
         (["list", "--embedding", "anthropic/claude"], 5, "no embedding"),
         (["list", "--app", "other"], 3, "--app and --user"),
         (["undo", "{id}"], 3, ""),
@@ -146,6 +152,39 @@ def test_a_word_that_is_no_command_is_a_usage_error(capsys: pytest.CaptureFixtur
         main(["remember"])
     assert end.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "--port", "65536"],
+        ["serve", "--port", "-1"],
+        ["token", "create", "--days", "0"],
+        ["token", "create", "--days", "99999999999"],
+        ["list", "--limit", "0"],
+        ["list", "--limit", "1" * 5000],
+        ["jobs", "list", "--limit", "-1"],
+    ],
+)
+def test_a_number_out_of_its_range_is_a_usage_error(capsys: pytest.CaptureFixture[str], words: list[str]):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert "must be a whole number from" in capsys.readouterr().err
+
+
+def test_a_terminal_that_lacks_characters_gets_the_others(uri: str):
+    ran = subprocess.run(
+        [sys.executable, "-m", "kagent_memory.cli", "add", "--app", "日本", "--user", "ada", "x"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for words in (["list"], ["doctor"], ["stats"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "kagent_memory.cli", *words],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
@@ -214,6 +253,7 @@ def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(run: Any, id: str):
         ["--uri", "libsql:////nowhere/at/all.db"],
         ["--uri", "postgresql://nobody@127.0.0.1:9/x"],
         ["--uri", "http://127.0.0.1:9"],
+        ["--uri", "postgresql://["],
         [
             "--embedding",
             '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}',

@@ -12,6 +12,7 @@ import pytest
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
+from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access, check_binding, is_loopback, new_token
 from kagent_memory.server.limits import RateLimit
 
@@ -19,6 +20,13 @@ from .ground import Clock, axis, client_of, item
 
 GUARDED = Access(required=True)
 ADA, BOB = "?app=demo&user=ada", "?app=demo&user=bob"
+
+
+LISTED = "?agent_name=my-agent&user_id=bob"
+
+
+def named(agent: str) -> dict[str, Any]:
+    return {**item(), "agent_name": agent, "user_id": "bob"}
 
 
 async def token(
@@ -141,12 +149,28 @@ async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, c
         assert (await client.get(f"/api/v1/memories{BOB}", headers=ada)).status_code == 404
         assert (await client.get("/api/memories?agent_name=demo&user_id=bob", headers=agent)).status_code == 200
         assert (await client.get("/api/memories?agent_name=other&user_id=bob", headers=agent)).status_code == 404
+        hyphens = {"x-agent-name": "my-agent"}  # kagent's contract knows an agent by both its spellings
+        assert (await client.post("/api/memories/sessions", json=named("my-agent"), headers=hyphens)).status_code == 201
+        for method, path in (("POST", "/search"), ("GET", LISTED), ("DELETE", LISTED)):
+            body = named("my-agent") if method == "POST" else None
+            answer = await client.request(method, f"/api/memories{path}", json=body, headers=hyphens)
+            assert answer.status_code == 200, answer.text
+        underscored = await client.get(f"/api/memories{LISTED}", headers={"x-agent-name": "my_agent"})
+        assert underscored.status_code == 404
+        own = await client.get("/api/v1/memories?app=my_agent&user=bob", headers=hyphens)
+        assert own.status_code == 404  # elsewhere the name is compared whole
     async with client_of(memories, clock) as client:  # on loopback without auth the header means nothing
         assert (await client.get(f"/api/v1/memories{BOB}", headers=ada)).status_code == 200
 
 
 @pytest.mark.parametrize(
-    "headers", [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://["},
+        {"sec-fetch-site": "cross-site"},
+    ],
 )
 @pytest.mark.parametrize("path", ["/api/memories/sessions", f"/api/v1/memories{ADA}", f"/memories/add{ADA}"])
 async def test_another_site_can_write_nothing(client: httpx.AsyncClient, headers: dict[str, str], path: str):
@@ -156,7 +180,8 @@ async def test_another_site_can_write_nothing(client: httpx.AsyncClient, headers
 
 
 async def test_a_server_without_auth_answers_to_loopback_names_only(client: httpx.AsyncClient):
-    assert (await client.get("/", headers={"host": "evil.example"})).status_code == 403
+    for host in ("evil.example", "[", "[::1", "localhost.evil.example"):
+        assert (await client.get("/", headers={"host": host})).status_code == 403
     assert (await client.get("/", headers={"host": "127.0.0.1:8080"})).status_code == 200
 
 
@@ -214,6 +239,28 @@ def test_a_minutes_worth_may_come_at_once_and_then_drips():
     assert limit.wait_seconds("b", 0.0) == 0.0
     assert limit.wait_seconds("a", 1.0) == 0.0
     assert limit.wait_seconds("a", 1.0) > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/api/memories/broken", "json"), ("/api/v1/broken", "problem"), ("/broken", "html")]
+)
+async def test_what_nobody_foresaw_is_a_500_in_the_routes_form_and_its_words_are_not_logged(
+    memories: Memories, caplog: pytest.LogCaptureFixture, path: str, kind: str
+):
+    words = "the launch code is 0000"
+
+    async def broken() -> None:
+        raise RuntimeError(words)
+
+    app = create_app(memories)
+    app.add_api_route(path, broken)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        answer = await client.get(path)
+    assert (answer.status_code, kind in answer.headers["content-type"]) == (500, True)
+    assert "content-security-policy" in answer.headers
+    assert "launch" not in answer.text + caplog.text
+    assert "RuntimeError" in caplog.text
+    assert "test_auth.py" in caplog.text  # where it broke
 
 
 async def test_logs_hold_no_content(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture):

@@ -28,6 +28,7 @@ WHO = {"agent_name": "shop__NS__my-agent", "user_id": "ada"}
 MISSING = "Missing required fields (agent_name, user_id, vector)"
 MISSING_ITEM = "Missing required fields in batch item"
 MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
+TOO_DEEP = "metadata must not be nested deeper than 100 levels"
 SIXTEEN = "vector must have exactly 768 dimensions, got 16"
 
 
@@ -64,6 +65,13 @@ def without(name: str, **more: Any) -> dict[str, Any]:
     return {key: value for key, value in item(**more).items() if key != name}
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("path", "body", "text"),
     [
@@ -81,6 +89,8 @@ def without(name: str, **more: Any) -> dict[str, Any]:
         (SAVE, json.dumps({**item(), "ttl_days": 1.5}).encode(), "Invalid request body"),
         (SAVE, json.dumps({**item(), "ttl_days": True}).encode(), "Invalid request body"),
         (SAVE, b'{"metadata":' + b"[" * 100_000, "Invalid request body"),
+        (SAVE, json.dumps({**item(), "metadata": nested(101)}).encode(), TOO_DEEP),
+        (SAVE, json.dumps({**item(), "metadata": nested(900)}).encode(), TOO_DEEP),
         (SAVE, json.dumps(without("agent_name")).encode(), MISSING),
         (SAVE, json.dumps(without("user_id")).encode(), MISSING),
         (SAVE, json.dumps({**item(), "user_id": ""}).encode(), MISSING),
@@ -157,6 +167,14 @@ async def test_a_saved_memory_has_a_uuid_and_comes_back_as_kagent_writes_it(clie
 async def test_metadata_is_any_json_and_empty_is_an_object(client: httpx.AsyncClient, sent: Any, kept: Any):
     await saved(client, item(**sent))
     assert [one["metadata"] for one in await found(client)] == [kept]
+
+
+async def test_what_kagent_stored_with_deep_metadata_can_be_read_everywhere(client: httpx.AsyncClient):
+    await saved(client, item(metadata=nested(100)))
+    scope = {"app": WHO["agent_name"], "user": WHO["user_id"]}
+    assert [one["metadata"] for one in await found(client)] == [nested(100)]
+    assert (await client.get("/api/v1/memories", params=scope)).status_code == 200
+    assert (await client.get("/memories", params=scope)).status_code == 200
 
 
 @pytest.mark.parametrize(("ttl", "expires"), [(None, 15), (0, 15), (-3, 15), (7, 7), (100_000, 36_500)])

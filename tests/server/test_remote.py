@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import httpx
 import numpy as np
 import pytest
 from google.adk.memory.memory_entry import MemoryEntry
@@ -87,6 +88,16 @@ async def test_errors_cross_the_wire_as_themselves(address: str):
         await RemoteMemories.open("http://127.0.0.1:9")
     with pytest.raises(ConfigurationError, match="embedding"):
         await RemoteMemories.open(address, embedding="ollama/x")
+    for uri in ("http://[", "http://host:port"):
+        with pytest.raises(ConfigurationError, match="no URI"):
+            await open_memories(uri)
+
+
+@pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
+async def test_another_server_at_that_address_is_a_clear_error(text: str):
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, text=text))
+    with pytest.raises(StoreError, match="no server of memories"):
+        await RemoteMemories.open("http://127.0.0.1:9", transport=transport)
 
 
 async def test_a_token_travels_in_the_header_and_never_in_the_location(monkeypatch: pytest.MonkeyPatch):
