@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
@@ -14,8 +16,10 @@ from pydantic.dataclasses import dataclass as validated
 from . import kagent_config
 from .errors import ConfigurationError
 
+log = logging.getLogger("kagent_memory")
 DEFAULT_URI = "libsql:///kagent_memory.db"
 PREFIX = "KAGENT_MEMORY_"
+NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
 
 
 def _off(value: object) -> object:
@@ -47,35 +51,39 @@ class MemorySettings:
         llm: a LiteLLM model name; None: the agent's own model where one is at hand; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
         token: opens a server (an http URI); best kept in the environment.
-        search_limit: hits a search returns.
+        search_limit: hits that a search returns at most.
         min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
-        search_types, search_topics, search_tags: what ADK's `search_memory` is narrowed to: any of these types, any of
-            these topics, all of these tags (comma-separated in the environment and the URI).
-        search_min_importance: and memories at least this important.
-        ttl_days: how long a memory lives that names no TTL of its own; 0: for ever.
+        search_types: ADK's `search_memory` finds memories of these types only (comma-separated in the environment and
+            the URI, as all lists); none: of every type.
+        search_topics: ADK's `search_memory` finds memories with any of these topics only.
+        search_tags: ADK's `search_memory` finds memories with all of these tags only.
+        search_min_importance: ADK's `search_memory` finds memories at least this important only (0 to 1).
+        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever.
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
         max_memories: the most visible memories that a prune leaves in one scope; of the others those with the least
             importance are erased, pinned ones never. 0: no bound.
-        prune_every_hours: 0 turns the background prune off.
-        dimensions: asked of the embedder; longer vectors are cut and normalised. None: as they come.
+        prune_every_hours: hours between two prunes in the background; 0: none.
+        dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
+            refused. None: as many as the model gives.
         batch_size: texts in one call of the embedder.
-        max_content_bytes: the longest content an explicit add accepts.
+        max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
         prefetch_tokens: the most that prefetched memories may add to a turn, in tokens of about 4 characters.
-        embed_timeout_seconds, llm_timeout_seconds: of one attempt.
+        embed_timeout_seconds: the longest that one attempt at the embedder may take.
+        llm_timeout_seconds: the longest that one attempt at the language model may take.
         rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
-        rerank_base_url: where that model is reached, when it is not at its usual place.
-        rerank_timeout_seconds: after which the order stands as it was.
+        rerank_base_url: where the rerank model is reached, when it is not at its usual place.
+        rerank_timeout_seconds: the longest that reranking may take; after it the order stands as it was.
         gate: whether greetings, thanks and general questions are kept from prefetch and preload.
         rewrite: whether the model completes a query before it is searched. Needs llm.
         hyde: whether a note made up by the model is searched beside the query. Needs llm.
-        rewrite_timeout_seconds: after which the query stands as it was asked.
+        rewrite_timeout_seconds: the longest that `rewrite` and `hyde` may take; after it the query stands as asked.
         consolidate_after: new memories of a scope after which what says the same is merged; 0: never by itself.
-        consolidate_every_hours: how long a scope with new memories waits for the same at the most; 0: no such wait.
+        consolidate_every_hours: the longest that a scope with new memories waits for that merge; 0: no such wait.
         model_retries: further attempts after a failed model call.
-        lease_seconds: how long a killed worker's job waits for another (30 at most).
+        lease_seconds: seconds that a killed worker's job waits for another worker (30 at most).
         job_attempts: failures after which a job becomes a dead letter.
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
-        postgres_schema: the schema our tables live in.
+        postgres_schema: the schema of Postgres that our tables live in.
         pool_size: the most connections to Postgres.
     """
 
@@ -140,7 +148,7 @@ class MemorySettings:
         """
         known = {field.name for field in fields(self)}
         if unknown := sorted(set(options) - known):
-            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; known: {', '.join(sorted(known))}.")
+            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}.")
         try:
             return TypeAdapter(type(self)).validate_python({**_values(self), **options})
         except ValidationError as error:
@@ -162,18 +170,38 @@ def compose(
     URI, for libpq.
 
     Raises:
-        ConfigurationError: an unknown setting or query parameter, or a value that does not fit.
+        ConfigurationError: no URI, an unknown setting or query parameter, or a value that does not fit.
     """
+    if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise ConfigurationError(f"settings takes MemorySettings(…), not {type(settings).__name__}.")
     base = settings or MemorySettings().updated(_from_environment(environ))
-    bare, _, query = (uri or _default_uri(environ)).partition("?")
+    bare, _, query = _checked(uri or _default_uri(environ)).partition("?")
     known = {field.name for field in fields(base)}
     pairs = parse_qsl(query, keep_blank_values=True)
     others = [pair for pair in pairs if pair[0] not in known]
     if others and not bare.removeprefix("kagent+").startswith("postgres"):
-        raise ConfigurationError(f"Unknown query parameter {others[0][0]!r}; known: {', '.join(sorted(known))}.")
+        name = others[0][0]
+        raise ConfigurationError(f"Unknown query parameter {name!r}; {_known_names(name, known)}.")
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     return bare, base.updated(dict(pair for pair in pairs if pair[0] in known)).updated(options)
+
+
+def _checked(uri: object) -> str:
+    if not isinstance(uri, str):
+        raise ConfigurationError(f"The URI must be text, such as {DEFAULT_URI}, not {type(uri).__name__}.")
+    if not urlsplit(uri).scheme:
+        raise ConfigurationError(
+            f"The URI names no store. A file is {DEFAULT_URI} (absolute: libsql:////var/lib/memory.db), "
+            "a server postgresql://user:password@host/database."
+        )
+    return uri
+
+
+def _known_names(wrong: str, known: Iterable[str]) -> str:
+    """What to write instead of a name that is none."""
+    near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
 
 
 def _default_uri(environ: Mapping[str, str]) -> str:
@@ -189,4 +217,7 @@ def _default_uri(environ: Mapping[str, str]) -> str:
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     known = {field.name for field in fields(MemorySettings)}
     named = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+    for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
+        if near := get_close_matches(name, known, n=1, cutoff=NEAR):
+            log.warning("%s%s sets nothing; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
     return {name: value for name, value in named.items() if name in known}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from typing_extensions import override
 
@@ -15,6 +16,8 @@ from ..errors import ConfigurationError
 from .autosave import AutoSave, AutoSaveCallback, auto_save_session_to_memory_callback
 from .prefetch import PrefetchMemoryTool
 from .tools import LoadMemoryTool, SaveMemoryTool
+
+Tool: TypeAlias = BaseTool | BaseToolset | Callable[..., Any]
 
 # What a tool lets the model do, in a fixed order: the instruction never changes during a session.
 _ADVICE = {
@@ -47,7 +50,7 @@ def enable_memory(
     agent: LlmAgent,
     *,
     augment_instruction: bool = True,
-    tools: Sequence[BaseTool] | None = None,
+    tools: Sequence[Tool] | None = None,
     auto_save: AutoSave | None = AutoSave(),
 ) -> LlmAgent:
     """A copy of the agent that remembers; what the agent has already is not added again.
@@ -57,24 +60,25 @@ def enable_memory(
     Args:
         agent: never changed.
         augment_instruction: adds a few sentences on memory to what the model is told.
-        tools: instead of prefetch, load and save.
+        tools: instead of prefetch, load and save: tools, toolsets and functions, as ADK takes them.
         auto_save: when sessions are saved by themselves; None: never here (with `MemoryPlugin`, say).
 
     Raises:
-        ConfigurationError: it is no LlmAgent.
+        ConfigurationError: it is no LlmAgent, or `auto_save` is no policy.
     """
     if not isinstance(agent, LlmAgent):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise ConfigurationError("enable_memory takes an LlmAgent; use MemoryPlugin for other agents.")
+    policy = AutoSave.checked(auto_save)
     given = [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else list(tools)
     own = cast("list[Any]", agent.tools)  # pyright: ignore[reportUnknownMemberType] ADK leaves it half typed
-    names = {_name(tool) for tool in own}
-    added = [tool for tool in given if not _there(tool.name, names)]
+    names = {_name(tool) for tool in own} - {""}  # toolsets have no name
+    added = [tool for tool in given if tool not in own and not _there(_name(tool), names)]
     if augment_instruction and "memory_instruction" not in names:
-        added.append(MemoryInstruction(_instruction(names | {tool.name for tool in added})))
+        added.append(MemoryInstruction(_instruction(names | set(map(_name, added)))))
     update: dict[str, Any] = {"tools": [*own, *added]}
     callbacks = _listed(agent.after_agent_callback)
-    if auto_save is not None and not any(map(_saves, callbacks)):
-        update["after_agent_callback"] = [*callbacks, AutoSaveCallback(auto_save)]
+    if policy is not None and not any(map(_saves, callbacks)):
+        update["after_agent_callback"] = [*callbacks, AutoSaveCallback(policy)]
     return agent.clone(update=update)
 
 

@@ -50,10 +50,21 @@ class AutoSave:
     def __post_init__(self) -> None:
         for name in ("every_turns", "every_tool_calls"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigurationError(f"AutoSave({name}=…) must be at least 1, or None for never.")
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise ConfigurationError(f"AutoSave({name}=…) must be a whole number from 1 on, or None for never.")
         if self.inactivity_minutes is not None and self.inactivity_minutes <= 0:
             raise ConfigurationError("AutoSave(inactivity_minutes=…) must be more than 0, or None for no timer.")
+
+    @classmethod
+    def checked(cls, given: object) -> AutoSave | None:
+        """A caller's `auto_save=`: a policy, or None for never.
+
+        Raises:
+            ConfigurationError: it is something else.
+        """
+        if given is None or isinstance(given, cls):
+            return given
+        raise ConfigurationError(f"auto_save takes AutoSave(…), or None for never; not {given!r}.")
 
     @property
     def end_after_minutes(self) -> float | None:

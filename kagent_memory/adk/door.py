@@ -14,8 +14,9 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from ..errors import Conflict, InvalidInput, NotFound
+from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..records import Fact, Filter, Hit
+from ..redact import redact
 from .convert import is_user_turn, text_of
 from .service import KagentMemoryService
 
@@ -62,12 +63,15 @@ async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]
 
 
 def report(what: str, error: Exception) -> None:
-    """Logs a failure by its kinds; messages of drivers and models may quote content."""
+    """Logs a failure by its kinds, for messages of drivers and models may quote content; only what the operator has
+    to change is said in words.
+    """
     causes = [type(error).__name__]
+    advice = f": {redact(str(error))}" if isinstance(error, ConfigurationError) else ""
     while (cause := error.__cause__) and isinstance(cause, Exception) and len(causes) < 5:
         causes.append(type(cause).__name__)
         error = cause
-    log.warning("%s: memory unavailable (%s)", what, " from ".join(causes))
+    log.warning("%s: memory unavailable (%s)%s", what, " from ".join(causes), advice)
 
 
 async def find(

@@ -26,6 +26,9 @@ class MemoryPlugin(BasePlugin):
         auto_save: when sessions are saved; None: never.
         prefetch: what is put before the model; None: nothing.
         drain_seconds: how long `close` waits for queued work; ADK allows 5 s.
+
+    Raises:
+        ConfigurationError: `auto_save` or `prefetch` is something else.
     """
 
     def __init__(
@@ -37,8 +40,8 @@ class MemoryPlugin(BasePlugin):
         drain_seconds: float = 4.0,
     ) -> None:
         super().__init__(name=name)
-        self.auto_save = auto_save
-        self.prefetch = prefetch
+        self.auto_save = AutoSave.checked(auto_save)
+        self.prefetch = Prefetch.checked(prefetch)
         self.drain_seconds = drain_seconds
         self._served: weakref.WeakSet[KagentMemoryService] = weakref.WeakSet()
 

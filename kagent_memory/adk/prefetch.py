@@ -19,6 +19,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from typing_extensions import override
 
+from ..errors import ConfigurationError
 from ..records import ORIGINS, Filter
 from . import door
 from .convert import is_user_turn, text_of, user_turns
@@ -39,9 +40,12 @@ class Prefetch:
     Attributes:
         every_turn: on every user message; otherwise only on the first of a session.
         limit: memories at most; None: the service's setting.
-        budget_tokens: of all of them together; None: the service's setting.
+        budget_tokens: of all of them together, in tokens of about 4 characters; None: the service's setting.
         tool_memories: also what tools said, which is the easiest way to smuggle something in.
         timeout_seconds: a turn waits no longer for memory.
+
+    Raises:
+        ConfigurationError: a number does not fit.
     """
 
     every_turn: bool = False
@@ -49,6 +53,25 @@ class Prefetch:
     budget_tokens: int | None = None
     tool_memories: bool = False
     timeout_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "budget_tokens"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and value >= 0):
+                raise ConfigurationError(f"Prefetch({name}=…) must be a whole number, 0 or more.")
+        if self.timeout_seconds <= 0:
+            raise ConfigurationError("Prefetch(timeout_seconds=…) must be more than 0.")
+
+    @classmethod
+    def checked(cls, given: object) -> Prefetch | None:
+        """A caller's `prefetch=`: how, or None for nothing.
+
+        Raises:
+            ConfigurationError: it is something else.
+        """
+        if given is None or isinstance(given, cls):
+            return given
+        raise ConfigurationError(f"prefetch takes Prefetch(…), or None for nothing; not {given!r}.")
 
     async def insert(self, context: Context, request: LlmRequest, service: BaseMemoryService | None) -> None:
         """Puts the block of this invocation into a request; nothing when there is nothing, or no answer in time."""
@@ -167,6 +190,9 @@ class PrefetchMemoryTool(BaseTool):
     Args:
         memory_service: for use inside AgentTool; None: the run's.
         limit, budget_tokens, tool_memories, timeout_seconds: see `Prefetch`.
+
+    Raises:
+        ConfigurationError: a number does not fit.
     """
 
     every_turn = False

@@ -107,9 +107,16 @@ class KagentMemoryService(BaseMemoryService):
         return HomeMemories(self._home)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
-        """Whose memories a user of an app has."""
+        """Whose memories a user of an app has.
+
+        Raises:
+            ConfigurationError: `scope_of` gave something else than a Scope.
+        """
         if self._scope_of is not None:
-            return self._scope_of(app_name, user_id)
+            found = self._scope_of(app_name, user_id)
+            if not isinstance(found, Scope):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+                raise ConfigurationError(f"scope_of must give a Scope(tenant, user, app), not {type(found).__name__}.")
+            return found
         return Scope(self.settings.tenant, user_id, app_name)
 
     # -- ADK's five methods ---------------------------------------------------------------------
@@ -254,7 +261,7 @@ def _filter(settings: MemorySettings) -> Filter:
 
 def _known(uri: str | None) -> str | None:
     """Our own scheme `kagent:` names a libSQL file, or nothing but settings."""
-    if uri is None or urlsplit(uri).scheme != "kagent":
+    if uri is None or urlsplit(str(uri)).scheme != "kagent":
         return uri
     parts = urlsplit(uri)
     if parts.netloc:

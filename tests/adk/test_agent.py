@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
+from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.load_memory_tool import LoadMemoryTool as AdkLoadMemoryTool
 
 from kagent_memory import (
+    AutoSave,
     ConfigurationError,
     ForgetMemoryTool,
     KagentMemoryService,
+    LoadMemoryTool,
+    MemoryPlugin,
+    Prefetch,
+    PrefetchMemoryTool,
     PreloadMemoryTool,
+    RecallMemoryTool,
+    SaveMemoryTool,
     auto_save_session_to_memory_callback,
     enable_memory,
 )
@@ -57,6 +66,43 @@ def test_other_tools_and_no_instruction_on_request() -> None:
     agent = enable_memory(assistant(scripted()), tools=[ForgetMemoryTool()], augment_instruction=False, auto_save=None)
     assert names(agent) == ["forget_memory"]
     assert agent.after_agent_callback is None
+
+
+def test_functions_and_toolsets_are_tools_too() -> None:
+    def look_up(word: str) -> str:
+        """Looks a word up."""
+        return word
+
+    class Others(BaseToolset):
+        async def get_tools(self, readonly_context: Any = None) -> list[Any]:
+            return []
+
+        async def close(self) -> None: ...
+
+    mine, theirs = Others(), Others()
+    once = enable_memory(assistant(scripted(), tools=[mine]), tools=[look_up, theirs], augment_instruction=False)
+    assert once.tools == [mine, look_up, theirs]
+    assert enable_memory(once, tools=[look_up, theirs], augment_instruction=False).tools == once.tools
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        (lambda: enable_memory(assistant(scripted()), auto_save=False), "or None for never"),
+        (lambda: MemoryPlugin(auto_save=True), "or None for never"),
+        (lambda: MemoryPlugin(prefetch=False), "or None for nothing"),
+        (lambda: AutoSave(every_turns="5"), "whole number from 1 on"),
+        (lambda: Prefetch(limit=-1), r"Prefetch\(limit=…\)"),
+        (lambda: PrefetchMemoryTool(timeout_seconds=0), "timeout_seconds"),
+        (lambda: LoadMemoryTool(limit=-1), "limit of load_memory"),
+        (lambda: RecallMemoryTool("3"), "limit of recall_memory"),
+        (lambda: SaveMemoryTool(ttl_days=-3), "ttl_days"),
+        (lambda: SaveMemoryTool(tags="work"), r"such as \['work'\]"),
+    ],
+)
+def test_a_developers_slip_is_told_at_once_and_not_to_the_model(wrong: Callable[[], Any], advice: str) -> None:
+    with pytest.raises(ConfigurationError, match=advice):
+        wrong()
 
 
 def test_only_llm_agents_are_taken() -> None:

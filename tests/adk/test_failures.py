@@ -13,6 +13,7 @@ from google.genai import types
 
 from kagent_memory import (
     AutoSave,
+    ConfigurationError,
     ForgetMemoryTool,
     KagentMemoryService,
     LoadMemoryTool,
@@ -72,6 +73,19 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     assert "auto-save" in caplog.text
     assert "prefetch_memory" in caplog.text
     assert "secret words" not in caplog.text
+
+
+async def test_the_log_tells_the_operator_what_to_change(caplog: pytest.LogCaptureFixture) -> None:
+    model = scripted(call("load_memory", query="tea"), "done")
+    wrong = ConfigurationError("The URI postgresql://ada:hunter2pass@db/x is none; write another.")
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        chat = Chat(enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)), Broken(wrong))
+        await chat.say("Which tea do I like?")
+    assert responses(model.requests[-1]) == [{"error": "memory unavailable"}]
+    for what in ("prefetch_memory", "load_memory", "auto-save"):
+        assert f"{what}: memory unavailable (ConfigurationError): The URI postgresql://" in caplog.text
+    assert "is none; write another." in caplog.text
+    assert "hunter2pass" not in caplog.text
 
 
 async def test_adks_own_context_reaches_the_service(service: KagentMemoryService) -> None:

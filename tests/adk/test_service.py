@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -209,11 +210,39 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert threading.active_count() == threads
 
 
-def test_a_wrong_setting_is_told_at_once() -> None:
-    with pytest.raises(ConfigurationError, match="search_limits"):
-        KagentMemoryService(search_limits=3)
-    with pytest.raises(ConfigurationError, match=r"kagent:///memory\.db"):
-        KagentMemoryService("kagent://host/db")
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        ({"search_limits": 3}, "did you mean search_limit?"),
+        ({"sparkle": 3}, "known: batch_size, .*worker"),
+        ({"uri": "libsql:///memory.db?serch_limit=3"}, "did you mean search_limit?"),
+        ({"uri": "kagent://host/db"}, r"kagent:///memory\.db"),
+        ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),
+        ({"uri": "my_user:hunter2@host/db"}, "^(?!.*hunter2).*postgresql://user:password@host/database"),
+        ({"uri": Path("memory.db")}, "must be text, such as libsql:///"),
+        ({"settings": {"ttl_days": 3}}, "takes MemorySettings"),
+        ({"search_types": "semntic"}, "not semntic"),
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_is_told_at_once_and_with_what_to_write_instead(arguments: Any, advice: str) -> None:
+    with pytest.raises(ConfigurationError, match=advice):
+        KagentMemoryService(**arguments)
+
+
+def test_a_slip_in_the_environment_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("KAGENT_MEMORY_SERCH_LIMIT", "3")
+    monkeypatch.setenv("KAGENT_MEMORY_SERVICE_HOST", "10.0.0.7")  # Kubernetes' own
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        KagentMemoryService()
+    assert caplog.messages == ["KAGENT_MEMORY_SERCH_LIMIT sets nothing; did you mean KAGENT_MEMORY_SEARCH_LIMIT?"]
+
+
+def test_a_scope_of_that_gives_no_scope_is_told() -> None:
+    with pytest.raises(ConfigurationError, match="must give a Scope"):
+        KagentMemoryService(scope_of=lambda app, user: (user, app)).scope("app", "ada")
 
 
 async def test_relative_files_are_relative_to_the_working_directory(
