@@ -1,4 +1,5 @@
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,13 @@ from kagent_memory.query import WordGate, complete, hypothetical, is_vague, rewr
         "ありがとうございます",
         "안녕하세요",
         "Merci beaucoup !",
+        "Hallo, wie geht's?",
+        "Vielen Dank für deine Hilfe!",
+        "¡Hola! ¿Qué tal?",
+        "谢谢你的帮助！",
+        "晚安，明天见",
+        "おやすみなさい",
+        "bye bye bye",
     ],
 )
 def test_small_talk_is_not_searched(text: str) -> None:
@@ -39,6 +47,14 @@ def test_small_talk_is_not_searched(text: str) -> None:
         "How does photosynthesis work?",
         "what does HTTP stand for?",
         "Explain quantum computing",
+        "What's 15% of 80?",
+        "2 to the power of 10",
+        "Why is the sky blue?",
+        "Who invented the telephone?",
+        "Was ist die Hauptstadt von Spanien?",
+        "¿Cuál es la capital de Francia?",
+        "法国的首都是哪里？",
+        "光合成とは何ですか？",
     ],
 )
 def test_general_knowledge_is_not_searched(text: str) -> None:
@@ -59,6 +75,24 @@ def test_general_knowledge_is_not_searched(text: str) -> None:
         "hi there, book a table",
         "What is the capital we talked about?",
         "Define our style guide",
+        "what does ERR-00123 mean",
+        "who painted the kitchen",
+        "who was the president of the club in 2020",
+        "how does the handover work",
+        "define the scope for the Q3 project",
+        "what is the distance to the office",
+        "Translate Anna's message",
+        "what's next?",
+        "what is left to pack",
+        "what is bob allergic to",
+        "how many items in stock",
+        "555-1234",
+        "2024-05-07",
+        "192.168.1.10",
+        "danke, und wann kommt Lisa?",
+        "谢谢，那航班呢？",
+        "Falconとは何ですか",
+        "什么是我的账号？",
     ],
 )
 def test_what_may_be_personal_is_searched(text: str) -> None:
@@ -73,8 +107,34 @@ def test_the_caller_marks_tool_queries_and_the_lists_are_arguments() -> None:
     assert not WordGate(personal=()).searches("Define our style guide")
 
 
+@pytest.mark.parametrize("text", ["bye " * 60 + "x", "thanks a lot " * 22 + "x", "thanks a lot " * 9_000 + "x"])
+def test_no_message_holds_the_gate_up(text: str) -> None:
+    started = time.process_time()
+    assert WordGate().searches(text)
+    assert time.process_time() - started < 1
+
+
 @pytest.mark.parametrize(
-    "text", ["how much?", "and the second one?", "What about it?", "price?", "why", "多少钱？", "and in Berlin?"]
+    "text",
+    [
+        "how much?",
+        "and the second one?",
+        "What about it?",
+        "price?",
+        "why",
+        "多少钱？",
+        "and in Berlin?",
+        "what about Lisa?",
+        "und wie alt ist er?",
+        "wann war das?",
+        "¿y dónde vive?",
+        "et à Berlin ?",
+        "а сколько ей лет?",
+        "那酒店呢？",
+        "それはいつ？",
+        "何歳ですか？",
+        "몇 살이야?",
+    ],
 )
 def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
     assert is_vague(text)
@@ -82,7 +142,18 @@ def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Who is Anna?", "ERR-00123", "is it ERR-00123?", "budget", "Where did we stay in Rome?", "猫の名前は何ですか"],
+    [
+        "Who is Anna?",
+        "ERR-00123",
+        "is it ERR-00123?",
+        "budget",
+        "Where did we stay in Rome?",
+        "猫の名前は何ですか",
+        "Wie heißt der Hund von Lisa?",
+        "¿Dónde está mi pasaporte?",
+        "what is the wifi password",
+        "我上次住的酒店叫什么？",
+    ],
 )
 def test_texts_that_name_something_are_not(text: str) -> None:
     assert not is_vague(text)
@@ -102,6 +173,15 @@ def test_long_sentences_are_searched_apart_and_short_texts_whole() -> None:
     chinese = ["我们上次去北京的时候住在哪里来着？", "你还记得那家很好吃的饭店叫什么名字吗？"]
     assert split("".join(chinese)) == chinese
     assert len(split(f"{first} " * 50)) == 8
+
+
+def test_nothing_that_tells_is_lost_between_sentences() -> None:
+    flight = "My flight leaves on the ninth of May."
+    assert split(f"{flight} Who is Bob? Thanks!") == [f"{flight} Who is Bob?"]
+    assert split(f"Ask Bob. {flight}") == [f"Ask Bob. {flight}"]
+    doctor = "Who is Dr. Smith of St. Mary's in Berlin?"
+    assert split(f"{flight} {doctor}") == [flight, doctor]
+    assert split("هل تتذكر اسم طبيبي القديم في برلين؟ وأين وضعت جواز سفري بالأمس يا صديقي؟")[1:]
 
 
 class _Model:
@@ -131,6 +211,11 @@ async def test_without_a_usable_answer_the_text_stands(model: _Model) -> None:
     assert text == "how much?"
     assert reason.startswith("rewrite: ") or model.answer == " "
     assert (await hypothetical(model, "how much?", timeout_seconds=0.01))[0] is None
+
+
+async def test_a_model_s_answer_is_searched_as_valid_text_of_a_bounded_length() -> None:
+    assert await rewrite(_Model(answer="tea\0 \ud800 hot "), "x", timeout_seconds=1) == ("tea  ? hot", "")
+    assert len((await hypothetical(_Model(answer="x " * 9_000), "x", timeout_seconds=1))[0] or "") <= 2_000
 
 
 async def test_a_hypothetical_note_comes_back_beside_the_text() -> None:
