@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from datetime import datetime, timedelta
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..llm import metered
 from ..records import new_id
+from ..redact import redact as mask_secrets
 from ..stores.base import Job, MemoryStore
 from .providers import Unresolvable
 
@@ -34,6 +36,7 @@ class Worker:
         lease_seconds: how long a killed worker's job waits for another.
         attempts: failures after which a job becomes a dead letter; a job that only waits for the embedder never does.
         at_once: jobs in progress at a time.
+        redact: masks secrets in what a failure says, before it is logged or stored with the job.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Worker:
         lease_seconds: float,
         attempts: int,
         at_once: int = 4,
+        redact: Callable[[str], str] = mask_secrets,
     ) -> None:
         self.owner = new_id()
         self._store = store
@@ -53,6 +57,7 @@ class Worker:
         self._lease_seconds = lease_seconds
         self._attempts = attempts
         self._at_once = at_once
+        self._redact = redact
         self._wake = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._unresolvable: set[tuple[str, str]] = set()
@@ -161,10 +166,12 @@ class Worker:
             log.warning("Job %s was taken over by another worker.", job.id)
             return
         known = isinstance(error, KagentMemoryError)
-        log.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, error, exc_info=None if known else error)
+        told = self._redact(f"{type(error).__name__}: {error}")
+        whole = told if known else self._redact("".join(traceback.format_exception(error)))
+        log.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, whole)
         pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(job.attempts, 10)) * random.uniform(0.75, 1.25)  # noqa: S311
         dead = job.attempts >= self._attempts and job.kind != "embed" and not isinstance(error, StoreError)
-        await self._give_back(job, f"{type(error).__name__}: {error}"[:500], pause=pause, dead=dead)
+        await self._give_back(job, told[:500], pause=pause, dead=dead)
 
     async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:
         run_after = self._clock() + timedelta(seconds=pause)

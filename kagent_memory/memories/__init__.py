@@ -109,9 +109,8 @@ class Memories(Writing, Reading, Upkeep):
             await store.close()
             raise
         steps = Steps(store, vectors, providers, settings=settings, clock=clock)
-        worker = Worker(
-            store, steps.run, clock=clock, lease_seconds=settings.lease_seconds, attempts=settings.job_attempts
-        )
+        seconds, attempts = settings.lease_seconds, settings.job_attempts
+        worker = Worker(store, steps.run, clock=clock, lease_seconds=seconds, attempts=attempts, redact=redact)
         memories = cls(
             Parts(
                 store=store,

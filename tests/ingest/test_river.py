@@ -223,6 +223,23 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
         assert not any(needle in text for text in seen)
 
 
+async def test_no_secret_that_a_failure_names_reaches_the_queue_or_the_log(
+    store_uri: str, caplog: pytest.LogCaptureFixture
+):
+    class Failing:
+        async def facts(self, transcript: Any) -> list[Fact]:
+            raise RuntimeError(f"GET https://models.example/?token={SECRETS['github']} failed")
+
+    async with opened(store_uri, summary=Failing(), worker=False, llm=False) as memories:
+        await memories.remember(SCOPE, [said("Hello.", "e1")], "s1")
+        await memories.work(until_idle=True)
+        (job,) = await memories.jobs()
+        assert "RuntimeError: GET https://models.example/" in job.error
+        for text in (job.error, caplog.text):
+            assert "[secret: " in text
+            assert SECRETS["github"] not in text
+
+
 async def test_what_an_embedder_that_is_down_could_not_embed_is_embedded_later(store_uri: str):
     class Down(HashEmbedder):
         down = True
