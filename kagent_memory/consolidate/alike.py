@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from ..guard import differences
@@ -39,6 +40,17 @@ def near_identical(a: Memory, b: Memory) -> bool:
         return False
     matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
     return matcher.ratio() >= NEAR_IDENTICAL and not differences(a.content, b.content)
+
+
+def related(a: Memory, b: Memory) -> bool:
+    """Whether they share a telling word; without one nobody but a model says that they say the same."""
+    return identity_of(a) == identity_of(b) or bool(set(_telling(a.content)).intersection(_telling(b.content)))
+
+
+def keeps(text: str, sources: Sequence[str]) -> bool:
+    """Whether a text says something, and at least half of the telling words that all its sources share."""
+    shared = frozenset(_telling(sources[0])).intersection(*map(_telling, sources[1:]))
+    return bool(text.strip()) and 2 * len(shared.intersection(_telling(text))) >= len(shared)
 
 
 def upserts(memory: Memory) -> bool:

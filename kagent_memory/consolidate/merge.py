@@ -14,7 +14,7 @@ from ..guard import differences
 from ..llm import Llm
 from ..prompts import as_data, filled, prompt
 from ..records import Change, Memory, new_id
-from .alike import has_slot, identity_of, near_identical, upserts
+from .alike import has_slot, identity_of, keeps, near_identical, upserts
 
 MAX_PROMPT_CHARS = 48_000
 _WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
@@ -88,7 +88,8 @@ async def plan_merges(
     told = await _texts(free, llm) if llm is not None else [_by_rule(group) for group in free]
     changes: list[Change] = []
     for group, text in zip((*free, *bound), (*told, *map(_by_rule, bound)), strict=True):
-        if text and all(not differences(text, memory.content) for memory in group):
+        contents = [memory.content for memory in group]
+        if keeps(text, contents) and not any(differences(text, content) for content in contents):
             changes += _merge(group, text, now=now, who=who)
     return tuple(changes)
 

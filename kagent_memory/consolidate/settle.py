@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from ..guard import differences
 from ..llm import Llm
 from ..records import Change, Memory, new_id
-from .alike import identity_of, near_identical, same_slot, upserts
+from .alike import identity_of, keeps, near_identical, related, same_slot, upserts
 from .decide import Decision, decided
 
 _Kind: TypeAlias = Literal["add", "update", "supersede"]
@@ -48,8 +48,8 @@ async def plan(
 
     Exact duplicates reinforce. Then the model, when there is one, decides about all facts with neighbours in one
     call; what it decides is checked: a supersession needs the same subject and attribute; an update or a drop of the
-    fact must not lose a difference in numbers, dates, units, denial, identifiers or names; what a tool said changes
-    nothing that the user said. Without a model only the same slot with another value supersedes, and only nearly the
+    fact must not lose a difference in numbers, dates, units, denial, identifiers or names, and needs a word that both
+    share; what a tool said changes nothing that the user said. Without a model only the same slot with another value supersedes, and only nearly the
     same words reinforce.
 
     Args:
@@ -117,11 +117,12 @@ def checked(fact: Memory, decision: Decision) -> Decision:
     same = same_slot(fact, memory)
     if decision.action == "SUPERSEDE":
         return decision if same else Decision("ADD")
-    if differences(fact.content, memory.content):
+    if differences(fact.content, memory.content) or not related(fact, memory):
         return Decision("SUPERSEDE", memory) if same else Decision("ADD")
     if decision.action == "UPDATE":
         text = " ".join((decision.text or "").split())
-        kept = text and not differences(text, fact.content) and not differences(text, memory.content)
+        sources = (fact.content, memory.content)
+        kept = keeps(text, sources) and not any(differences(text, source) for source in sources)
         return Decision("UPDATE", memory, text if kept else fact.content)
     return decision
 
@@ -177,7 +178,7 @@ class _Draft:
 
     def _fresh(self, active: Sequence[Memory]) -> list[Memory]:
         """Those that this plan adds itself: the model did not see them beside the fact."""
-        added = {change.memory.id for change in self.changes if change.kind == "add"}
+        added = self._added()
         return [memory for memory in active if memory.id in added]
 
     def _apply(self, fact: Memory, decision: Decision) -> None:
@@ -187,11 +188,23 @@ class _Draft:
         elif decision.action == "NOOP":
             self.reinforced[memory.id] = None
         elif decision.action == "UPDATE":
-            self._change(
-                "update", self._updated(memory, fact, decision.text or fact.content), fact, group=new_id(self.now)
-            )
+            self._update(memory, fact, decision.text or fact.content)
         else:
             self._supersede(memory, fact)
+
+    def _update(self, memory: Memory, fact: Memory, text: str) -> None:
+        new = self._updated(memory, fact, text)
+        place = self._added().get(memory.id)
+        if place is None:
+            self._change("update", new, fact, group=new_id(self.now))
+        else:
+            self._reword(place, replace(new, revision=memory.revision))
+
+    def _reword(self, place: int, memory: Memory, group: str | None = None) -> None:
+        """What this plan adds is added as it is in the end: a store replaces only what it holds."""
+        change = self.changes[place]
+        self.changes[place] = replace(change, memory=memory, group=group or change.group)
+        self.standing[memory.id] = memory
 
     def _updated(self, memory: Memory, fact: Memory, text: str) -> Memory:
         renewed = max(filter(None, (memory.expires_at, fact.expires_at)), default=None)
@@ -211,19 +224,32 @@ class _Draft:
 
     def _supersede(self, memory: Memory, fact: Memory) -> None:
         """The later value stands, the earlier one is history; what was said last counts, whatever time it is about."""
-        group = new_id(self.now)
         since = fact.happened_at or self.now
         began = memory.valid_from or memory.happened_at or memory.created_at
-        self._change("add", replace(fact, valid_from=since), fact, group=group)
         old = replace(
             memory,
             state="superseded",
             superseded_by=fact.id,
             valid_to=since if since >= began else self.now,
             updated_at=self.now,
-            revision=memory.revision + 1,
         )
-        self._change("supersede", old, fact, group=group)
+        group = self._passed(old) or new_id(self.now)
+        self._change("add", replace(fact, valid_from=since), fact, group=group)
+        if old.id not in self._added():
+            self._change("supersede", replace(old, revision=memory.revision + 1), fact, group=group)
+
+    def _passed(self, old: Memory) -> str | None:
+        """Makes a value that this plan adds history from the start; one decision undoes all that led past it."""
+        place = self._added().get(old.id)
+        if place is None:
+            return None
+        group = self.changes[place].group or new_id(self.now)
+        self._reword(place, old, group)
+        return group
+
+    def _added(self) -> dict[str, int]:
+        """The memories that this plan adds, and where."""
+        return {change.memory.id: place for place, change in enumerate(self.changes) if change.kind == "add"}
 
     def _change(self, kind: _Kind, memory: Memory, fact: Memory, *, group: str | None = None) -> None:
         change = Change(kind=kind, memory=memory, who=self.who, why=_WHY[kind], event_ids=fact.event_ids, group=group)

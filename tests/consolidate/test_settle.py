@@ -66,7 +66,7 @@ async def test_an_update_keeps_the_row_and_gathers_what_both_hold():
     assert change.memory.created_at == old.created_at
 
 
-@pytest.mark.parametrize("text", ["Likes 3 green teas", "Does not like green tea", "", None])
+@pytest.mark.parametrize("text", ["Likes 3 green teas", "Does not like green tea", "Likes it", "", None])
 async def test_a_text_of_the_model_that_differs_from_its_sources_is_not_taken(text):
     old, new = row("Likes green tea", days=9), row("Really likes green tea")
     (change,) = (await decided(new, old, deciding(action="UPDATE", text=text))).changes
@@ -90,13 +90,38 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     old, first, second = (row(f"Lives in {city}.", **CITY) for city in ("Oslo", "Lima", "Kyoto"))
     near = {0: [(old, 0.9)], 1: [(old, 0.9)]}
     found = await plan([first, second], near, now=NOW)
-    assert [(change.kind, change.memory.content, change.memory.revision) for change in found.changes] == [
-        ("add", "Lives in Lima.", 1),
-        ("supersede", "Lives in Oslo.", 2),
-        ("add", "Lives in Kyoto.", 1),
-        ("supersede", "Lives in Lima.", 2),
+    changes = found.changes
+    assert [
+        (change.kind, change.memory.content, change.memory.state, change.memory.revision) for change in changes
+    ] == [
+        ("add", "Lives in Lima.", "superseded", 1),
+        ("supersede", "Lives in Oslo.", "superseded", 2),
+        ("add", "Lives in Kyoto.", "active", 1),
     ]
-    assert found.changes[3].memory.superseded_by == second.id
+    assert [change.memory.superseded_by for change in changes] == [second.id, first.id, None]
+    assert len({change.group for change in changes}) == 1
+
+
+async def test_what_a_plan_adds_and_then_rewords_or_passes_is_added_as_it_is_in_the_end():
+    first, more, other = row("Likes green tea.", **CITY), row("Really likes green tea."), row("Likes cocoa.", **CITY)
+    twice = Scripted(
+        {
+            "decisions": [
+                {"fact": "F2", "action": "UPDATE", "memory": "M1", "text": "Really likes green tea"},
+                {"fact": "F3", "action": "SUPERSEDE", "memory": "M1"},
+            ]
+        }
+    )
+    near = {1: [(first, 0.9)], 2: [(first, 0.9)]}
+    found = await plan([first, more], {1: near[1]}, llm=twice, now=NOW)
+    assert [(change.kind, change.memory.content, change.memory.revision) for change in found.changes] == [
+        ("add", "Really likes green tea", 1)
+    ]
+    found = await plan([first, more, other], near, llm=twice, now=NOW)
+    assert [(change.memory.content, change.memory.state, change.memory.revision) for change in found.changes] == [
+        ("Really likes green tea", "superseded", 1),
+        ("Likes cocoa.", "active", 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +138,13 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
 async def test_what_was_not_offered_counts_as_add(decision):
     found = await decided(row("Likes rain"), row("Likes tea", days=9), deciding(**decision))
     assert [change.kind for change in found.changes] == ["add"]
+
+
+@pytest.mark.parametrize("action", ["NOOP", "UPDATE"])
+async def test_a_fact_is_not_dropped_for_a_memory_that_it_shares_no_word_with(action):
+    old, new = row("Likes green tea.", days=9), row("Drives a red car.")
+    found = await decided(new, old, deciding(action=action, text="Drives a red car."))
+    assert ([(change.kind, change.memory) for change in found.changes], found.vetoed) == ([("add", new)], 1)
 
 
 async def test_an_answer_that_cannot_be_used_plans_nothing():
@@ -219,6 +251,7 @@ async def test_a_source_that_says_just_the_merged_text_stays_and_the_others_reti
         {"groups": [{"group": "G1", "merge": True, "text": ""}]},
         {"groups": [{"group": "G2", "merge": True, "text": "Enjoys tea."}]},
         {"groups": [{"group": "G1", "merge": True, "text": "Enjoys 3 green teas."}]},
+        {"groups": [{"group": "G1", "merge": True, "text": "They said the same."}]},
         {"groups": [{"group": "G1", "merge": True, "text": "Does not enjoy green tea."}]},
     ],
 )

@@ -418,6 +418,28 @@ async def test_a_correction_supersedes_and_can_be_undone_byte_for_byte(store_uri
             await memories.get(SCOPE, "no-such-id")
 
 
+async def test_a_session_that_corrects_itself_leaves_its_last_word_and_one_decision_to_undo(store_uri: str):
+    teas = ["oolong", "sencha", "gyokuro"]
+
+    def slot(prompt: str) -> Any:
+        found = re.findall(r"My favourite tea is (\w+)", prompt)
+        facts = [{"text": f"The favourite tea is {tea}.", "subject": "user", "attribute": "tea"} for tea in found]
+        return {"facts": facts, "decisions": []}
+
+    async with opened(store_uri, llm=ScriptedLlm(slot), worker=False) as memories:
+        for session, named in (("s1", teas[:1]), ("s2", teas[1:])):
+            messages = [said(f"My favourite tea is {tea}", f"e-{tea}") for tea in named]
+            await memories.remember(SCOPE, messages, session)
+            await memories.work(until_idle=True)
+        assert {job.kind for job in await memories.jobs()} == {"consolidate"}
+        assert await contents(memories) == ["The favourite tea is gyokuro."]
+        (last,) = (await memories.list(SCOPE)).memories
+        assert sorted(one.content for one in await memories.undo(SCOPE, last.id)) == [
+            f"The favourite tea is {tea}." for tea in sorted(teas)
+        ]
+        assert await contents(memories) == ["The favourite tea is oolong."]
+
+
 async def test_new_memories_are_merged_in_the_background_after_so_many(store_uri: str):
     texts = ["Grace plays the cello every weekend.", "Every weekend Grace plays the cello."]
 
