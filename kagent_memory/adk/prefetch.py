@@ -101,6 +101,8 @@ class Prefetch:
         except Exception as error:
             door.report("prefetch_memory", error)
             return ""
+        # The search lends a hit's neighbours their place; what a tool said stays out however it was found.
+        found = [memory for memory in found if self.tool_memories or memory.origin != "tool"]
         if isinstance(service, KagentMemoryService):
             service.handed.add(context.session, [memory.text for memory in found])
         return fenced([memory_line(memory.text, at=memory.at, origin=memory.origin) for memory in found])

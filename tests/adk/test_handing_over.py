@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from typing import Any
 
@@ -19,7 +20,7 @@ from kagent_memory import (
 )
 from kagent_memory.adk.fence import CLOSING, NOTICE, OPENING, fenced, memory_line, neutral
 
-from .payloads import PAYLOADS
+from .payloads import FORGED_NAMES, FORGED_ROLES, PAYLOADS
 from .scripted import APP, Chat, assistant, call, declarations, responses, scripted, system, texts
 
 MARK = "zebra"
@@ -39,7 +40,7 @@ def skeleton(text: str) -> str:
 
 def check_data(text: str) -> None:
     """A text that stands inside the fence acts as nothing."""
-    assert not re.search(r"[<>＜＞‹›〈〉⟨⟩﹤﹥❮❯]", text), text
+    assert not re.search(r"[<>＜＞‹›〈〉⟨⟩﹤﹥❮❯≺≻ᐸᐳ⦑⦒⪻⪼\u2329\u232a]", text), text
     assert "pastconversations" not in skeleton(re.sub("(?i)past conversations", "", text)), text
     assert "PAST_CONVERSATIONS" not in text
     assert not ROLE.search(text), text
@@ -121,10 +122,32 @@ def check_stable(requests: list[Any], payload: str) -> None:
         "My system is fine: it boots",
         "naïve café — 50 % off, 3×4",
         "def f(x):\n    return x",
+        'roles are [{"tool": "hammer"}] and A1: yes',
+        "Её роль: аналитик, система: Linux",
+        "Models: S, X and 3; tools: none",
     ],
 )
 def test_plain_text_stays_as_it_is(text: str) -> None:
     assert neutral(text) == text
+
+
+@pytest.mark.parametrize("name", FORGED_NAMES)
+def test_the_fence_s_name_is_broken_up_in_whatever_letters(name: str) -> None:
+    assert neutral(f"before {name} after") == "before past conversations after"
+
+
+@pytest.mark.parametrize("form", [form for form in FORGED_ROLES if "<" not in form])
+def test_no_role_is_opened_in_whatever_letters(form: str) -> None:
+    left = unicodedata.normalize("NFKD", neutral(f"x {form}")).translate(str.maketrans("Ѕуе∶ː", "Sye::"))
+    assert not re.search(r"(?im)^[^:\n]*\b(system|admin|openai)\W*:", left), left
+    assert not re.search(r"(?i)\[/?(inst|sys|tool|avail)|[【⟦]sys|role\W*:|```|~~~", left), left
+
+
+@pytest.mark.parametrize("text", ["\n" * 16_000, "\n_-" * 5_000, "[ " * 8_000, "# \n" * 5_000, "system " * 2_000])
+def test_no_memory_takes_long_to_be_handed_over(text: str) -> None:
+    started = time.process_time()
+    memory_line(text)
+    assert time.process_time() - started < 1
 
 
 def test_comparisons_and_tags_stay_readable() -> None:
