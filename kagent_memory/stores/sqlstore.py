@@ -30,6 +30,7 @@ from .base import (
     checked_vector,
 )
 from .sql import forgetting, maintenance, planning, queue, reading, tokens, writing
+from .sql.indexes import Indexes
 from .sql.session import Session
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class SqlStore(MemoryStore):
 
     def __init__(self) -> None:
         self._dimensions: dict[int, int] = {}
+        self._indexes = Indexes()
 
     @abstractmethod
     async def _read(self, script: Script[T]) -> T:
@@ -87,11 +89,15 @@ class SqlStore(MemoryStore):
         now: datetime,
     ) -> tuple[str, ...]:
         options = {"ids": ids, "session_id": session_id, "everything": everything, "now": now}
-        return await self._write(partial(forgetting.forget, scope=scope, **options))
+        gone = await self._write(partial(forgetting.forget, scope=scope, **options))
+        self._indexes.drop(scope)
+        return gone
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
-        return await self._write(partial(forgetting.evict, scope=scope, ids=ids, keep=keep, now=now))
+        gone = await self._write(partial(forgetting.evict, scope=scope, ids=ids, keep=keep, now=now))
+        self._indexes.drop(scope)
+        return gone
 
     @override
     async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
@@ -131,13 +137,13 @@ class SqlStore(MemoryStore):
     async def search_text(
         self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
     ) -> TextMatches:
-        return await self._read(
-            partial(reading.search_text, scope=scope, terms=terms, limit=limit, filter=filter, now=now)
-        )
+        options: dict[str, Any] = {"terms": terms, "limit": limit, "filter": filter, "now": now}
+        return await self._read(partial(reading.search_text, indexes=self._indexes, scope=scope, **options))
 
     @override
     async def places(self, scope: Scope, ids: Sequence[str], *, reach: int = 0, now: datetime) -> Sequence[Place]:
-        return await self._read(partial(reading.places, scope=scope, ids=ids, reach=reach, now=now))
+        options: dict[str, Any] = {"ids": ids, "reach": reach, "now": now}
+        return await self._read(partial(reading.places, indexes=self._indexes, scope=scope, **options))
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
@@ -248,6 +254,8 @@ class SqlStore(MemoryStore):
             part = await run(partial(maintenance.prune, scope_ids=found, **options))
             total = Pruned(deleted=total.deleted + part.deleted, extended=total.extended + part.extended)
             after = found[-1]
+        if total.deleted and not dry_run:
+            self._indexes.drop()
         return total
 
     @override

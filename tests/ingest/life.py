@@ -32,7 +32,7 @@ POINTS = (
     "apply:before",
     "apply:after",
     "insert_memory:after",
-    "insert_terms:before",
+    "put_vector:before",
     "put_vector:after",
     "end_job:after",
     "insert_taken:after",
@@ -114,7 +114,7 @@ def _arm_statements(store: Any, point: str) -> None:
 
         return await inner(armed)
 
-    if where in ("insert_memory", "insert_terms", "put_vector", "end_job", "insert_taken"):
+    if where in ("insert_memory", "put_vector", "end_job", "insert_taken"):
         object.__setattr__(store, "_write", write)
 
 

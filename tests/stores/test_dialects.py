@@ -15,11 +15,8 @@ from kagent_memory.stores.sql import migrations, queries
 
 ALONE = {
     "postgres": {"search_vector", "make_vectors", "make_wide_vectors", "tune_vectors"},
-    "libsql": {
-        "make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors", "passing",
-        "passing_all",
-    },
-}  # fmt: skip
+    "libsql": {"make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors"},
+}
 POSTGRES_ONLY_MIGRATIONS = {"tuning"}
 
 
@@ -83,14 +80,12 @@ def test_every_libsql_statement_fits_the_schema(name):
 
 
 SCOPED = (
-    "search_text",
+    "indexed",
     "visible_memories",
     "passing",
-    "passing_all",
     "vectors_since",
     "equal_memories",
     "taken_pairs",
-    "erase_terms",
     "erase_memories",
 )
 

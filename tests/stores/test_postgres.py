@@ -13,12 +13,11 @@ import pytest
 from pgvector.psycopg import register_vector
 
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import Change, Filter, Memory, Scope, new_id
+from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import bound, statement
 from kagent_memory.stores.sql import migrations
-from kagent_memory.stores.sql.decoding import filter_values
 from kagent_memory.testing import StoreContract
 
 
@@ -74,12 +73,12 @@ async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approxi
             )
             connection.execute("VACUUM ANALYZE")
             connection.execute("SET enable_seqscan = off")
-            values = bound({**filter_values(scope, Filter(), NOW), "vectors": [rows[0]], "limit": 5})
-            plan = connection.execute("EXPLAIN " + statement("search_vector", generation), values).fetchall()
-    text = "\n".join(line for (line,) in plan)
-    assert f"memory_vector_{generation}_pkey" in text
-    assert "tempting" not in text
-    assert "hashed SubPlan" in text
+            for among in (None, [new_id()]):
+                values = bound({"scope_id": scope.id, "vectors": [rows[0]], "limit": 5, "among": among})
+                plan = connection.execute("EXPLAIN " + statement("search_vector", generation), values).fetchall()
+                text = "\n".join(line for (line,) in plan)
+                assert f"memory_vector_{generation}_pkey" in text
+                assert "tempting" not in text
 
 
 async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):

@@ -29,12 +29,11 @@ _TIMES = (
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
-_TRUTHS = ("is_error", "pinned", "verbatim", "asks")
+_TRUTHS = ("is_error", "pinned", "verbatim", "asks", "active")
 
 _PAIRS = ("scope_ids", "ids")
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "erase_memories": _PAIRS,
-    "erase_terms": _PAIRS,
     "erase_stats": _PAIRS,
     "erase_revisions": _PAIRS,
     "erase_vectors": _PAIRS,
@@ -42,7 +41,6 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "reset_delivered": _PAIRS,
     "insert_tombstones": ("kinds", "keys"),
     "insert_taken": ("session_ids", "event_ids"),
-    "insert_terms": ("ids", "terms", "counts", "lengths"),
 }
 """Statements that take lists of equal length; here they take one list, "rows", of what stands side by side in them."""
 

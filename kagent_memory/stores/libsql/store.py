@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from functools import partial
+from typing import Self, TypeVar
 
 from typing_extensions import override
 
 from ...records import Filter, Scope, Vector
 from ..base import Generation, Pruned
-from ..sql.decoding import bounded, filter_values
+from ..sql import reading
+from ..sql.decoding import bounded
 from ..sql.session import Session
 from ..sqlstore import Script, SqlStore
 from .connection import Connection
 from .database import Database
-from .session import bound, play, sql
+from .session import play, sql
 from .vectors import ScopeVectors, VectorCache, search
 
 T = TypeVar("T")
@@ -100,27 +102,24 @@ class LibSQLStore(SqlStore):
     ) -> list[list[tuple[str, float]]]:
         dimensions = await self._dimensions_of(generation)
         queries = await self._checked_vectors(generation, vectors)
-        values = filter_values(scope, filter, now)
 
         def scan(connection: Connection) -> list[list[tuple[str, float]]]:
-            held = self._current(connection, scope.id, generation, dimensions)
-            return search(held, queries, bounded(limit), lambda ids: _passing(connection, values, ids))
+            index = play(partial(self._indexes.current, scope=scope), connection)
+            visible = play(partial(reading.seen, index=index, scope=scope, filter=filter, now=now), connection)()
+            held = self._current(connection, scope.id, generation, dimensions, index.version)
+            return search(held, queries, bounded(limit), partial(index.shown, visible))
 
         return await self._database.read(scan)
 
-    def _current(self, connection: Connection, scope_id: bytes, generation: int, dimensions: int) -> ScopeVectors:
+    def _current(
+        self, connection: Connection, scope_id: bytes, generation: int, dimensions: int, version: int
+    ) -> ScopeVectors:
         scope = {"scope_id": scope_id}
         since, count = sql("vectors_since", generation), sql("count_vectors", generation)
-        row = connection.rows(sql("scope_row"), scope)
         return self._cache.current(
             (scope_id, generation),
             dimensions,
-            version=row[0]["version"] if row else 0,
+            version=version,
             loader=lambda seq, limit: connection.tuples(since, {**scope, "seq": seq, "limit": limit}),
             count=lambda: connection.tuples(count, scope)[0][0],
         )
-
-
-def _passing(connection: Connection, values: dict[str, Any], ids: Sequence[str] | None) -> set[str]:
-    text = sql("passing_all" if ids is None else "passing")
-    return {row[0] for row in connection.tuples(text, bound(text, {**values, "ids": ids}))}

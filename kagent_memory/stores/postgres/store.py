@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,10 +18,10 @@ from typing_extensions import override
 from ...errors import StoreError
 from ...records import Filter, Scope, Vector
 from ..base import Generation
-from ..sql.decoding import bounded, filter_values
+from ..sql.decoding import bounded
 from ..sql.session import Row, Session
 from ..sqlstore import Script, SqlStore, T
-from . import server
+from . import searching, server
 from .errors import translated
 from .schema import prepare
 from .session import IdLoader, PostgresSession, decoded
@@ -156,13 +157,6 @@ class PostgresStore(SqlStore):
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         checked = await self._checked_vectors(generation, vectors)
-        found: list[list[tuple[str, float]]] = [[] for _ in checked]
-        values = {**filter_values(scope, filter, now), "vectors": checked, "limit": bounded(limit)}
-
-        async def search(session: Session) -> Sequence[Row]:
-            return await session.rows("search_vector", values, generation=generation)
-
-        if checked:
-            for row in await self._read(search):
-                found[int(row["number"]) - 1].append((row["id"], row["score"] / 1e6))
-        return found
+        options: dict[str, Any] = {"vectors": checked, "limit": bounded(limit), "filter": filter, "now": now}
+        search = partial(searching.nearest, indexes=self._indexes, scope=scope, generation=generation, **options)
+        return await self._read(search) if checked else []

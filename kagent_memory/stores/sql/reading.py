@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from ...errors import InvalidInput
 from ...records import Filter, Memory, Revision, Scope
 from .. import rows
 from ..base import Order, Page, Place, ScopeStats, TextMatches
-from .decoding import bounded, filter_values, is_id, known, to_memory, to_place, to_revision
-from .postings import rarest
+from ..index import Mask, ScopeIndex
+from .decoding import bounded, filter_values, is_id, known, to_memory, to_revision
+from .indexes import Indexes
 from .session import Session
 
 
@@ -54,25 +56,35 @@ def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | 
             raise InvalidInput("This is no cursor of a former page; start without one.")
 
 
+async def seen(session: Session, index: ScopeIndex, scope: Scope, filter: Filter, now: datetime) -> Callable[[], Mask]:
+    """Which rows of the index readers see, told once nothing more is waited for: an index grows between two waits."""
+    values = filter_values(scope, filter, now)
+    among = [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
+    return partial(index.visible, now, superseded=filter.superseded, among=among)
+
+
 async def search_text(
-    session: Session, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter, now: datetime
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    terms: Sequence[str],
+    *,
+    limit: int,
+    filter: Filter,
+    now: datetime,
 ) -> TextMatches:
     """See `MemoryStore.search_text`."""
-    values = {**filter_values(scope, filter, now), "terms": list(dict.fromkeys(terms))}
-    counted, *found = sorted(await session.rows("search_text", values), key=lambda row: row["term"] or "")
-    documents = counted["frequency"]
-    return TextMatches(
-        documents=documents,
-        average_length=counted["total"] / documents if documents else 0.0,
-        frequencies={row["term"]: row["frequency"] for row in found},
-        matches=rarest({row["term"]: row["postings"] for row in found}, bounded(limit)),
-    )
+    index = await indexes.current(session, scope)
+    visible = await seen(session, index, scope, filter, now)
+    return index.search(terms, visible(), bounded(limit))
 
 
-async def places(session: Session, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime) -> Sequence[Place]:
+async def places(
+    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime
+) -> Sequence[Place]:
     """See `MemoryStore.places`."""
-    values = {"scope_id": scope.id, "ids": known(ids), "reach": bounded(reach), "now": now}
-    return [to_place(row) for row in await session.rows("places", values)]
+    index = await indexes.current(session, scope)
+    return index.places(ids, bounded(reach), index.visible(now))
 
 
 async def taken(session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:

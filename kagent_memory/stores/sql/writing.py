@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
 from .. import rows
 from ..base import Applied, Batch
+from ..postings import packed
 from .decoding import is_id, known, to_memory
 from .planning import Plan, events_of, held_back, identity_of
 from .queue import put, touching
@@ -31,7 +32,7 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, now: datetime) 
     await _end_job(session, scope, batch)
     await _take(session, scope, batch, met, now)
     plan, held = await _planned(session, scope, batch, met, now)
-    await _write(session, scope, plan)
+    await _write(session, scope, plan, met.version)
     await _write_vectors(session, scope, batch, plan, held)
     await put(session, batch.jobs)
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
@@ -147,41 +148,32 @@ async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> 
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
 
 
-async def _write(session: Session, scope: Scope, plan: Plan) -> None:
+async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> None:
     reworded = _reworded(plan)
-    if reworded:
-        await session.run_many("erase_terms", [{"scope_ids": [scope.id] * len(reworded), "ids": reworded}])
-    terms = {
-        id: text.index_terms(plan.standing[id].content, plan.standing[id].author) for id in (*plan.fresh, *reworded)
+    postings = {
+        id: packed(text.index_terms(plan.standing[id].content, plan.standing[id].author))
+        for id in (*plan.fresh, *reworded)
     }
+
+    def row(memory: Memory) -> dict[str, Any]:
+        return {**_values(scope, memory), "postings": postings.get(memory.id), "touched": version}
+
     changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
     if changed:
-        await session.run_many("replace_memory", [_values(scope, one, terms.get(one.id)) for one in changed])
+        await session.run_many("replace_memory", [row(memory) for memory in changed])
     if plan.fresh:
-        await session.run_many("insert_memory", [_values(scope, plan.standing[id], terms[id]) for id in plan.fresh])
-    await _write_terms(session, scope, terms)
+        await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
     if plan.revisions:
         await session.run_many("insert_revision", [{"scope_id": scope.id, **values} for values in plan.revisions])
 
 
-async def _write_terms(session: Session, scope: Scope, terms: Mapping[str, Mapping[str, int]]) -> None:
-    lengths = {id: sum(counts.values()) for id, counts in terms.items()}
-    postings = [(id, term, count, lengths[id]) for id, counts in terms.items() for term, count in counts.items()]
-    if postings:
-        columns = dict(zip(("ids", "terms", "counts", "lengths"), map(list, zip(*postings, strict=True)), strict=True))
-        await session.run_many("insert_terms", [{"scope_id": scope.id, **columns}])
-
-
-def _values(scope: Scope, memory: Memory, terms: Mapping[str, int] | None) -> dict[str, Any]:
-    """A memory as a row; without `terms` it keeps those that it was indexed with."""
+def _values(scope: Scope, memory: Memory) -> dict[str, Any]:
     return {
         **{name: getattr(memory, name) for name in _COLUMNS},
         "metadata": dict(memory.metadata),
         "scope_id": scope.id,
         "content_hash": identity_of(memory),
-        "length": None if terms is None else sum(terms.values()),
-        "terms": None if terms is None else list(terms),
     }
 
 

@@ -1,15 +1,19 @@
--- One row a scope. Whoever writes memories of a scope moves its "version".
+-- One row a scope. Whoever writes memories of a scope moves its "version"; "erased" is the version at which memories were
+-- last erased.
 CREATE TABLE scope (
     scope_id BLOB NOT NULL PRIMARY KEY,
     tenant TEXT NOT NULL,
     user_id TEXT NOT NULL,
     app TEXT NOT NULL,
     version INTEGER NOT NULL,
+    erased INTEGER NOT NULL DEFAULT 0,
     salt BLOB NOT NULL,
     calls INTEGER NOT NULL DEFAULT 0,
     tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
+-- "postings" are the memory's index terms (see stores/postings.py); "touched" is the scope's version that wrote the row
+-- last.
 CREATE TABLE memory (
     scope_id BLOB NOT NULL,
     id TEXT NOT NULL,
@@ -40,26 +44,15 @@ CREATE TABLE memory (
     state TEXT NOT NULL,
     superseded_by TEXT,
     revision INTEGER NOT NULL,
-    length INTEGER NOT NULL,
-    terms TEXT NOT NULL
+    postings BLOB NOT NULL,
+    touched INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX memory_key ON memory (scope_id, id);
 CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE state = 'active';
--- Visibility is read here, without the rows.
-CREATE INDEX memory_live ON memory (scope_id, state, id, expires_at, length);
+CREATE INDEX memory_touched ON memory (scope_id, touched, id);
 CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE session_id IS NOT NULL;
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
-
--- The text index. "posting" is 24 bytes: id (16), count (4), length (4), big endian, ready to be strung together.
--- Which rows are a memory's own tells its "terms".
-CREATE TABLE memory_term (
-    scope_id BLOB NOT NULL,
-    term TEXT NOT NULL,
-    id TEXT NOT NULL,
-    posting BLOB NOT NULL,
-    PRIMARY KEY (scope_id, term, id)
-) WITHOUT ROWID;
 
 CREATE TABLE memory_stats (
     scope_id BLOB NOT NULL,

@@ -39,17 +39,12 @@ DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM j
 -- name: replace_payload
 UPDATE ingest_job SET payload = :payload WHERE scope_id = :scope_id AND id = :id
 
+-- name: mark_erased
+-- Whoever keeps an index of these scopes makes it anew.
+UPDATE scope SET erased = version WHERE scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids))
+
 -- name: erase_memories
 DELETE FROM memory WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
-
--- name: erase_terms
--- By the terms that the memories were indexed with, so while their rows still hold those.
-DELETE FROM memory_term WHERE (scope_id, term, id) IN (
-    SELECT m.scope_id, w.value, m.id
-    FROM json_each(:rows) AS gone
-    CROSS JOIN memory AS m ON m.scope_id = unhex(gone.value ->> 0) AND m.id = gone.value ->> 1
-    CROSS JOIN json_each(m.terms) AS w
-)
 
 -- name: erase_stats
 DELETE FROM memory_stats WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))

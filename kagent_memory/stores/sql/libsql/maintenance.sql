@@ -21,7 +21,8 @@ LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
 WHERE m.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND m.expires_at <= :now AND NOT m.pinned
 
 -- name: extend_memories
-UPDATE memory SET expires_at = :expires_at
+UPDATE memory SET
+    expires_at = :expires_at, touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = memory.scope_id)
 WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
 
 -- name: reset_delivered

@@ -52,75 +52,45 @@ WHERE :after_id IS NULL
 ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
 LIMIT :limit
 
--- name: search_text
--- One row a term with its postings packed; first the row without a term: the number of memories and the sum of their
--- lengths. Without a filter nearly all are visible: the few that are not are left out. "+" keeps each term to one walk
--- over its rows.
-WITH dead AS MATERIALIZED (
-    SELECT m.id
-    FROM memory AS m
-    WHERE m.scope_id = :scope_id AND ((m.state <> 'active' AND NOT :superseded) OR m.expires_at <= :now)
-),
-passing AS MATERIALIZED (
-    SELECT f.id
-    FROM memory AS f
-    WHERE f.scope_id = :scope_id
-        AND (f.state = 'active' OR :superseded)
-        AND (f.expires_at IS NULL OR f.expires_at > :now)
-        AND (:types IS NULL OR f.type IN (SELECT value FROM json_each(:types)))
-        AND (:topics IS NULL OR EXISTS (
-            SELECT 1 FROM json_each(f.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
-        ))
-        AND (:tags IS NULL OR NOT EXISTS (
-            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(f.tags))
-        ))
-        AND (:origins IS NULL OR f.origin IN (SELECT value FROM json_each(:origins)))
-        AND (:metadata IS NULL OR NOT EXISTS (
-            SELECT 1 FROM json_each(:metadata) AS w
-            WHERE NOT EXISTS (
-                SELECT 1 FROM json_each(f.metadata) AS h
-                WHERE h.key = w.key AND h.value IS w.value
-                    AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
-            )
-        ))
-        AND (:session_id IS NULL OR f.session_id = :session_id)
-        AND (:min_importance IS NULL OR f.importance >= :min_importance)
-        AND (:created_after IS NULL OR f.created_at >= :created_after)
-        AND (:created_before IS NULL OR f.created_at < :created_before)
-        AND (:happened_after IS NULL OR f.happened_at >= :happened_after)
-        AND (:happened_before IS NULL OR f.happened_at < :happened_before)
-)
-SELECT NULL AS term, count(*) AS frequency, coalesce(sum(m.length), 0) AS total, NULL AS postings
+-- name: indexed
+-- What the scope's index holds of the memories written since a version, in their order.
+SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
+    length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
+    m.state = 'active' AS active, m.expires_at, m.touched, m.postings
+FROM memory AS m
+WHERE m.scope_id = :scope_id AND (m.touched, m.id) > (:after, :after_id)
+ORDER BY m.touched, m.id
+LIMIT :limit
+
+-- name: passing
+-- The visible memories that a filter lets through.
+SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = :scope_id
     AND (m.state = 'active' OR :superseded)
     AND (m.expires_at IS NULL OR m.expires_at > :now)
-    AND (NOT :filtered OR m.id IN (SELECT id FROM passing))
-UNION ALL
-SELECT t.term, count(*), 0, CAST(group_concat(t.posting, '') AS BLOB)
-FROM memory_term AS t
-WHERE t.scope_id = :scope_id AND t.term IN (SELECT value FROM json_each(:terms))
-    AND CASE WHEN :filtered THEN +t.id IN (SELECT id FROM passing) ELSE +t.id NOT IN (SELECT id FROM dead) END
-GROUP BY t.term
-
--- name: places
-SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
-    length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks
-FROM memory AS m
-WHERE m.scope_id = :scope_id AND m.state = 'active' AND (m.expires_at IS NULL OR m.expires_at > :now)
-    AND m.id IN (
-        SELECT value FROM json_each(:ids)
-        UNION
-        SELECT n.id
-        FROM memory AS a
-        JOIN memory AS n
-            ON n.scope_id = a.scope_id AND n.session_id = a.session_id
-            AND n.position BETWEEN a.position - :reach AND a.position + :reach
-        WHERE a.scope_id = :scope_id AND a.id IN (SELECT value FROM json_each(:ids))
-            AND a.state = 'active' AND (a.expires_at IS NULL OR a.expires_at > :now)
-            AND :reach > 0
-    )
-ORDER BY m.id
+    AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
+    AND (:topics IS NULL OR EXISTS (
+        SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
+    ))
+    AND (:tags IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
+    ))
+    AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
+    AND (:metadata IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:metadata) AS w
+        WHERE NOT EXISTS (
+            SELECT 1 FROM json_each(m.metadata) AS h
+            WHERE h.key = w.key AND h.value IS w.value
+                AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
+        )
+    ))
+    AND (:session_id IS NULL OR m.session_id = :session_id)
+    AND (:min_importance IS NULL OR m.importance >= :min_importance)
+    AND (:created_after IS NULL OR m.created_at >= :created_after)
+    AND (:created_before IS NULL OR m.created_at < :created_before)
+    AND (:happened_after IS NULL OR m.happened_at >= :happened_after)
+    AND (:happened_before IS NULL OR m.happened_at < :happened_before)
 
 -- name: taken_events
 SELECT event_id FROM taken_event

@@ -5,7 +5,7 @@ VALUES (:scope_id, :tenant, :user, :app, :step, :salt)
 ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 
 -- name: scope_row
-SELECT version, salt, calls, tokens FROM scope WHERE scope_id = :scope_id
+SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_id
 
 -- name: add_costs
 UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_id = :scope_id
@@ -52,11 +52,11 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, length, terms
+    ttl_days, pinned, verbatim, state, superseded_by, revision, postings, touched
 ) VALUES (
     :scope_id, :id, :content, :content_hash, :type, :topics, :tags, :importance, :is_error, :origin, :author,
     :session_id, :position, :event_ids, :subject, :attribute, :metadata, :created_at, :updated_at, :happened_at,
-    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision, :length, :terms
+    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision, :postings, :touched
 )
 
 -- name: replace_memory
@@ -67,15 +67,8 @@ UPDATE memory SET
     created_at = :created_at, updated_at = :updated_at, happened_at = :happened_at, valid_from = :valid_from,
     valid_to = :valid_to, expires_at = :expires_at, ttl_days = :ttl_days, pinned = :pinned, verbatim = :verbatim,
     state = :state, superseded_by = :superseded_by, revision = :revision,
-    length = coalesce(:length, length), terms = coalesce(:terms, terms)
+    postings = coalesce(:postings, postings), touched = :touched
 WHERE scope_id = :scope_id AND id = :id
-
--- name: insert_terms
-INSERT INTO memory_term (scope_id, id, term, posting)
-SELECT
-    :scope_id, value ->> 0, value ->> 1,
-    unhex(replace(value ->> 0, '-', '') || printf('%08x%08x', value ->> 2, value ->> 3))
-FROM json_each(:rows)
 
 -- name: insert_revision
 INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)

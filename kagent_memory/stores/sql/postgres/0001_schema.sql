@@ -1,16 +1,19 @@
--- One row a scope. Whoever writes memories of a scope holds this row's lock; "version" moves with every such write.
+-- One row a scope. Whoever writes memories of a scope holds this row's lock; "version" moves with every such write, and
+-- "erased" is the version at which memories were last erased.
 CREATE TABLE scope (
     scope_id uuid NOT NULL PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
     app text COLLATE "C" NOT NULL,
     version bigint NOT NULL,
+    erased bigint NOT NULL DEFAULT 0,
     salt bytea NOT NULL,
     calls bigint NOT NULL DEFAULT 0,
     tokens bigint NOT NULL DEFAULT 0
 );
 
--- "state" and its neighbours ride in the key's index, so that visibility is read without the rows.
+-- "postings" are the memory's index terms (see stores/postings.py); "touched" is the scope's version that wrote the row
+-- last, and rides in the key's index, so that what came since a version is found without the rows.
 CREATE TABLE memory (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -41,25 +44,14 @@ CREATE TABLE memory (
     state text NOT NULL,
     superseded_by uuid,
     revision integer NOT NULL,
-    length integer NOT NULL,
-    terms text[] NOT NULL,
-    PRIMARY KEY (scope_id, id) INCLUDE (state, expires_at, length)
+    postings bytea NOT NULL,
+    touched bigint NOT NULL,
+    PRIMARY KEY (scope_id, id) INCLUDE (touched)
 );
 CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE state = 'active';
 CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE session_id IS NOT NULL;
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
-
--- The text index: "length" repeats the memory's number of terms, so that postings need no second look-up. Which rows are
--- a memory's own tells its "terms".
-CREATE TABLE memory_term (
-    scope_id uuid NOT NULL,
-    term text COLLATE "C" NOT NULL,
-    id uuid NOT NULL,
-    count integer NOT NULL,
-    length integer NOT NULL,
-    PRIMARY KEY (scope_id, term, id) INCLUDE (count, length)
-);
 
 CREATE TABLE memory_stats (
     scope_id uuid NOT NULL,

@@ -39,19 +39,13 @@ DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[
 -- name: replace_payload
 UPDATE ingest_job SET payload = %(payload)s WHERE scope_id = %(scope_id)s AND id = %(id)s
 
+-- name: mark_erased
+-- Whoever keeps an index of these scopes makes it anew.
+UPDATE scope SET erased = version WHERE scope_id = ANY(%(scope_ids)s::uuid[])
+
 -- name: erase_memories
 DELETE FROM memory AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
 WHERE t.scope_id = gone.scope_id AND t.id = gone.id
-
--- name: erase_terms
--- By the terms that the memories were indexed with, so while their rows still hold those.
-DELETE FROM memory_term AS t
-USING (
-    SELECT m.scope_id, m.id, unnest(m.terms) AS term
-    FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-    JOIN memory AS m ON m.scope_id = gone.scope_id AND m.id = gone.id
-) AS held
-WHERE t.scope_id = held.scope_id AND t.term = held.term AND t.id = held.id
 
 -- name: erase_stats
 DELETE FROM memory_stats AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)

@@ -25,8 +25,9 @@ LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
 WHERE m.scope_id = ANY(%(scope_ids)s::uuid[]) AND m.expires_at <= %(now)s AND NOT m.pinned
 
 -- name: extend_memories
-UPDATE memory AS t SET expires_at = %(expires_at)s
+UPDATE memory AS t SET expires_at = %(expires_at)s, touched = s.version
 FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
+JOIN scope AS s ON s.scope_id = kept.scope_id
 WHERE t.scope_id = kept.scope_id AND t.id = kept.id
 
 -- name: reset_delivered

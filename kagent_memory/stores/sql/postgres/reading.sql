@@ -43,58 +43,41 @@ WHERE %(after_id)s::uuid IS NULL
 ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
 LIMIT %(limit)s
 
--- name: search_text
--- One row a term with its postings packed, 24 bytes each: id (16), count (4), length (4), big endian; first the row
--- without a term: the number of memories and the sum of their lengths. Visible ids are joined as a hashed subplan
--- (IS TRUE keeps it one), whatever the planner guesses; without a filter they come from the key's index alone.
-WITH live AS MATERIALIZED (
-    SELECT m.id, m.length
-    FROM memory AS m
-    WHERE m.scope_id = %(scope_id)s
-        AND (m.state = 'active' OR %(superseded)s)
-        AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
-        AND (NOT %(filtered)s OR m.id IN (
-            SELECT f.id FROM memory AS f
-            WHERE f.scope_id = %(scope_id)s
-                AND (%(types)s::text[] IS NULL OR f.type = ANY(%(types)s::text[]))
-                AND (%(topics)s::text[] IS NULL OR f.topics && %(topics)s::text[])
-                AND (%(tags)s::text[] IS NULL OR f.tags @> %(tags)s::text[])
-                AND (%(origins)s::text[] IS NULL OR f.origin = ANY(%(origins)s::text[]))
-                AND (%(metadata)s::jsonb IS NULL OR f.metadata::jsonb @> %(metadata)s::jsonb)
-                AND (%(session_id)s::text IS NULL OR f.session_id = %(session_id)s::text)
-                AND (%(min_importance)s::float8 IS NULL OR f.importance >= %(min_importance)s::float8)
-                AND (%(created_after)s::timestamptz IS NULL OR f.created_at >= %(created_after)s::timestamptz)
-                AND (%(created_before)s::timestamptz IS NULL OR f.created_at < %(created_before)s::timestamptz)
-                AND (%(happened_after)s::timestamptz IS NULL OR f.happened_at >= %(happened_after)s::timestamptz)
-                AND (%(happened_before)s::timestamptz IS NULL OR f.happened_at < %(happened_before)s::timestamptz)
-        ))
+-- name: indexed
+-- What the scope's index holds of the memories written since a version, in their order. Which they are is read from the
+-- key's index alone.
+WITH fresh AS MATERIALIZED (
+    SELECT f.id
+    FROM memory AS f
+    WHERE f.scope_id = %(scope_id)s AND (f.touched, f.id) > (%(after)s, %(after_id)s::uuid)
+    ORDER BY f.touched, f.id
+    LIMIT %(limit)s
 )
-SELECT NULL AS term, count(*) AS frequency, coalesce(sum(length), 0)::bigint AS total, NULL AS postings
-FROM live
-UNION ALL
-SELECT t.term, count(*), 0, string_agg(uuid_send(t.id) || int4send(t.count) || int4send(t.length), ''::bytea)
-FROM memory_term AS t
-WHERE t.scope_id = %(scope_id)s AND t.term = ANY(%(terms)s::text[]) AND (t.id IN (SELECT id FROM live)) IS TRUE
-GROUP BY t.term
-
--- name: places
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
-    length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks
+    length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
+    m.state = 'active' AS active, m.expires_at, m.touched, m.postings
+FROM fresh
+JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = fresh.id
+ORDER BY m.touched, m.id
+
+-- name: passing
+-- The visible memories that a filter lets through.
+SELECT m.id
 FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
-    AND m.id IN (
-        SELECT given.id FROM unnest(%(ids)s::uuid[]) AS given (id)
-        UNION
-        SELECT n.id
-        FROM memory AS a
-        JOIN memory AS n
-            ON n.scope_id = a.scope_id AND n.session_id = a.session_id
-            AND n.position BETWEEN a.position - %(reach)s AND a.position + %(reach)s
-        WHERE a.scope_id = %(scope_id)s AND n.scope_id = %(scope_id)s AND a.id = ANY(%(ids)s::uuid[])
-            AND a.state = 'active' AND (a.expires_at IS NULL OR a.expires_at > %(now)s)
-            AND %(reach)s > 0
-    )
-ORDER BY m.id
+WHERE m.scope_id = %(scope_id)s
+    AND (m.state = 'active' OR %(superseded)s)
+    AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+    AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
+    AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
+    AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
+    AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
+    AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
+    AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
+    AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
+    AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
+    AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
+    AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
+    AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
 
 -- name: taken_events
 SELECT event_id FROM taken_event

@@ -6,7 +6,7 @@ ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 RETURNING version, salt
 
 -- name: scope_row
-SELECT version, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
+SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
 
 -- name: add_costs
 UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE scope_id = %(scope_id)s
@@ -55,12 +55,12 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, length, terms
+    ttl_days, pinned, verbatim, state, superseded_by, revision, postings, touched
 )
 SELECT
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, length, terms
+    ttl_days, pinned, verbatim, state, superseded_by, revision, postings, touched
 FROM json_populate_recordset(NULL::memory, %(rows)s)
 
 -- name: replace_memory
@@ -72,14 +72,8 @@ UPDATE memory SET
     happened_at = %(happened_at)s, valid_from = %(valid_from)s, valid_to = %(valid_to)s, expires_at = %(expires_at)s,
     ttl_days = %(ttl_days)s, pinned = %(pinned)s, verbatim = %(verbatim)s, state = %(state)s,
     superseded_by = %(superseded_by)s, revision = %(revision)s,
-    length = coalesce(%(length)s::integer, length), terms = coalesce(%(terms)s::text[], terms)
+    postings = coalesce(%(postings)s::bytea, postings), touched = %(touched)s
 WHERE scope_id = %(scope_id)s AND id = %(id)s
-
--- name: insert_terms
-INSERT INTO memory_term (scope_id, term, id, count, length)
-SELECT %(scope_id)s, given.term, given.id, given.count, given.length
-FROM unnest(%(ids)s::uuid[], %(terms)s::text[], %(counts)s::integer[], %(lengths)s::integer[])
-    AS given (id, term, count, length)
 
 -- name: insert_revision
 INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)

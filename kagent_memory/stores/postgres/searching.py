@@ -1,0 +1,56 @@
+"""The exact vector search of PostgreSQL: the nearest of a scope's vectors, less what readers may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+import numpy as np
+
+from ...records import Filter, Scope, Vector
+from ..sql.decoding import id_text
+from ..sql.indexes import Indexes
+from ..sql.reading import seen
+from ..sql.session import Row, Session
+
+_RECORD = np.dtype([("id", "V16"), ("score", ">i4")])
+Nearest: TypeAlias = list[tuple[str, float]]
+
+
+async def nearest(
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    generation: int,
+    *,
+    vectors: Sequence[Vector],
+    limit: int,
+    filter: Filter,
+    now: datetime,
+) -> list[Nearest]:
+    """See `MemoryStore.search_vector`. All vectors of the scope are asked first: nearly all are visible."""
+    index = await indexes.current(session, scope)
+    visible = await seen(session, index, scope, filter, now)
+    narrowed = filter != Filter(superseded=filter.superseded)
+    among = index.ids(visible()) if narrowed else None
+    reach = limit + limit // 4 + 32
+    values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": among}
+    found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
+    mask = visible()
+    good = index.shown(mask, (id for one in found for id, _ in one))
+    answers = [[hit for hit in one if hit[0] in good][:limit] for one in found]
+    if narrowed or all(len(answer) == limit or len(one) < reach for answer, one in zip(answers, found, strict=True)):
+        return answers
+    values |= {"limit": limit, "among": index.ids(mask)}
+    return _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
+
+
+def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:
+    found: list[Nearest] = [[] for _ in range(count)]
+    for row in rows:
+        records = np.frombuffer(row["nearest"], _RECORD)
+        scores = (records["score"] / 1e6).tolist()
+        ids = (id_text(raw.hex()) for raw in records["id"].tolist())
+        found[int(row["number"]) - 1] = list(zip(ids, scores, strict=True))
+    return found

@@ -1,0 +1,92 @@
+"""The indexes of the scopes searched last, each brought up to what the database holds before it answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from ...records import Scope
+from ..index import Entry, ScopeIndex
+from .decoding import to_place
+from .session import Row, Session
+
+MAX_BYTES = 256 * 2**20
+LOAD_ROWS = 500
+_BEGINNING = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(slots=True)
+class _Kept:
+    index: ScopeIndex = field(default_factory=ScopeIndex)
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Indexes:
+    """Keeps the indexes of some scopes, those used last, up to so many bytes.
+
+    Every write moves its scope's version and marks the memories it wrote with it, so a search loads what came since the
+    version it knows; every erasure is marked on the scope, and then all of it is loaded anew. The version is read
+    first: what is written meanwhile is at worst loaded twice.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def drop(self, scope: Scope | None = None) -> None:
+        """Lets go of one scope's index, or of all."""
+        if scope is None:
+            self._kept.clear()
+        else:
+            self._kept.pop(scope.id, None)
+
+    async def current(self, session: Session, scope: Scope) -> ScopeIndex:
+        """The scope's index as the database holds it now."""
+        found = await session.rows("scope_row", {"scope_id": scope.id})
+        if not found:
+            return ScopeIndex()
+        kept = self._kept.get(scope.id)
+        if kept is not None and _stands(kept.index, found[0]):
+            self._kept.move_to_end(scope.id)
+            return kept.index
+        kept = self._kept.setdefault(scope.id, _Kept())
+        async with kept.loading:  # one loads for all who wait
+            kept.index = index = await _loaded(session, scope, kept.index)
+        self._shrink(scope)
+        return index
+
+    def _shrink(self, scope: Scope) -> None:
+        if scope.id in self._kept:
+            self._kept.move_to_end(scope.id)
+        total = sum(kept.index.size for kept in self._kept.values())
+        while total > self._max_bytes and len(self._kept) > 1:
+            _, gone = self._kept.popitem(last=False)
+            total -= gone.index.size
+
+
+def _stands(index: ScopeIndex, scope: Row) -> bool:
+    return (index.version, index.erased) == (scope["version"], scope["erased"])
+
+
+async def _loaded(session: Session, scope: Scope, index: ScopeIndex) -> ScopeIndex:
+    row, *_ = await session.rows("scope_row", {"scope_id": scope.id})
+    if _stands(index, row):
+        return index
+    if index.erased != row["erased"] or index.version > row["version"] or index.worn:
+        index = ScopeIndex(row["erased"])
+    values = {"scope_id": scope.id, "after": index.version + 1, "after_id": _BEGINNING, "limit": LOAD_ROWS}
+    while found := await session.rows("indexed", values):
+        index.load([_entry(one) for one in found])
+        values |= {"after": found[-1]["touched"], "after_id": found[-1]["id"]}
+        if len(found) < LOAD_ROWS:
+            break
+    index.version = row["version"]
+    return index
+
+
+def _entry(row: Row) -> Entry:
+    return Entry(to_place(row), bool(row["active"]), row["expires_at"], bytes(row["postings"]))
