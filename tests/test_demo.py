@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -81,9 +82,12 @@ def test_the_demo_remembers_across_two_processes_without_leaving_this_machine(wa
     assert re.search(r"I looked it up: .*full disk on host db-7", second)
     sessions = re.findall(r"-- process [12], session (\w+)", ran.stdout)
     assert len(set(sessions)) == 2
-    kept = re.search(r"The memories are in (\S+);", second)
+    kept = re.search(r"The memories are in (\S+); look at them with:\n +(.+)", second)
     assert kept
     assert list(Path(kept[1]).iterdir())
+    listed = watched.run(*shlex.split(kept[2]))
+    assert listed.returncode == 0, listed.stderr
+    assert "semantic" in listed.stdout
 
     assert len(set(watched.notes("watched "))) >= 3
     assert watched.notes("reached for ") == []

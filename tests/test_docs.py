@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -34,6 +36,22 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
             code = compile(block, f"{page.name}#{number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             if (awaited := eval(code, names)) is not None:
                 runner.run(awaited)
+
+
+def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_path: Path):
+    program = next(blocks(ROOT / "docs/quickstart.md"))
+    assert program.count('"gemini-2.5-flash"') == 1
+    rehearsed = "from kagent_memory.adk.demo import RehearsedModel\n"
+    (tmp_path / "remember.py").write_text(rehearsed + program.replace('"gemini-2.5-flash"', "RehearsedModel()"))
+
+    def say(text: str) -> str:
+        command = [sys.executable, "remember.py", text]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    assert "Noted." in say("Please remember that my favourite tea is oolong.")
+    assert "Oolong: I found it in what was prefetched" in say("Which tea is my favourite?")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

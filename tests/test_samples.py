@@ -15,7 +15,7 @@ SAYS = {
     "compaction.py": "Ada plans a trip to Lisbon in May.",
     "custom_store.py": "erased 1 of desk",
     "minimal_agent.py": "Oolong",
-    "plugin.py": "user said: Invoices go to accounts@example.com.",
+    "plugin.py": "billing: I see.\nuser said: Invoices go to accounts@example.com.",
     "worker.py": "taken in: The staging cluster is called heron.",
 }
 

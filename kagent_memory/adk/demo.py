@@ -109,8 +109,14 @@ def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:
         command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
         if code := subprocess.run(command, check=False).returncode:  # noqa: S603 our own interpreter and module
             return code
-    print(f"\nThe memories are in {FOLDER.resolve()}; look at them with: kagent-memory list --uri {uri} --user {USER}")
+    print(f"\nThe memories are in {FOLDER.resolve()}; look at them with:")
+    print(f"   {_command()} list --uri {uri} --app {APP} --user {USER}")
     return 0
+
+
+def _command() -> str:
+    """Our command as it can be typed here: after `make demo` it is in an environment that is not active."""
+    return "kagent-memory" if shutil.which("kagent-memory") else str(Path(sys.executable).with_name("kagent-memory"))
 
 
 def _uri(store: str) -> str:
