@@ -49,8 +49,8 @@ async def plan(
     Exact duplicates reinforce. Then the model, when there is one, decides about all facts with neighbours in one
     call; what it decides is checked: a supersession needs the same subject and attribute; an update or a drop of the
     fact must not lose a difference in numbers, dates, units, denial, identifiers or names, and needs a word that both
-    share; what a tool said changes nothing that the user said. Without a model only the same slot with another value supersedes, and only nearly the
-    same words reinforce.
+    share; what a tool said changes nothing that the user said. Without a model only the same slot with another value
+    supersedes, and only nearly the same words reinforce.
 
     Args:
         new: the rows the facts would become (`lifecycle.to_memory`), oldest first.

@@ -89,13 +89,14 @@ class Steps:
     async def _take_in(self, job: Job) -> Job:
         provider = self._providers.find(job.provider, job.model)
         extracted: _Extracted | None = None
+        by_rule = False
         with metered() as meter:
             for _ in range(REPLANS):
                 messages = await self._untaken(job)
                 events = frozenset(message.event_id for message in messages)
                 if extracted is None or extracted.events != events:
                     extracted = await self._extract(job, provider, messages)
-                batch = await self._planned(job, extracted)
+                batch = await self._planned(job, extracted, by_rule=by_rule)
                 done = _costed(job, meter)
                 try:
                     await self._store.apply(
@@ -103,6 +104,8 @@ class Steps:
                     )
                 except Conflict:
                     await self._still_ours(job)
+                    # nothing moved: the model's own wish cannot be, such as a text that an expired memory has
+                    by_rule = by_rule or await self._store.version(job.scope) == batch.expected_version
                     continue
                 return done
         raise StoreError("The scope kept changing while a session was taken in; it is tried again later.")
@@ -138,10 +141,9 @@ class Steps:
         )
         return tuple(memory.content for memory in page.memories)
 
-    async def _planned(self, job: Job, extracted: _Extracted) -> Batch:
-        batch = await self._consolidation.plan(
-            job.scope, extracted.facts, llm=self._providers.consolidator(job.model), model=job.model
-        )
+    async def _planned(self, job: Job, extracted: _Extracted, *, by_rule: bool) -> Batch:
+        llm = None if by_rule else self._providers.consolidator(job.model)
+        batch = await self._consolidation.plan(job.scope, extracted.facts, llm=llm, model=job.model)
         taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
         reinforced = tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed)))
         return replace(batch, taken=taken, reinforced=reinforced, job=(job.id, job.fence))

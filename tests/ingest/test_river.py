@@ -440,6 +440,25 @@ async def test_a_session_that_corrects_itself_leaves_its_last_word_and_one_decis
         assert await contents(memories) == ["The favourite tea is oolong."]
 
 
+async def test_a_text_of_the_model_that_an_expired_memory_has_holds_no_session_up(store_uri: str):
+    clock = Clock()
+    gone, there = "The user likes tea with honey and milk.", "The user likes tea."
+    new = "The user likes tea with milk, and with honey too."
+
+    def wishing(prompt: str) -> Any:
+        return {**stated(prompt), "decisions": [{"fact": "F1", "action": "UPDATE", "memory": "M1", "text": gone}]}
+
+    llm = ScriptedLlm(wishing)
+    async with opened(store_uri, llm=llm, clock=clock, worker=False, consolidate_every_hours=0) as memories:
+        await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
+        clock.pass_by(days=2)
+        await memories.add(SCOPE, [there])
+        await memories.remember(SCOPE, [said(f"Fact: {new}", "e1")], "s1")
+        assert await memories.work(until_idle=True) == 1
+        assert await contents(memories) == sorted([there, new])
+        assert len(llm.prompts) == 2
+
+
 async def test_new_memories_are_merged_in_the_background_after_so_many(store_uri: str):
     texts = ["Grace plays the cello every weekend.", "Every weekend Grace plays the cello."]
 
