@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from kagent_memory.consolidate import plan, plan_merges
+from kagent_memory.firewall import mask_recalled
 from kagent_memory.lifecycle import to_memory
 from kagent_memory.llm import parse_answer
-from kagent_memory.records import Fact
+from kagent_memory.records import Fact, Message
 
 from .corpus import CHAINS, PAIRS
 
@@ -146,3 +147,17 @@ async def test_all_pairs_at_once_are_one_call():
     assert (llm.calls, len(found.changes)) == (1, 50)
     assert await plan([replace(rows[0])], {}, llm=llm, now=NOW)
     assert llm.calls == 1, "a fact without neighbours asks nothing"
+
+
+def test_the_firewall_takes_no_different_fact_for_an_echo_and_half_of_the_rewordings_of_a_turn():
+    def is_masked(pair, *, same_turn):
+        recalled = [Message(text="", role="tool", recalled=(pair.old,))] if same_turn else []
+        kept, _ = mask_recalled(
+            [Message(text="Hm?"), *recalled, Message(text=pair.new, role="agent")], [("m", pair.old)]
+        )
+        return all(message.role != "agent" for message in kept)
+
+    for same_turn, least in ((True, 44), (False, 14)):
+        assert sum(is_masked(pair, same_turn=same_turn) for pair in pairs("paraphrase")) >= least
+        for pair in pairs("coexisting") + pairs("correction"):
+            assert not is_masked(pair, same_turn=same_turn), pair

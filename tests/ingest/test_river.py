@@ -541,3 +541,22 @@ async def test_drain_and_close_wait_within_a_bound_for_a_model_that_hangs_and_lo
     async with opened(store_uri, llm=ScriptedLlm(stated)) as restarted:
         assert await restarted.drain(20)
         assert await contents(restarted) == ["Heard at last."]
+
+
+@pytest.mark.parametrize("embeds", [False, True], ids=["words", "vectors"])
+@pytest.mark.parametrize("extracts", [False, True], ids=["turns", "facts"])
+async def test_model_and_embedder_decide_what_is_stored_and_how_it_is_found(
+    store_uri: str, caplog: pytest.LogCaptureFixture, extracts: bool, embeds: bool
+):
+    turn, fact = "Fact: The kiln is in the shed.", "The kiln is in the shed."
+    options = {"llm": ScriptedLlm(stated) if extracts else False, "embedding": HashEmbedder() if embeds else None}
+    async with opened(store_uri, worker=False, **options) as memories:
+        for number in range(2):
+            await memories.remember(SCOPE, [said(turn, f"e{number}")], f"s{number}")
+        await memories.work(until_idle=True)
+        assert await contents(memories) == ([fact] if extracts else [turn, turn])
+        found = await memories.recall(SCOPE, "Where is the kiln?")
+        assert found[0].memory.verbatim is not extracts
+        assert found.mode == ("hybrid" if embeds else "keyword")
+        assert (found[0].cosine is not None) is embeds
+    assert caplog.text.count("facts would embed better") == int(embeds and not extracts)
