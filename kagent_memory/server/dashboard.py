@@ -36,6 +36,7 @@ async def dashboard(request: Request) -> Response:
         ("Memories by how often they were delivered", bars, delivered(rows)),
         ("Memories that expire in the next 30 days", bars, expiring(rows, now)),
         ("Memories by type", bars, sorted(stats.by_type.items())),
+        ("Memories by importance", bars, important(rows)),
         ("Jobs in the queue", bars, states),
     ]
     plots = [{"title": title, "svg": draw(title, series), "series": series} for title, draw, series in drawn]
@@ -70,6 +71,12 @@ def delivered(rows: Sequence[Memory]) -> Series:
     """How many memories were delivered how often."""
     counts = [memory.usage.delivered for memory in rows]
     return [(label, sum(low <= n and (high is None or n <= high) for n in counts)) for label, low, high in BANDS]
+
+
+def important(rows: Sequence[Memory]) -> Series:
+    """How many memories are how important, in fifths."""
+    counts = Counter(min(int(memory.importance * 5), 4) for memory in rows)
+    return [(f"{fifth / 5:.1f}-{(fifth + 1) / 5:.1f}", counts[fifth]) for fifth in range(5)]
 
 
 def expiring(rows: Sequence[Memory], now: datetime) -> Series:

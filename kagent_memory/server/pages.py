@@ -21,6 +21,7 @@ router = APIRouter(include_in_schema=False)
 SHOWN = 25
 FOUND = 20
 SHOWN_SCOPES = 200
+COMPARED = ("content", "type", "topics", "tags", "importance", "ttl_days", "pinned", "state")
 ORDERS: Mapping[Order, str] = {
     "newest": "Newest first",
     "oldest": "Oldest first",
@@ -102,8 +103,25 @@ async def show(request: Request, id: str) -> Response:
     """One memory with its history."""
     scope, memory = page_scope(request), await _memory(request, id)
     revisions = await memories_of(request).history(scope, memory.id)
-    values = {"scope": scope, "memory": memory, "revisions": list(reversed(revisions)), "types": MEMORY_TYPES}
+    later = [*(revision.before for revision in revisions[1:]), memory]
+    told = [(revision, former(revision.before, after)) for revision, after in zip(revisions, later, strict=False)]
+    values = {"scope": scope, "memory": memory, "revisions": told[::-1], "types": MEMORY_TYPES}
     return page(request, "memory.html", {**values, **shown_settings(request)})
+
+
+def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
+    """What a change replaced: the parts that differ, each with its former value in words."""
+    if before is None or after is None:
+        return []
+    pairs = [(name, getattr(before, name)) for name in COMPARED if getattr(before, name) != getattr(after, name)]
+    return [(name.replace("_", " "), _worded(value)) for name, value in pairs]
+
+
+def _worded(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = ", ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+    return text or "–"
 
 
 async def _memory(request: Request, id: str) -> Memory:

@@ -16,10 +16,10 @@ MOST_LABELS = 6
 
 
 def nice_top(value: int) -> int:
-    """The end of a scale that holds `value`: 1, 2, 4, 5 or 10 times a power of ten, at least 4."""
+    """The end of a scale that holds `value`: 1, 2, 4, 6 or 8 times a power of ten, at least 4."""
     power = 1
     while True:
-        for step in (1, 2, 4, 5):
+        for step in (1, 2, 4, 6, 8):
             if step * power >= max(value, 4):
                 return step * power
         power *= 10
@@ -89,8 +89,12 @@ def _labels(series: Series) -> Markup:
     every = -(-len(series) // MOST_LABELS) or 1
     return _join(
         [
-            Markup('<text x="{}" y="{}" class="middle">{}</text>').format(
-                _round(LEFT + (index + 0.5) * slot), HEIGHT - 8, label
+            Markup('<text x="{}" y="{}" class="middle{}">{}</text>').format(
+                # every second one of many is left out where the plot is narrow
+                _round(LEFT + (index + 0.5) * slot),
+                HEIGHT - 8,
+                " second" if index // every % 2 and every > 1 else "",
+                label,
             )
             for index, (label, _) in enumerate(series)
             if index % every == 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.records import Scope, new_id
+from kagent_memory.records import Fact, Scope, new_id
 from kagent_memory.server.jobs import SHOWN
+from kagent_memory.server.plots import nice_top
 from kagent_memory.stores.base import Job
 
 from .ground import Clock
@@ -27,6 +29,30 @@ async def test_a_store_that_has_no_address_is_told_so_in_the_form(client: httpx.
     answer = await sent(client, "/connect", app="demo", uri=uri, ttl_days="15")
     assert answer.status_code == 400
     assert "address must start with" in answer.text
+
+
+async def test_the_history_says_what_each_change_replaced(client: httpx.AsyncClient, memories: Memories):
+    [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",))])
+    assert "Nothing has changed since" in (await client.get(f"/memories/{id}?app=demo&user=ada")).text
+    await memories.edit(SCOPE, id, topics=["drinks", "tea"])
+    await memories.edit(SCOPE, id, content="Ada likes green tea", importance=0.9)
+    await memories.pin(SCOPE, id)
+    text = (await client.get(f"/memories/{id}?app=demo&user=ada")).text.partition('<ol class="history">')[2]
+    shown = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text)
+    assert shown == [("pinned", "no"), ("content", "Ada likes tea"), ("importance", "0.5"), ("topics", "tea")]
+
+
+async def test_what_never_expires_and_what_failed_is_marked(client: httpx.AsyncClient, memories: Memories):
+    await memories.add(SCOPE, [Fact("The API answered 503", ttl_days=0, is_error=True)])
+    text = (await client.get("/memories?app=demo&user=ada")).text
+    assert "about a failure" in text
+    assert re.search(r'data-label="Expires"[^>]*>\s*never\s*<', text)
+
+
+@pytest.mark.parametrize(("value", "top"), [(0, 4), (5, 6), (11, 20), (58, 60), (61, 80), (801, 1000), (1000, 1000)])
+def test_a_scale_holds_its_values_and_its_middle_is_whole(value: int, top: int):
+    assert nice_top(value) == top
+    assert top % 2 == 0
 
 
 async def test_a_long_queue_does_not_hide_dead_letters(client: httpx.AsyncClient, memories: Memories, clock: Clock):
