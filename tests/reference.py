@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -88,15 +89,36 @@ def settings_page() -> str:
 
 def _attributes(doc: str) -> dict[str, str]:
     said: dict[str, str] = {}
-    for entry in re.split(r"\n {4}(?! )", doc.partition("Attributes:")[2]):
-        names, _, text = entry.partition(": ")
-        line = " ".join(text.split()).replace("|", "\\|")
+    for names, text in _sections(doc)["Attributes"]:
+        line = text.replace("|", "\\|")
         said.update(dict.fromkeys(re.findall(r"\w+", names), line[:1].upper() + line[1:]))
     return said
 
 
+def _sections(doc: str) -> dict[str, list[tuple[str, str]]]:
+    """The named entries of a docstring by their section; what is returned has no name."""
+    pieces = re.split(r"^(Args|Attributes|Returns|Raises):$", doc, flags=re.MULTILINE)
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Args", "Attributes", "Returns", "Raises")}
+    for section, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        entries = ["", text] if section == "Returns" else re.split(r"\n {4}(?! )", text)
+        for entry in entries[1:]:
+            line = " ".join(entry.split())
+            name, _, said = ("", "", line) if section == "Returns" else line.partition(": ")
+            found[section].append((name, said))
+    return found
+
+
+def _details(doc: str, mark: Sequence[str]) -> Iterator[str]:
+    """What a docstring says of arguments, answer and errors, one line each."""
+    found = _sections(doc)
+    yield from (f"{mark[0]}{name}{mark[1]}: {said}" for name, said in found["Args"] + found["Attributes"])
+    for _, said in found["Returns"]:
+        yield f"gives {said if said.startswith(('True', 'False', 'None')) else said[0].lower() + said[1:]}"
+    yield from (f"raises {mark[0]}{name}{mark[1]}: {said}" for name, said in found["Raises"])
+
+
 def python_page() -> str:
-    """Each public name with its signature and its promise.
+    """Each public name with its signature, its promise, its arguments and its errors.
 
     Raises:
         ValueError: the groups and the public names differ.
@@ -113,6 +135,10 @@ def _group(title: str) -> Iterator[str]:
         value = getattr(kagent_memory, name)
         yield f"### {name}\n"
         yield f"{_promise(value)}\n"
+        if name == "MemorySettings":
+            yield "Its fields are the [settings](settings.md).\n"
+        elif details := [f"- {line}" for line in _details(inspect.getdoc(value) or "", "``")]:
+            yield "\n".join(details) + "\n"
         entries = [] if name in WITHOUT_SIGNATURE else [_signature(name, value)]
         entries += _methods(value) if name in WITH_METHODS else []
         if entries:
@@ -129,11 +155,19 @@ def _promise(value: object) -> str:
 def _methods(value: type) -> Iterator[str]:
     ours = [base for base in reversed(value.__mro__) if base.__module__.startswith("kagent_memory")]
     members = [(base, name, member) for base in ours for name, member in vars(base).items()]
+    between: list[str] = []
     for base, name, member in sorted(members, key=lambda found: not isinstance(found[2], classmethod)):
         made = isinstance(member, classmethod | staticmethod)
         function = member.__func__ if made else member
         if inspect.isfunction(function) and not name.startswith("_"):
-            yield f"# {_promise(function)}"
+            yield from between
+            between = [""]
+            yield from textwrap.wrap(_promise(function), WIDTH, initial_indent="# ", subsequent_indent="# ")
+            yield from (
+                wrapped
+                for line in _details(inspect.getdoc(function) or "", ("", ""))
+                for wrapped in textwrap.wrap(line, WIDTH, initial_indent="#   ", subsequent_indent="#     ")
+            )
             prefix = "async def " if inspect.iscoroutinefunction(function) else "def "
             yield prefix + _signature(name, getattr(base, name) if made else function)
 

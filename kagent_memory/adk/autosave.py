@@ -37,8 +37,12 @@ class AutoSave:
         every_turns: user turns; None: never by turns.
         every_tool_calls: calls of tools other than memory's; None: never by calls.
         session_end: when the session ends: its live connection closes, or nobody spoke for `inactivity_minutes`.
-        inactivity_minutes: kept in the queue, so that it survives a restart; None: no timer.
+        inactivity_minutes: of silence, after which a session has ended; the timer is kept in the queue, so that it
+            survives a restart. None: no timer.
         compaction: when ADK has compacted the session's events; its summaries are used, a model gets only the rest.
+
+    Raises:
+        ConfigurationError: a number does not fit.
     """
 
     every_turns: int | None = 5

@@ -87,12 +87,11 @@ def _ttl_days(given: dict[str, Any]) -> int | None:
 
 
 def _seconds(ttl: object) -> float:
-    if isinstance(ttl, timedelta):
-        return ttl.total_seconds()
     match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
-    if match is None:
-        raise InvalidInput('ttl must be seconds as text, such as "6000s"; or use ttl_days.')
-    return float(match[1])
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
+    if seconds <= 0:
+        raise InvalidInput('ttl must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever.')
+    return seconds
 
 
 def _text(given: dict[str, Any], key: str) -> str | None:

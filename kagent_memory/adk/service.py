@@ -42,7 +42,9 @@ _PARTS = frozenset(
 class KagentMemoryService(BaseMemoryService):
     """Long-term memory for ADK agents, in a libSQL file or in Postgres.
 
-    Nothing is opened before the first use. Raises StoreError and ModelError where others answer "nothing found".
+    Nothing is opened before the first use, so what is wrong with the store or the embedder shows there: every verb
+    raises ConfigurationError when it cannot be opened as it is set, and StoreError when it is away. "Unavailable" is
+    never answered as "nothing found".
 
     Args:
         uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or kagent_memory.db in the working
@@ -50,8 +52,9 @@ class KagentMemoryService(BaseMemoryService):
         embedding: None (keyword search), a LiteLLM model name, an `EmbeddingConfig`, or any object with `embed`.
         llm: None (the agent's own model, for auto-save only), False (never), a LiteLLM model name, an ADK model, or
             any object with `complete`.
-        summary: how transcripts become facts.
-        settings: instead of the environment's.
+        summary: how transcripts become facts: `LlmSummary`, `CompactionAwareSummary`, `PassthroughSummary`, or any
+            object with `facts`; None: by the model where there is one, else turns as they are.
+        settings: instead of the environment's variables.
         scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`.
         agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
@@ -125,6 +128,9 @@ class KagentMemoryService(BaseMemoryService):
     async def add_session_to_memory(self, session: Session) -> None:
         """Queues what is new of a session, and returns when that is durable.
 
+        Args:
+            session: as it is now, with its events; adding it again adds only what is new.
+
         Raises:
             StoreError: it could not be queued.
         """
@@ -142,7 +148,12 @@ class KagentMemoryService(BaseMemoryService):
     ) -> None:
         """Queues some events, and returns when that is durable; events taken in before add nothing.
 
-        Of `custom_metadata` only `session_id` counts, when the argument is left out.
+        Args:
+            app_name: the app's name.
+            user_id: whose memories these become, in that app.
+            events: the whole session's or some of it, oldest first.
+            session_id: the session that they are of.
+            custom_metadata: only its `session_id` counts, when the argument is left out.
 
         Raises:
             StoreError: they could not be queued.
@@ -162,8 +173,18 @@ class KagentMemoryService(BaseMemoryService):
     ) -> None:
         """Stores memories as given, all or none, and returns when they are durable.
 
+        Args:
+            app_name: the app's name.
+            user_id: whose memories these become, in that app.
+            memories: a text each; `timestamp` (ISO 8601; UTC when it names no zone) is when it happened.
+            custom_metadata: for all of them; an entry's own wins. Understood are `session_id`, `ttl_days` (0: for ever)
+                or `ttl` ("6000s", rounded up to days), `type`, `topics`, `tags`, `importance` (0 to 1), `pinned` and
+                `origin`: they become the memory's own, which `memories.get` shows. Every other key is stored and comes
+                back from a search unchanged.
+
         Raises:
             InvalidInput: one of them does not fit.
+            ModelError: the embedder answered nonsense; one that is away is no error, its vectors come later.
             StoreError: they could not be stored.
         """
         facts = [to_fact(entry, custom_metadata) for entry in memories]
@@ -171,9 +192,15 @@ class KagentMemoryService(BaseMemoryService):
 
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """The memories that answer the query, best first.
+        """The memories that answer the query, best first; as many as `search_limit` says, narrowed by `search_*`.
+
+        Args:
+            app_name: the app's name.
+            user_id: whose memories of that app are searched.
+            query: a question or some words.
 
         Raises:
+            InvalidInput: the query holds what no text may hold.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
         found = await self.memories.recall(self.scope(app_name, user_id), query, filter=self._filter)
@@ -181,6 +208,11 @@ class KagentMemoryService(BaseMemoryService):
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13
         """Erases one memory for good; without an id nothing.
+
+        Args:
+            app_name: the app's name.
+            user_id: whose memory of that app it is.
+            memory_id: the `id` of an entry that a search gave; adding its session again does not bring it back.
 
         Raises:
             NotFound: this user of this app has no such memory.
@@ -206,11 +238,14 @@ class KagentMemoryService(BaseMemoryService):
             session: as it is now; may be the live object.
             llm: the agent's own model, for extraction where none is configured.
             save: False only arms the timer.
-            end_after_minutes: after so long without another call the session counts as ended.
+            end_after_minutes: after so many minutes without another call the session counts as ended; None: never.
             compaction: uses the summaries that ADK's compaction made; a model is asked for the rest only.
 
         Returns:
             Whether there was something new to save.
+
+        Raises:
+            StoreError: it could not be queued.
         """
         events = list(session.events)
         said = messages(events, self.handed.of(session))
@@ -228,11 +263,22 @@ class KagentMemoryService(BaseMemoryService):
         return job is not None
 
     async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
-        """Says that a session is over: its tail is saved now, and its timer is done with."""
+        """Says that a session is over: its tail is queued now, and its timer is done with.
+
+        Args:
+            session: as it is now.
+            llm: the agent's own model, for extraction where none is configured.
+
+        Raises:
+            StoreError: it could not be queued.
+        """
         await self.remember(session, llm=llm, save=False, end_after_minutes=0)
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
         """Waits until every accepted job of this store is done.
+
+        Args:
+            timeout: seconds to wait at most.
 
         Returns:
             True when none is open; False when `timeout` seconds pass first, or the store cannot be reached.

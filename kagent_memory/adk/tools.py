@@ -68,7 +68,7 @@ class SaveMemoryTool(_MemoryTool):
 
     Args:
         memory_service: for use inside AgentTool; None: the run's.
-        ttl_days: how many days lives what it saves; 0: for ever; None: the service's setting.
+        ttl_days: days that what it saves lives; 0: for ever; None: the service's setting.
         tags: labels on everything it saves.
 
     Raises:

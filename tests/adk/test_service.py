@@ -169,6 +169,7 @@ async def test_users_and_apps_never_see_each_other(each_service: KagentMemorySer
         (entry("ok", timestamp="yesterday"), {}),
         (entry("ok"), {"type": "odd"}),
         (entry("ok"), {"ttl": "soon"}),
+        (entry("ok"), {"ttl": "0s"}),  # ttl_days=0 would be for ever
         (entry("ok"), {"ttl_days": "3"}),
         (entry("ok"), {"importance": 2}),
         (entry("ok"), {"topics": [1]}),
