@@ -8,9 +8,10 @@ from ..errors import ConfigurationError
 from ..llm import Llm
 from ..prompts import as_data, filled, prompt
 from ..records import Fact, Message
+from ..text import estimated_tokens
 from .answer import ExtractedFacts, ExtractedSession
 from .reading import read_fact, session_fact
-from .split import estimated_tokens, parts
+from .split import parts
 from .transcript import Transcript
 
 LEAST_PART_TOKENS = 256

@@ -7,15 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..records import Message
+from ..text import estimated_tokens
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
-
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token."""
-    plain = len(text.encode("ascii", "ignore"))
-    return (plain + 3) // 4 + len(text) - plain
 
 
 def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:

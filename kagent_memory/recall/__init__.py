@@ -1,8 +1,9 @@
 """Pure ranking: candidates of two legs → fuse → rank → settle. The same for every store, and tested without one."""
 
+from ..text import estimated_tokens
 from .legs import Legs, dense_text, join, shortlist
 from .rank import Ranked, Ranking, rank
-from .settle import Settled, estimated_tokens, same_in_substance, settle
+from .settle import Settled, same_in_substance, settle
 from .weights import RankSettings
 
 __all__ = [

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ..records import LeftOut, Memory, Usage
-from ..text import STOP_WORDS, tokens
+from ..text import STOP_WORDS, estimated_tokens, tokens
 from .rank import Ranked
 from .weights import RankSettings
 
@@ -19,7 +19,6 @@ _NEGATIONS = frozenset(
     ("no", "not", "never", "nothing", "none", "neither", "nor", "without", "cannot", "t", "kein", "nicht")
 )
 _NAME = re.compile(r"(?<![\w'’])[^\W\d_a-z][\w]*")
-_WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef]")
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def settle(
         ranked: the first of a ranking; `limit` and a few more, so that duplicates can be made up for.
         memories: their contents and usage. One that is not there has expired or was forgotten meanwhile.
         limit: how many at most.
-        max_tokens: how much text at most (see `estimated_tokens`); the first always stays.
+        max_tokens: how much text at most (see `text.estimated_tokens`); the first always stays.
         settings: weights of usage and standing, and the gap.
         standing: the importance formula of a memory, in 0..1.
     """
@@ -57,12 +56,6 @@ def settle(
     here = _upper(here, settings.gap, left_out)
     left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
     return Settled(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out))
-
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text costs a model: one for 4 characters; each wide (Chinese, …) one is one."""
-    wide = len(_WIDE.findall(text))
-    return wide + math.ceil((len(text) - wide) / 4)
 
 
 def same_in_substance(one: str, other: str) -> bool:

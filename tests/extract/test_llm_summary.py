@@ -5,8 +5,8 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.extract import LlmSummary, PassthroughSummary, Transcript, bind, needs_llm, provider_name
-from kagent_memory.extract.split import estimated_tokens
 from kagent_memory.records import Message
+from kagent_memory.text import estimated_tokens
 
 from .scripted import Scripted
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kagent_memory.recall import Ranked, RankSettings, estimated_tokens, same_in_substance, settle
+from kagent_memory.recall import Ranked, RankSettings, same_in_substance, settle
 from kagent_memory.records import Memory, Usage
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
@@ -80,7 +80,8 @@ def test_the_token_budget_keeps_the_best_and_always_one() -> None:
     assert [hit.id for hit in settled.kept] == ["0"]
     assert _reasons(settled.left_out) == [("1", "budget"), ("2", "budget")]
     assert [hit.id for hit in settle(ranked, memories, limit=5, max_tokens=1).kept] == ["0"]
-    assert (estimated_tokens("abcde"), estimated_tokens("我喜欢茶")) == (2, 4)
+    wide, memories = _stored("茶" * 100, "茶" * 30)
+    assert [hit.id for hit in settle(wide, memories, limit=5, max_tokens=120).kept] == ["0"]
 
 
 def test_the_gap_cuts_at_the_largest_fall_when_it_is_deep_enough() -> None:

@@ -1,6 +1,17 @@
 import pytest
 
-from kagent_memory.text import MAX_TERM_CHARS, STOP_WORDS, identity, index_terms, normalised, query_terms, tokens
+from kagent_memory import recall
+from kagent_memory.extract import split
+from kagent_memory.text import (
+    MAX_TERM_CHARS,
+    STOP_WORDS,
+    estimated_tokens,
+    identity,
+    index_terms,
+    normalised,
+    query_terms,
+    tokens,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +76,25 @@ def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
     assert normalised("  Likes   TEA. ") == "likes tea"
     assert identity("Likes tea.", verbatim=False) == identity("likes TEA", verbatim=False, event_ids=["e"])
     assert identity("yes", verbatim=True, event_ids=["1"]) != identity("yes", verbatim=True, event_ids=["2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("Ada's favourite tea is oolong from the shop on Mill Lane, and she drinks two cups of it every morning.", 25),
+        ("Die Besprechung wurde auf übernächsten Donnerstag verschoben, weil die Kollegin aus München krank ist.", 28),
+        ("Cô ấy thích uống trà xanh vào buổi sáng và đọc sách ở công viên gần nhà.", 32),
+        ("会议推迟到下周四，因为来自北京的同事生病了，我们需要重新安排时间。", 31),
+        ("同僚が病気になったため、会議は来週の木曜日に延期されました。", 34),
+        ("동료가 아파서 회의가 다음 주 목요일로 연기되었습니다.", 24),
+        ("การประชุมถูกเลื่อนไปเป็นวันพฤหัสบดีหน้าเพราะเพื่อนร่วมงานป่วย", 56),
+        ("बैठक अगले गुरुवार तक स्थगित कर दी गई क्योंकि सहकर्मी बीमार है।", 66),
+    ],
+)
+def test_tokens_are_estimated_within_a_quarter_of_what_cl100k_base_counts(text: str, counted: int) -> None:
+    assert abs(estimated_tokens(text) - counted) <= counted / 4
+
+
+def test_one_rule_estimates_tokens_for_budgets_and_prompts() -> None:
+    assert (estimated_tokens(""), estimated_tokens("abcde"), estimated_tokens("我喜欢茶 abcd")) == (0, 2, 6)
+    assert recall.estimated_tokens is split.estimated_tokens is estimated_tokens
