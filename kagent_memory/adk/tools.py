@@ -210,7 +210,7 @@ class RecallMemoryTool(LoadMemoryTool):
     @override
     def _wanted(self, args: Mapping[str, Any], context: ToolContext) -> Filter:
         asked = asked_filter(args)
-        if args.get("this_session"):
+        if str(args.get("this_session")).lower() == "true":  # models write booleans as texts too
             asked = replace(asked, session_id=context.session.id)
         return narrowed(self.filter, asked)
 

@@ -157,6 +157,15 @@ async def test_recall_narrows_by_what_the_model_asks_and_never_beyond_the_develo
     assert len(answer["memories"]) == 1
 
 
+@pytest.mark.parametrize(("given", "found"), [(True, 0), ("true", 0), (False, 1), ("false", 1), (None, 1)])
+async def test_recall_stays_in_this_session_only_when_told(
+    service: KagentMemoryService, given: Any, found: int
+) -> None:
+    await service.memories.add(SCOPE, [Fact("Deploy with make deploy", session_id="another")])
+    answer = await answer_of(RecallMemoryTool(), service, query="deploy", this_session=given)
+    assert len(answer["memories"]) == found
+
+
 async def test_forgetting_shows_first_and_erases_only_after_confirmation(service: KagentMemoryService) -> None:
     ids = await service.memories.add(SCOPE, ["User prefers dark mode", "User owns a dark horse"])
     shown = await answer_of(ForgetMemoryTool(), service, query="dark mode")
