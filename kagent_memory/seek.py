@@ -23,6 +23,7 @@ log = logging.getLogger("kagent_memory")
 
 GATED = "gated"
 RERANK_AT_MOST = 50
+SPARE = 5
 Brought = tuple[Generation, Vector]
 
 
@@ -81,7 +82,7 @@ class Seeker:
         found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
         nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
         legs = join(terms, found, nearest.ranking, nearest.full, settings=weights)
-        places = await self._store.places(scope, shortlist(legs, weights), reach=1, now=now)
+        places = await self._store.places(scope, shortlist(legs, weights), reach=1, version=found.version, now=now)
         ranking = rank(asked, legs, places, now=now, min_score=query.min_score, settings=weights)
         hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
         mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
@@ -132,7 +133,13 @@ class Seeker:
         if generation is None:
             return _Nearest()
         lists = await self._store.search_vector(
-            scope, generation.number, vectors, limit=weights.vector_limit, filter=query.filter, now=now
+            scope,
+            generation.number,
+            vectors,
+            limit=weights.vector_limit,
+            filter=query.filter,
+            version=found.version,
+            now=now,
         )
         return _Nearest([lists[place] for place in ranking], lists[:1])
 
@@ -161,7 +168,7 @@ class Seeker:
         now: datetime,
         degraded: list[str],
     ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
-        wanted = max(query.limit + 10, RERANK_AT_MOST if self._reranker else 0)
+        wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             memories = await self._store.get(scope, [row.id for row in ranking.ranked[:wanted]], now=now)
             top = await self._reranked(asked, ranking.ranked[:wanted], memories, degraded)

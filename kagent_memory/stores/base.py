@@ -184,10 +184,13 @@ class MemoryStore(ABC):
         *,
         limit: int,
         filter: Filter = Filter(),
+        version: int | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         """For each query vector the nearest visible memories, exact within the scope: (id, cosine in -1..1 rounded
         to 6 digits), highest first, ties by id descending. Exactly min(limit, how many have a vector and pass).
+        `version`: one of the scope that the caller has just seen (`TextMatches.version`); which memories are visible
+        need not be newer than that.
 
         Raises:
             InvalidInput: a vector does not fit the generation, or there is none of this number.
@@ -204,8 +207,12 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
-    async def places(self, scope: Scope, ids: Sequence[str], *, reach: int = 0, now: datetime) -> Sequence[Place]:
-        """Where these visible memories stand, and those up to `reach` positions before and after in their sessions."""
+    async def places(
+        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
+    ) -> Sequence[Place]:
+        """Where these visible memories stand, and those up to `reach` positions before and after in their sessions.
+        `version`: as in `search_vector`.
+        """
 
     @abstractmethod
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:

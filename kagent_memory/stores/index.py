@@ -113,6 +113,10 @@ class ScopeIndex:
             seen &= chosen
         return seen
 
+    def hidden(self, visible: Mask) -> int:
+        """How many memories are not among these rows."""
+        return len(self._rows) - int(visible.sum())
+
     def ids(self, visible: Mask) -> list[str]:
         """The ids of these rows."""
         return [self._places[row].id for row in np.flatnonzero(visible).tolist()]
@@ -138,6 +142,7 @@ class ScopeIndex:
             average_length=int(lengths[visible].sum()) / documents if documents else 0.0,
             frequencies={term: len(rows) for term, (rows, _) in found.items()},
             matches=self._rarest(found, limit),
+            version=self.version,
         )
 
     def _rarest(self, found: dict[str, tuple[Rows, Rows]], limit: int) -> Held:

@@ -141,8 +141,10 @@ class SqlStore(MemoryStore):
         return await self._read(partial(reading.search_text, indexes=self._indexes, scope=scope, **options))
 
     @override
-    async def places(self, scope: Scope, ids: Sequence[str], *, reach: int = 0, now: datetime) -> Sequence[Place]:
-        options: dict[str, Any] = {"ids": ids, "reach": reach, "now": now}
+    async def places(
+        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
+    ) -> Sequence[Place]:
+        options: dict[str, Any] = {"ids": ids, "reach": reach, "version": version, "now": now}
         return await self._read(partial(reading.places, indexes=self._indexes, scope=scope, **options))
 
     @override

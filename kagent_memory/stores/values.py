@@ -105,12 +105,14 @@ class TextMatches:
         average_length: mean number of index terms of a memory; 0.0 when there are none.
         frequencies: term → in how many of them; terms that none holds are left out.
         matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms first.
+        version: the scope's version at which it stood so; None: the store does not say.
     """
 
     documents: int
     average_length: float
     frequencies: Mapping[str, int]
     matches: Mapping[str, tuple[int, Mapping[str, int]]]
+    version: int | None = None
 
 
 class Held(Mapping[str, tuple[int, Mapping[str, int]]]):

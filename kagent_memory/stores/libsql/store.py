@@ -98,13 +98,14 @@ class LibSQLStore(SqlStore):
         *,
         limit: int,
         filter: Filter = Filter(),
+        version: int | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         dimensions = await self._dimensions_of(generation)
         queries = await self._checked_vectors(generation, vectors)
 
         def scan(connection: Connection) -> list[list[tuple[str, float]]]:
-            index = play(partial(self._indexes.current, scope=scope), connection)
+            index = play(partial(self._indexes.current, scope=scope, version=version), connection)
             visible = play(partial(reading.seen, index=index, scope=scope, filter=filter, now=now), connection)()
             held = self._current(connection, scope.id, generation, dimensions, index.version)
             return search(held, queries, bounded(limit), partial(index.shown, visible))

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-import numpy as np
-
 from ...records import Filter, Scope, Vector
-from ..sql.decoding import id_text
 from ..sql.indexes import Indexes
 from ..sql.reading import seen
 from ..sql.session import Row, Session
 
-_RECORD = np.dtype([("id", "V16"), ("score", ">i4")])
+_ID_CHARS = 36
 Nearest: TypeAlias = list[tuple[str, float]]
 
 
@@ -24,17 +21,18 @@ async def nearest(
     scope: Scope,
     generation: int,
     *,
+    version: int | None,
     vectors: Sequence[Vector],
     limit: int,
     filter: Filter,
     now: datetime,
 ) -> list[Nearest]:
     """See `MemoryStore.search_vector`. All vectors of the scope are asked first: nearly all are visible."""
-    index = await indexes.current(session, scope)
+    index = await indexes.current(session, scope, version)
     visible = await seen(session, index, scope, filter, now)
     narrowed = filter != Filter(superseded=filter.superseded)
     among = index.ids(visible()) if narrowed else None
-    reach = limit + limit // 4 + 32
+    reach = limit + _slack(index.hidden(visible()), limit)
     values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": among}
     found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
     mask = visible()
@@ -46,11 +44,15 @@ async def nearest(
     return _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
 
 
+def _slack(hidden: int, limit: int) -> int:
+    return min(hidden, limit // 4 + 32)
+
+
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:
     found: list[Nearest] = [[] for _ in range(count)]
     for row in rows:
-        records = np.frombuffer(row["nearest"], _RECORD)
-        scores = (records["score"] / 1e6).tolist()
-        ids = (id_text(raw.hex()) for raw in records["id"].tolist())
-        found[int(row["number"]) - 1] = list(zip(ids, scores, strict=True))
+        ids, scores = row["ids"], row["scores"]
+        found[row["number"] - 1] = [
+            (ids[place * _ID_CHARS : (place + 1) * _ID_CHARS], score / 1e6) for place, score in enumerate(scores)
+        ]
     return found

@@ -46,9 +46,10 @@ class IdLoader(Loader):
 
 def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
     """A row factory: rows by name, lists as tuples."""
-    description = cursor.description or []
-    names = [column.name for column in description]
-    lists = [column.name for column in description if column.type_code == _TEXT_ARRAY]
+    result = cursor.pgresult  # the driver's own description of it makes an object a column
+    named = [(result.fname(column) or b"", result.ftype(column)) for column in range(result.nfields)] if result else []
+    names = [name.decode() for name, _ in named]
+    lists = [name.decode() for name, kind in named if kind == _TEXT_ARRAY]
 
     def row(values: Sequence[Any]) -> Row:
         made = dict(zip(names, values, strict=True))

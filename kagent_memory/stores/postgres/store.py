@@ -154,9 +154,16 @@ class PostgresStore(SqlStore):
         *,
         limit: int,
         filter: Filter = Filter(),
+        version: int | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         checked = await self._checked_vectors(generation, vectors)
-        options: dict[str, Any] = {"vectors": checked, "limit": bounded(limit), "filter": filter, "now": now}
+        options: dict[str, Any] = {
+            "vectors": checked,
+            "limit": bounded(limit),
+            "filter": filter,
+            "version": version,
+            "now": now,
+        }
         search = partial(searching.nearest, indexes=self._indexes, scope=scope, generation=generation, **options)
         return await self._read(search) if checked else []

@@ -44,12 +44,14 @@ class Indexes:
         else:
             self._kept.pop(scope.id, None)
 
-    async def current(self, session: Session, scope: Scope) -> ScopeIndex:
-        """The scope's index as the database holds it now."""
+    async def current(self, session: Session, scope: Scope, version: int | None = None) -> ScopeIndex:
+        """The scope's index as the database holds it now, or as of this version of the scope or a later one."""
+        kept = self._kept.get(scope.id)
+        if kept is not None and version is not None and 0 <= version <= kept.index.version:
+            return kept.index
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
-        kept = self._kept.get(scope.id)
         if kept is not None and _stands(kept.index, found[0]):
             self._kept.move_to_end(scope.id)
             return kept.index

@@ -80,10 +80,17 @@ async def search_text(
 
 
 async def places(
-    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    ids: Sequence[str],
+    *,
+    reach: int,
+    version: int | None,
+    now: datetime,
 ) -> Sequence[Place]:
     """See `MemoryStore.places`."""
-    index = await indexes.current(session, scope)
+    index = await indexes.current(session, scope, version)
     return index.places(ids, bounded(reach), index.visible(now))
 
 

@@ -2,10 +2,12 @@
 
 -- name: search_vector
 -- Exact in the scope by construction: "+ 0" keeps any approximate index out, so it is one walk over the scope's part of
--- the vectors' key. One row a query vector, packed, nearest first, 20 bytes each: id (16) and the cosine in millionths (4).
-SELECT q.number, string_agg(uuid_send(n.id) || int4send(n.score::integer), ''::bytea ORDER BY n.score DESC, n.id DESC)
-    AS nearest
-FROM unnest(%(vectors)s::halfvec[]) WITH ORDINALITY AS q (vector, number)
+-- the vectors' key. One row a query vector, nearest first: the ids, 36 characters each, and the cosines in millionths.
+SELECT
+    q.number,
+    string_agg(n.id::text, '' ORDER BY n.score DESC, n.id DESC) AS ids,
+    array_agg(n.score::integer ORDER BY n.score DESC, n.id DESC) AS scores
+FROM unnest(%(vectors)b::halfvec[]) WITH ORDINALITY AS q (vector, number)
 CROSS JOIN LATERAL (
     SELECT v.id, round((1 - (v.embedding <=> q.vector)) * 1e6::float8) + 0 AS score
     FROM memory_vector_{generation} AS v
