@@ -11,8 +11,20 @@ from .errors import ConfigurationError, ModelError
 from .lifecycle import ImportanceWeights, importance, importance_parts
 from .llm import Llm
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
-from .recall import Ranked, Ranking, RankSettings, dense_text, join, rank, settle, shortlist
-from .records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
+from .recall import (
+    Ranked,
+    Ranking,
+    RankSettings,
+    bare_dates,
+    dense_text,
+    join,
+    named_spans,
+    rank,
+    settle,
+    shortlist,
+    windows,
+)
+from .records import Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from .rerank import Reranker
 from .settings import MemorySettings
 from .stores.base import Generation, MemoryStore, TextMatches
@@ -25,6 +37,7 @@ GATED = "gated"
 RERANK_AT_MOST = 50
 SPARE = 5
 Brought = tuple[Generation, Vector]
+WINDOWS_AT_MOST = 3  # each is one more read; a pasted log names hundreds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +91,24 @@ class Seeker:
         degraded: list[str] = []
         asked = await self._asked(query.text, history, degraded)
         weights = self._weights(query.limit)
-        terms = query_terms(asked)
+        dated = await self._dated(scope, query, asked, weights, now)
+        bare = bare_dates(asked) if dated else None
+        terms = query_terms(asked if bare is None else bare)
         found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
         nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
         legs = join(terms, found, nearest.ranking, nearest.full, settings=weights)
-        places = await self._store.places(scope, shortlist(legs, weights), reach=1, version=found.version, now=now)
-        ranking = rank(asked, legs, places, now=now, min_score=query.min_score, settings=weights)
+        wanted = list(dict.fromkeys((*shortlist(legs, weights), *dated)))
+        places = await self._store.places(scope, wanted, reach=1, version=found.version, now=now)
+        ranking = rank(
+            asked,
+            legs,
+            places,
+            now=now,
+            min_score=query.min_score,
+            settings=weights,
+            dated=dated,
+            only_when=bare is not None,
+        )
         hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
         mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
         return Recall(hits=hits, mode=mode, left_out=(*ranking.left_out, *left_out), degraded=tuple(degraded))
@@ -158,6 +183,17 @@ class Seeker:
         generation, vectors = await self._vectors.embed(texts, kind="query")
         return generation, vectors, [texts.index(text) for text in dict.fromkeys(ranking)]
 
+    async def _dated(
+        self, scope: Scope, query: Query, asked: str, weights: RankSettings, now: datetime
+    ) -> frozenset[str]:
+        """The memories of the days, months and years that the query names, the newest if there are many."""
+        found: set[str] = set()
+        for after, before in windows(named_spans(asked, now))[:WINDOWS_AT_MOST]:
+            if during := _during(query.filter, after, before):
+                page = await self._store.list(scope, filter=during, limit=weights.shortlist, now=now)
+                found.update(memory.id for memory in page.memories)
+        return frozenset(found)
+
     async def _settled(
         self,
         scope: Scope,
@@ -209,3 +245,10 @@ class Seeker:
             return top
         order = sorted(range(len(head)), key=lambda place: (-scores[place], place))
         return [*(head[place] for place in order), *top[RERANK_AT_MOST:]]
+
+
+def _during(filter: Filter, after: datetime, before: datetime) -> Filter | None:
+    """The filter within that time too; None when the two have no moment in common."""
+    after = max(after, filter.happened_after or after)
+    before = min(before, filter.happened_before or before)
+    return replace(filter, happened_after=after, happened_before=before) if after < before else None

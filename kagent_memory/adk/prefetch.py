@@ -40,7 +40,7 @@ class Prefetch:
     Attributes:
         every_turn: on every user message; otherwise only on the first of a session.
         limit: memories at most; None: the service's setting.
-        budget_tokens: of all of them together, in tokens of about 4 characters; None: the service's setting.
+        budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other; None: the service's setting.
         tool_memories: also what tools said, which is the easiest way to smuggle something in.
         timeout_seconds: a turn waits no longer for memory.
 

@@ -6,7 +6,10 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from functools import cache
+
+from ..text import STOP_WORDS, tokens
 
 _NAMES = """
 january february march april may june july august september october november december
@@ -37,6 +40,12 @@ _DOUBTFUL = {"may", "mar", "mars", "jan", "sep", "dec", "march", "mai"}
 _LEADING = re.compile(
     r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and|en|de|im|seit)[ -]$"
 )
+# What asks for all there was at a time, as stop words do, and says nothing of what it was about.
+_ASKING = """
+happen occur event events news do done work plan planned talk discuss chat speak mention tell write note remember record
+save day days date week weeks weekend month months year years time morning afternoon evening night
+passiert geschah geschehen gemacht war ist ich wir haben habe los pasó hice hicimos passé fait
+"""
 _COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -65,6 +74,27 @@ def named_spans(query: str, now: datetime) -> list[Span]:
     return spans
 
 
+def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
+    """The spans of a known year as times in UTC, each once: from its first moment to the one after its last."""
+    found = (_window(span) for span in spans)
+    return list(dict.fromkeys(window for window in found if window))
+
+
+def bare_dates(query: str) -> str | None:
+    """The dates as written when a query asks what there was at a time and no more; None when it says more.
+
+    Words that count from now ("yesterday") are not among them: a memory that holds one means another day.
+    """
+    folded = query.casefold()
+    rest, written = _RELATIVE.sub(" ", folded), list[str]()
+    for pattern in (_NUMERIC, _NAMED, _LONE_YEAR):
+        written += (found.group() for found in pattern.finditer(rest))
+        rest = pattern.sub(" ", rest)
+    if STOP_WORDS.union(_asking()).issuperset(tokens(rest)):
+        return " ".join(written)
+    return None
+
+
 def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]:
     """(1.0 when a named month or year is the memory's, e^(-days/5) for the nearest named day)."""
     if at is None or not spans:
@@ -77,8 +107,32 @@ def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]
     return month, day
 
 
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(tokens(_ASKING))
+
+
 def _within(span: Span, when: date) -> bool:
     return (span.year is None or span.year == when.year) and (span.month is None or span.month == when.month)
+
+
+def _window(span: Span) -> tuple[datetime, datetime] | None:
+    if span.year is None or not MINYEAR <= span.year < MAXYEAR:
+        return None
+    first = _date(span.year, span.month or 1, span.day or 1)
+    if first is None:
+        return None
+    if span.day:
+        after = first + timedelta(days=1)
+    elif span.month:
+        after = date(span.year + span.month // 12, span.month % 12 + 1, 1)
+    else:
+        after = date(span.year + 1, 1, 1)
+    return _midnight(first), _midnight(after)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def _nearness(span: Span, when: date) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -44,6 +44,8 @@ def rank(
     now: datetime,
     min_score: float = 0.0,
     settings: RankSettings = RankSettings(),
+    dated: Collection[str] = (),
+    only_when: bool = False,
 ) -> Ranking:
     """The candidates whose places are known, in the order they answer the query.
 
@@ -54,9 +56,13 @@ def rank(
         now: what "yesterday" is counted from.
         settings: the weights.
         min_score: invariant 14: floor on the full query's cosine for rows that the text leg did not find.
+        dated: the ids found by a date that the query names; answers as those found by a word are.
+        only_when: the query asks what there was at a time and no more: then to be of that time is the whole match.
     """
-    table = _Table(legs, places)
-    signs = _signs(query, legs, table, now, settings)
+    table = _Table(legs, places, dated)
+    own = _own(legs, table, settings)
+    own = np.maximum(own, table.dated) if only_when else own
+    signs = _signs(query, own, table, now, settings)
     scores = sum(signs.values(), np.zeros(len(places)))
     scores = np.clip(scores / _most(settings, legs), 0.0, 1.0)
     wanted = _wanted(legs, table, min_score, settings)
@@ -78,7 +84,7 @@ def rank(
 class _Table:
     """The places as arrays: each one's row among the legs, and its neighbours' places (the last, empty one if none)."""
 
-    def __init__(self, legs: Legs, places: Sequence[Place]) -> None:
+    def __init__(self, legs: Legs, places: Sequence[Place], dated: Collection[str]) -> None:
         nothing = len(legs.rows)
         self.places = places
         self.rows = np.array([legs.rows.get(place.id, nothing) for place in places], dtype=np.intp)
@@ -87,6 +93,7 @@ class _Table:
         last = len(places)
         self.previous = np.array([at.get((session, position - 1), last) for session, position in spots], dtype=np.intp)
         self.next = np.array([at.get((session, position + 1), last) for session, position in spots], dtype=np.intp)
+        self.dated = np.array([place.id in dated for place in places], dtype=np.bool_)
         self.asks = np.array([place.asks for place in places], dtype=np.float64)
 
     def sessions(self) -> tuple[npt.NDArray[np.intp], int]:
@@ -96,8 +103,7 @@ class _Table:
         return np.array(found, dtype=np.intp), len(numbers)
 
 
-def _signs(query: str, legs: Legs, table: _Table, now: datetime, settings: RankSettings) -> dict[str, Numbers]:
-    own = _own(legs, table, settings)
+def _signs(query: str, own: Numbers, table: _Table, now: datetime, settings: RankSettings) -> dict[str, Numbers]:
     before, after = _padded(own)[table.previous], _padded(own)[table.next]
     signs = {
         "match": own,
@@ -160,7 +166,7 @@ def _most(settings: RankSettings, legs: Legs) -> float:
 
 
 def _wanted(legs: Legs, table: _Table, min_score: float, settings: RankSettings) -> npt.NDArray[np.bool_]:
-    matched: npt.NDArray[np.bool_] = (legs.counts.max(axis=1, initial=0.0) > 0)[table.rows]
+    matched: npt.NDArray[np.bool_] = (legs.counts.max(axis=1, initial=0.0) > 0)[table.rows] | table.dated
     if not legs.has_vectors:
         return matched if legs.idf.size < settings.context_terms else np.ones_like(matched)
     cosines = legs.cosines[table.rows]
@@ -171,7 +177,7 @@ def _why(memory_id: str, *, legs: Legs, table: _Table, signs: dict[str, Numbers]
     spot = next(number for number, place in enumerate(table.places) if place.id == memory_id)
     row = int(table.rows[spot])
     matched, cosine = bool(legs.counts[row].any()), float(legs.cosines[row])
-    found = {"text": matched, "vector": cosine == cosine}
+    found = {"text": matched, "vector": cosine == cosine, "date": bool(table.dated[spot])}
     why: dict[str, Any] = {"legs": [leg for leg, seen in found.items() if seen]}
     if matched:
         why["text_rank"] = 1 + int((legs.counts @ legs.idf > legs.counts[row] @ legs.idf).sum())
