@@ -62,6 +62,8 @@ def _documents(config: object) -> Iterator[Document]:
         return
     if isinstance(config, str):
         config = _parsed(config)
+    if isinstance(config, bytes) or not isinstance(config, Mapping | Sequence):
+        raise ConfigurationError(f"kagent's configuration must be objects or text, not {type(config).__name__}.")
     several = [cast("object", config)] if isinstance(config, Mapping) else cast("Sequence[object]", config)
     for document in several:
         if document is not None:

@@ -76,6 +76,8 @@ def test_a_provider_without_embeddings_is_a_clear_error(provider: str):
         {"memory": []},
         "{: not yaml",
         [1],
+        7,
+        b"{}",
     ],
 )
 def test_what_does_not_fit_is_a_configuration_error(config: Any):
