@@ -67,7 +67,8 @@ class MemorySettings:
             refused. None: as many as the model gives.
         batch_size: texts in one call of the embedder.
         max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
-        prefetch_tokens: the most that prefetched memories may add to a turn, in tokens of 4 ASCII characters or 1 other.
+        prefetch_tokens: the most that prefetched memories may add to a turn, in tokens (of 4 ASCII characters, or 1
+            other).
         embed_timeout_seconds: the longest that one attempt at the embedder may take.
         llm_timeout_seconds: the longest that one attempt at the language model may take.
         rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
