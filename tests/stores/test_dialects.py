@@ -23,7 +23,7 @@ POSTGRES_ONLY_MIGRATIONS = {"tuning"}
 def values_of(dialect, text):
     if dialect == "libsql":
         return set(statement(text).names)
-    return set(re.findall(r"%\((\w+)\)s", text))
+    return set(re.findall(r"%\((\w+)\)[sb]", text))
 
 
 def text_between(text, first, last):

@@ -25,6 +25,8 @@ DIALECT = "postgres"
 _TEXT_ARRAY = 1009
 RECORDS = frozenset({"insert_memory"})
 """Statements that take all their sets of values as one JSON text, "rows"."""
+STACKED = frozenset({"put_vector"})
+"""Statements that take each of their values as the list of all sets' values."""
 
 
 @cache
@@ -78,7 +80,7 @@ def _encoded(name: str, value: Any) -> Any:
 
 
 def _list(name: str, values: Sequence[Any]) -> Any:
-    if values and isinstance(values[0], bytes) and name == "scope_ids":
+    if values and isinstance(values[0], bytes) and name in ("scope_id", "scope_ids"):
         return [uuid.UUID(bytes=value) for value in values]
     if values and isinstance(values[0], np.ndarray):
         return [HalfVector(value) for value in values]
@@ -131,6 +133,8 @@ class PostgresSession:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
         if values and query in RECORDS:
             values = [{"rows": _records(values)}]
+        if values and query in STACKED:
+            values = [{name: [one[name] for one in values] for name in values[0]}]
         if len(values) == 1:
             await self._connection.execute(statement(query, generation), bound(values[0]), prepare=True)
         elif values:

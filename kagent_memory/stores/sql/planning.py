@@ -147,7 +147,8 @@ class Plan:
             return
         if added.id in self.stored or added.id in self.standing:
             raise Conflict(f"The memory {added.id} is there already, and says something else.")
-        self.standing[added.id] = replace(added, position=self._next_position(added.session_id))
+        position = self._next_position(added.session_id)
+        self.standing[added.id] = added if position is None else replace(added, position=position)
         self.fresh.append(added.id)
         self.given[added.id] = added.id
         if added.state == "active":

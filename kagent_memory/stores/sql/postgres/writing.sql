@@ -82,8 +82,9 @@ VALUES (
 )
 
 -- name: put_vector
+-- Takes the values of all rows as lists (session.STACKED).
 INSERT INTO memory_vector_{generation} (scope_id, id, embedding)
-VALUES (%(scope_id)s, %(id)s, %(embedding)s)
+SELECT * FROM unnest(%(scope_id)s::uuid[], %(id)s::uuid[], %(embedding)b::halfvec[])
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
 -- name: count_usage
