@@ -15,6 +15,7 @@ from .recall import (
     Ranked,
     Ranking,
     RankSettings,
+    admits,
     bare_dates,
     dense_text,
     join,
@@ -207,7 +208,13 @@ class Seeker:
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             memories = await self._store.get(scope, [row.id for row in ranking.ranked[:wanted]], now=now)
-            top = await self._reranked(asked, ranking.ranked[:wanted], memories, degraded)
+            # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
+            asked_for = [
+                row
+                for row in ranking.ranked[:wanted]
+                if row.id not in memories or admits(query.filter, memories[row.id])
+            ]
+            top = await self._reranked(asked, asked_for, memories, degraded)
             settled = settle(
                 top,
                 memories,

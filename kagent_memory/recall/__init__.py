@@ -1,6 +1,7 @@
 """Pure ranking: candidates of two legs → fuse → rank → settle. The same for every store, and tested without one."""
 
 from ..text import estimated_tokens
+from .admit import admits
 from .dates import bare_dates, named_spans, windows
 from .legs import Legs, dense_text, join, shortlist
 from .rank import Ranked, Ranking, rank
@@ -13,6 +14,7 @@ __all__ = [
     "Ranked",
     "Ranking",
     "Settled",
+    "admits",
     "bare_dates",
     "dense_text",
     "estimated_tokens",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,37 @@ async def test_filters_narrow_both_legs(memories: Memories):
         Filter(happened_after=at),
     ):
         assert texts(await memories.recall(SCOPE, "oolong", filter=filter)) == ["Oolong was sold out."]
+
+
+async def test_neighbours_of_a_match_are_answers_only_when_the_filter_admits_them(memories: Memories):
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    asked = Fact(
+        "Heron is the code word of the boat house.",
+        type="semantic",
+        tags=("code",),
+        topics=("boat",),
+        metadata={"n": 1},
+        happened_at=at,
+        importance=0.9,
+        session_id="s",
+    )
+    beside = Fact("Nobody else may know.", type="episodic", origin="tool", metadata={"n": True}, session_id="s")
+    await memories.add(SCOPE, [asked, beside])
+    question = "Which code word has the boat house?"
+    assert beside.text in texts(await memories.recall(SCOPE, question, limit=10))
+    for filter in (
+        Filter(types=("semantic",)),
+        Filter(origins=("user", "agent")),
+        Filter(tags=("code",)),
+        Filter(topics=("boat",)),
+        Filter(metadata={"n": 1}),
+        Filter(min_importance=0.8),
+        Filter(happened_after=at),
+        Filter(happened_before=at + timedelta(days=1)),
+    ):
+        found = texts(await memories.recall(SCOPE, question, limit=10, filter=filter))
+        assert asked.text in found
+        assert beside.text not in found
 
 
 async def test_a_budget_keeps_the_best_and_says_what_it_left_out(memories: Memories):
