@@ -251,7 +251,10 @@ class Seeker:
             degraded.append(f"rerank: {error}")
             return top
         order = sorted(range(len(head)), key=lambda place: (-scores[place], place))
-        return [*(head[place] for place in order), *top[RERANK_AT_MOST:]]
+        # the scores go down with the new order, so that usage is mixed into it and a gap is one
+        falling = sorted((row.score for row in head), reverse=True)
+        ordered = [head[place]._replace(score=score) for place, score in zip(order, falling, strict=True)]
+        return [*ordered, *top[RERANK_AT_MOST:]]
 
 
 def _during(filter: Filter, after: datetime, before: datetime) -> Filter | None:

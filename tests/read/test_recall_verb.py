@@ -11,6 +11,7 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
+from kagent_memory.recall import RankSettings
 from kagent_memory.records import Fact, Filter, Recall, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
@@ -188,6 +189,17 @@ async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri
         found = await broken.recall(SCOPE, "hot tea")
         assert texts(found) == order
         assert found.degraded[0].startswith("rerank:")
+
+
+async def test_usage_is_mixed_into_the_reranker_s_order_and_scores_fall_with_it(store_uri: str):
+    async with await Memories.open(store_uri, worker=False) as plain:
+        await plain.add(SCOPE, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
+        order = texts(await plain.recall(SCOPE, "hot tea"))
+    settings = RankSettings(feedback=0.01)
+    async with await Memories.open(store_uri, rerank=Backwards(), rank=settings, worker=False) as turned:
+        found = await turned.recall(SCOPE, "hot tea")
+        assert texts(found) == order[::-1]
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
 async def test_rewrite_and_hyde_ask_the_model_and_fall_back(store_uri: str):
