@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from .errors import Conflict, InvalidInput, NotFound
 from .lifecycle import expiry
@@ -61,8 +61,8 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         fact,
         text=_checked_content(fact.text, max_bytes, redact),
         importance=_checked_importance(fact.importance),
-        topics=_checked_labels(fact.topics, "A topic"),
-        tags=_checked_labels(fact.tags, "A tag"),
+        topics=_checked_labels(fact.topics, "A topic", redact),
+        tags=_checked_labels(fact.tags, "A tag", redact),
         author=fact.author and checked_text(fact.author, "The author"),
         subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
         attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
@@ -164,10 +164,10 @@ def _checked_importance(value: float) -> float:
     return float(value)
 
 
-def _checked_labels(labels: Sequence[str], what: str) -> tuple[str, ...]:
+def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:
     if isinstance(labels, str):
         raise InvalidInput(f"{what} stands in a list of texts; a bare text was given.")
-    return tuple(dict.fromkeys(checked_key(checked_text(label, what), what) for label in labels))
+    return tuple(dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels))
 
 
 def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redactor) -> dict[str, Any]:
@@ -183,11 +183,17 @@ def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redac
     return _masked(json.loads(encoded), redact)
 
 
-def _masked(value: Any, redact: Redactor) -> Any:
+def _masked(value: Any, redact: Redactor, name: str = "") -> Any:
+    """The value with every text in it masked, and those that only the name beside them gives away."""
     if isinstance(value, str):
-        return redact(checked_text(value, "The metadata"))
+        text = redact(checked_text(value, "The metadata"))
+        beside = redact(f'{name}="{text}"')
+        told = beside.removeprefix(f'{name}="')
+        return told.removesuffix('"') if name and told != beside else text
     if isinstance(value, list):
-        return [_masked(item, redact) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_masked(item, redact, name) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {checked_text(key, "A metadata key"): _masked(item, redact) for key, item in value.items()}  # pyright: ignore
+        keyed = cast("dict[str, Any]", value)
+        names = {key: redact(checked_text(key, "A metadata key")) for key in keyed}
+        return {names[key]: _masked(item, redact, names[key]) for key, item in keyed.items()}
     return value

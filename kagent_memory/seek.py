@@ -223,8 +223,9 @@ class Seeker:
                 settings=self._rank,
                 standing=lambda memory: importance(importance_parts(memory, now=now), self._importance),
             )
-            # near-duplicates that fell together leave room for what stood further down
-            if len(settled.kept) >= query.limit or wanted >= len(ranking.ranked) or budget_tokens or self._rank.gap:
+            # near-duplicates that fell together, and what the filter holds off, leave room for what stood further down
+            short_on_purpose = (budget_tokens or self._rank.gap) and len(asked_for) >= query.limit
+            if len(settled.kept) >= query.limit or wanted >= len(ranking.ranked) or short_on_purpose:
                 break
             wanted *= 4
         hits = tuple(

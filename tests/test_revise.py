@@ -11,6 +11,7 @@ import pytest
 from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.lifecycle import to_memory
 from kagent_memory.records import Fact, Memory, Revision
+from kagent_memory.redact import redact
 from kagent_memory.revise import Edit, checked_fact, edited, superseding, taken_back
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -79,6 +80,14 @@ def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
     safe = "the word is [secret]"
     assert (kept.text, kept.subject, kept.attribute, kept.metadata) == (safe, safe, safe, {"a": [{"b": safe}]})
     assert after(memory(), content=text, metadata={"a": text}).metadata == {"a": safe}
+    labelled = checked(Fact("x", topics=(text,), tags=(text,), metadata={text: 1}))
+    assert (labelled.topics, labelled.tags, labelled.metadata) == ((safe,), (safe,), {safe: 1})
+
+
+def test_a_secret_that_only_its_key_gives_away_is_masked_in_metadata() -> None:
+    given = {"db": {"password": "correct-horse"}, "token_count": "12345678", "say": 'a "word"'}
+    kept = checked_fact(Fact("x", metadata=given), max_bytes=999, redact=redact).metadata
+    assert kept == {**given, "db": {"password": "[secret: password]"}}
 
 
 def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:
