@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..records import Change, Scope, new_id
@@ -11,19 +13,75 @@ from ..stores.base import Job, MemoryStore
 
 GROUP = "group"
 NO_WAIT_HOURS = 24 * 365.0
+TRUST_SECONDS = 60.0
+SCOPES_AT_MOST = 10_000
 
 
 async def merge_timer(
-    store: MemoryStore, scope: Scope, changes: Sequence[Change], *, model: str, settings: MemorySettings, now: datetime
+    store: MemoryStore,
+    scope: Scope,
+    changes: Sequence[Change],
+    *,
+    late: int = 0,
+    model: str,
+    settings: MemorySettings,
+    now: datetime,
 ) -> tuple[Job, ...]:
     """The merge that this scope waits for, nearer by as many memories as are new; queue it with the changes.
 
-    What can never merge (turns as they were said, pinned memories) arms nothing. Two writers at once may count as one.
+    `late` came before and was not counted yet. What can never merge (turns as they were said, pinned memories) arms
+    nothing. Two writers at once may count as one.
     """
     new = sum(_may_merge(change) for change in changes)
     if not new or not (settings.consolidate_after or settings.consolidate_every_hours):
         return ()
-    return (armed(await store.waiting(scope, "consolidate", GROUP), scope, new, model, settings, now),)
+    waiting = await store.waiting(scope, "consolidate", GROUP)
+    return (armed(waiting, scope, new + late, model, settings, now),)
+
+
+@dataclass(slots=True)
+class _Known:
+    until: datetime
+    count: int
+    unsaved: int = 0
+
+
+class MergeTimers:
+    """The merges that scopes wait for, as explicit adds see them.
+
+    The queue is asked once a minute, and what is added in between is counted here. A crash loses that count, never the
+    merge's time.
+    """
+
+    def __init__(self, store: MemoryStore, settings: MemorySettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+
+    async def arm(self, scope: Scope, changes: Sequence[Change], *, model: str, now: datetime) -> tuple[Job, ...]:
+        """As `merge_timer`; no job when the waiting one need not move."""
+        new = sum(_may_merge(change) for change in changes)
+        known = self._known.get(scope.id)
+        enough = self._settings.consolidate_after
+        if known is not None and now < known.until and (not enough or known.count + new < enough):
+            known.count += new
+            known.unsaved += new
+            return ()
+        late = known.unsaved if known else 0
+        return await merge_timer(self._store, scope, changes, late=late, model=model, settings=self._settings, now=now)
+
+    def queued(self, scope: Scope, jobs: Sequence[Job], now: datetime) -> None:
+        """The jobs that `arm` gave stand in the queue now."""
+        for job in jobs:
+            until = min(job.run_after, now + timedelta(seconds=TRUST_SECONDS))
+            self._known[scope.id] = _Known(until, int(job.payload["new"]))
+            self._known.move_to_end(scope.id)
+        while len(self._known) > SCOPES_AT_MOST:
+            self._known.popitem(last=False)
+
+    def forget(self, scope: Scope) -> None:
+        """The scope was merged just now: the next add arms anew."""
+        self._known.pop(scope.id, None)
 
 
 def armed(waiting: Job | None, scope: Scope, new: int, model: str, settings: MemorySettings, now: datetime) -> Job:

@@ -16,7 +16,7 @@ from ..records import Change, Fact, Memory, Scope
 from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import EXTERNAL, Vectors, with_vectors
-from .arming import merge_timer
+from .arming import MergeTimers, merge_timer
 from .neighbours import neighbours
 
 log = logging.getLogger("kagent_memory")
@@ -26,7 +26,11 @@ ALL_OF_A_SCOPE = 1_000_000
 
 
 class Consolidation:
-    """Plans how facts enter a scope and how memories in it merge; writes nothing."""
+    """Plans how facts enter a scope and how memories in it merge; writes nothing.
+
+    Attributes:
+        timers: by which explicit adds arm the merge of their scope.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Consolidation:
         self._vectors = vectors
         self._settings = settings
         self._clock = clock
+        self.timers = MergeTimers(store, settings)
 
     async def plan(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None, model: str = "") -> Batch:
         """The batch that takes the facts in, planned on the scope's version as it is now.
@@ -71,6 +76,7 @@ class Consolidation:
             ModelError: the model is unavailable or its answer cannot be used.
         """
         now = self._clock()
+        self.timers.forget(scope)
         version = await self._store.version(scope)
         page = await self._store.list(scope, order="newest", limit=MERGE_AT_MOST, now=now)
         recent = [memory for memory in page.memories if not memory.verbatim]

@@ -84,7 +84,12 @@ class Steps:
     async def merge_timer(self, scope: Scope, changes: Sequence[Change]) -> tuple[Job, ...]:
         """The job by which explicit changes arm the merge of their scope, with the configured model or none."""
         llm = self._providers.llm
-        return await self._consolidation.timer(scope, changes, llm.name if llm else "", self._clock())
+        timers, now = self._consolidation.timers, self._clock()
+        return await timers.arm(scope, changes, model=llm.name if llm else "", now=now)
+
+    def merge_queued(self, scope: Scope, jobs: Sequence[Job]) -> None:
+        """What `merge_timer` gave is queued."""
+        self._consolidation.timers.queued(scope, jobs, self._clock())
 
     async def _take_in(self, job: Job) -> Job:
         provider = self._providers.find(job.provider, job.model)

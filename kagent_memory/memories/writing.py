@@ -117,8 +117,10 @@ class Writing:
                 batch = await with_vectors(self._parts.vectors, scope, batch, now, strict=True)
             else:
                 batch = await self._with_external(batch, memories, embedding, generation)
-            batch = replace(batch, jobs=(*batch.jobs, *await self._parts.steps.merge_timer(scope, changes)))
+            merge = await self._parts.steps.merge_timer(scope, changes)
+            batch = replace(batch, jobs=(*batch.jobs, *merge))
             applied = await self._parts.store.apply(scope, batch, now=now)
+            self._parts.steps.merge_queued(scope, merge)
             if any(job.run_after <= now for job in batch.jobs):
                 self._parts.worker.wake()
             ids = [str(id) for id in applied.ids[: len(memories)]]

@@ -175,3 +175,23 @@ def test_new_memories_do_not_shorten_the_pause_after_a_failure():
     failed = replace(first, attempts=1, run_after=now + timedelta(minutes=5))
     again = armed(failed, SCOPE, 9, "", settings, now)
     assert (again.run_after, again.payload, again.model) == (failed.run_after, {"new": 10}, "m")
+
+
+async def test_adds_one_after_another_ask_the_queue_once_a_minute_and_all_count(store_uri: str):
+    clock = Clock()
+    async with await opened(store_uri, consolidate_after=5, clock=clock) as memories:
+        asked: list[str] = []
+        inner = memories.store.waiting
+
+        async def waiting(*given: Any) -> Any:
+            asked.append("asked")
+            return await inner(*given)
+
+        object.__setattr__(memories.store, "waiting", waiting)
+        for number in range(4):
+            await memories.add(SCOPE, [f"Fact {number}"])
+        assert (len(asked), [job.payload["new"] for job in await memories.jobs()]) == (1, [1])
+        clock.now += timedelta(minutes=1)
+        await memories.add(SCOPE, ["Fact 4"])
+        [job] = await memories.jobs()
+        assert (len(asked), job.payload["new"], job.run_after <= clock.now) == (2, 5, True)
