@@ -27,7 +27,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
-
+DEEPEST = 100  # levels of nesting in a value of metadata; what is deeper no answer over HTTP could carry
 
 _ids = threading.Lock()
 _last_id = 0
@@ -62,6 +62,19 @@ def checked_text(value: str, what: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{what} is not valid Unicode ({error.reason}); decode it again.") from error
     return value
+
+
+def too_deep(value: Any) -> bool:
+    """Whether lists and mappings are nested in a JSON value, itself included, more than `DEEPEST` levels deep."""
+    level = _containers([value])
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _containers(outer)]
+    return bool(level)
+
+
+def _containers(values: Any) -> list[Any]:
+    parts: Any = values.values() if isinstance(values, dict) else values  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] raw JSON
+    return [part for part in parts if isinstance(part, (list, dict))]
 
 
 def checked_time(at: datetime | None, what: str) -> datetime | None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from .errors import Conflict, InvalidInput, NotFound
 from .lifecycle import expiry
 from .records import (
+    DEEPEST,
     MEMORY_TYPES,
     ORIGINS,
     Change,
@@ -21,10 +22,12 @@ from .records import (
     checked_text,
     checked_time,
     new_id,
+    too_deep,
 )
 from .stores.base import checked_key
 
 Redactor = Callable[[str], str]
+TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +179,16 @@ def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redac
     try:
         encoded = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
         size = len(encoded.encode())
-    except (TypeError, ValueError, RecursionError) as error:
+        plain: dict[str, Any] = json.loads(encoded)
+    except RecursionError as error:
+        raise InvalidInput(TOO_DEEP) from error
+    except (TypeError, ValueError) as error:
         raise InvalidInput(f"The metadata is not valid JSON: {error}.") from error
+    if any(too_deep(value) for value in plain.values()):
+        raise InvalidInput(TOO_DEEP)
     if size > max_bytes:
         raise InvalidInput(f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
-    return _masked(json.loads(encoded), redact)
+    return _masked(plain, redact)
 
 
 def _masked(value: Any, redact: Redactor, name: str = "") -> Any:

@@ -36,6 +36,13 @@ def after(old: Memory, **given: Any) -> Memory:
     return edited(old, Edit(**given), now=LATER, max_bytes=BYTES, redact=masked)
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 # -- what may be stored --
 
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {
@@ -55,6 +62,9 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "metadata with NaN": ({"metadata": {"a": float("nan")}}, "not valid JSON"),
     "metadata keyed by numbers": ({"metadata": {1: "a"}}, "text keys"),
     "long metadata": ({"metadata": {"a": "x" * 64}}, "metadata has"),
+    "metadata nested 101 levels deep": ({"metadata": {"a": nested(101)}}, "at most 100 levels"),
+    "metadata nested 900 levels deep": ({"metadata": {"a": nested(900)}}, "at most 100 levels"),
+    "metadata nested without end": ({"metadata": {"a": nested(100_000)}}, "at most 100 levels"),
     "a time without zone": ({"happened_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     "a time as text": ({"happened_at": "2026-01-01"}, "datetime"),
     "a time beyond the calendar": (
@@ -88,6 +98,11 @@ def test_a_secret_that_only_its_key_gives_away_is_masked_in_metadata() -> None:
     given = {"db": {"password": "correct-horse"}, "token_count": "12345678", "say": 'a "word"'}
     kept = checked_fact(Fact("x", metadata=given), max_bytes=999, redact=redact).metadata
     assert kept == {**given, "db": {"password": "[secret: password]"}}
+
+
+def test_metadata_is_kept_to_100_levels_of_nesting() -> None:
+    given = {"a": nested(100), "b": {"c": {}}}
+    assert checked_fact(Fact("x", metadata=given), max_bytes=999, redact=masked).metadata == given
 
 
 def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:

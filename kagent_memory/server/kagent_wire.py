@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import InvalidInput
-from ..records import Fact, Memory, Vector
+from ..records import DEEPEST, Fact, Memory, Vector, too_deep
 from ..stores.base import checked_vector
 
 DIMENSIONS = 768
@@ -20,7 +20,6 @@ MOST_ITEMS = 50
 SEARCH_LIMIT = 5
 LONGEST_TTL_DAYS = 36_500
 LARGEST_LIMIT = 2**31 - 1
-DEEPEST = 100  # what is nested deeper could be stored, but no answer of /api/v1 could carry it
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
 VALUE = "kagent_value"  # holds metadata that is no object, since a memory's metadata is one
 
@@ -192,16 +191,14 @@ def _text(value: str) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _clean(value: Any, depth: int = 0) -> Any:
-    if depth > DEEPEST:
-        raise Refused(f"metadata must not be nested deeper than {DEEPEST} levels")
+def _clean(value: Any) -> Any:
     match value:
         case str():
             return _text(value)
         case list():
-            return [_clean(part, depth + 1) for part in cast("list[Any]", value)]
+            return [_clean(part) for part in cast("list[Any]", value)]
         case dict():
-            return {_text(key): _clean(part, depth + 1) for key, part in cast("dict[str, Any]", value).items()}
+            return {_text(key): _clean(part) for key, part in cast("dict[str, Any]", value).items()}
         case _:
             return value
 
@@ -209,6 +206,8 @@ def _clean(value: Any, depth: int = 0) -> Any:
 def _metadata(value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
+    if too_deep(value):
+        raise Refused(f"metadata must not be nested deeper than {DEEPEST} levels")
     cleaned = _clean(value)
     return cast("dict[str, Any]", cleaned) if isinstance(cleaned, dict) else {VALUE: cleaned}
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from ..ingest.payload import LATEST_SECONDS, LONGEST_MINUTES
-from ..records import Fact, Filter, MemoryType, Message, Mode, Origin
+from ..records import DEEPEST, Fact, Filter, MemoryType, Message, Mode, Origin, too_deep
 from ..stores.base import Order
 
 MOST_ITEMS = 500
 MOST_FOUND = 1000
-DEEPEST = 32
 LARGEST_INT = 2**53
 
 
@@ -34,9 +33,7 @@ def _utc(value: datetime) -> datetime:
     return value
 
 
-def _storable(value: JsonValue, depth: int = 0) -> JsonValue:
-    if depth > DEEPEST:
-        raise ValueError(f"is nested deeper than {DEEPEST} levels")
+def _storable(value: JsonValue) -> JsonValue:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("holds a number that JSON cannot say")
     if isinstance(value, int) and abs(value) > LARGEST_INT:
@@ -44,14 +41,16 @@ def _storable(value: JsonValue, depth: int = 0) -> JsonValue:
     if isinstance(value, str):
         _plain(value)
     for part in value if isinstance(value, list) else ():
-        _storable(part, depth + 1)
+        _storable(part)
     for key, part in value.items() if isinstance(value, dict) else ():
         _plain(key)
-        _storable(part, depth + 1)
+        _storable(part)
     return value
 
 
 def _storable_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if any(too_deep(part) for part in value.values()):
+        raise ValueError(f"has a value nested deeper than {DEEPEST} levels")
     return cast("dict[str, JsonValue]", _storable(value))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +13,9 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
 
+from kagent_memory.errors import InvalidInput
 from kagent_memory.memories import Memories
-from kagent_memory.records import Scope
+from kagent_memory.records import Fact, Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 
@@ -52,6 +54,21 @@ async def test_a_life_of_a_memory_over_http(client: httpx.AsyncClient):
     assert (await client.get(one + S)).status_code == 404
     everything = await client.post(f"/api/v1/memories/forget{S}", json={"everything": True})
     assert everything.json() == {"ids": [other]}
+
+
+async def test_metadata_that_is_stored_can_be_listed_however_deep(client: httpx.AsyncClient, memories: Memories):
+    deep: Any = 1
+    for _ in range(100):
+        deep = {"a": deep}
+    await added(client, {"text": "over HTTP", "metadata": {"x": deep}})
+    await memories.add(Scope("", "ada", "demo"), [Fact("in the process", metadata={"x": deep})])
+    listed = await client.get(f"/api/v1/memories{S}")
+    assert [one["metadata"] for one in listed.json()["memories"]] == [{"x": deep}] * 2
+    for deeper in ([deep], json.loads("[" * 900 + "]" * 900)):
+        body = {"items": [{"text": "deeper", "metadata": {"x": deeper}}]}
+        assert (await client.post(f"/api/v1/memories{S}", json=body)).status_code == 422
+        with pytest.raises(InvalidInput, match="at most 100 levels"):
+            await memories.add(Scope("", "ada", "demo"), [Fact("deeper", metadata={"x": deeper})])
 
 
 async def test_lists_are_filtered_ordered_and_paged(client: httpx.AsyncClient, clock: Clock):
