@@ -188,10 +188,25 @@ def compose(
     return bare, base.updated(dict(pair for pair in pairs if pair[0] in known)).updated(options)
 
 
+def scheme_of(uri: str) -> str:
+    """Which kind of store a URI names; "" when none.
+
+    Raises:
+        ConfigurationError: it cannot be read as a URI.
+    """
+    try:
+        return urlsplit(uri).scheme
+    except ValueError:  # its text may hold the password
+        raise ConfigurationError(
+            "This is no URI. A server is postgresql://user:password@host:5432/database; [ ] stand around an IPv6 "
+            "address alone, and in a user or password they are written %5B %5D, and @ : / as %40 %3A %2F."
+        ) from None
+
+
 def _checked(uri: object) -> str:
     if not isinstance(uri, str):
         raise ConfigurationError(f"The URI must be text, such as {DEFAULT_URI}, not {type(uri).__name__}.")
-    if not urlsplit(uri).scheme:
+    if not scheme_of(uri):
         raise ConfigurationError(
             f"The URI names no store. A file is {DEFAULT_URI} (absolute: libsql:////var/lib/memory.db), "
             "a server postgresql://user:password@host/database."

@@ -102,6 +102,7 @@ def _attributes(name: OperationName, store: str, scope_app: str) -> Attributes:
         attributes["gen_ai.memory.store.id"] = scope_app
     if where.hostname:
         attributes["server.address"] = where.hostname
-    if where.port:
-        attributes["server.port"] = where.port
+    _, colon, port = where.netloc.rpartition(":")
+    if colon and port.isdigit():  # `where.port` raises for several hosts, which libpq takes
+        attributes["server.port"] = int(port)
     return attributes

@@ -24,7 +24,7 @@ from ..llm import Llm
 from ..memories import Memories
 from ..records import MEMORY_TYPES, Filter, Scope
 from ..remote import open_memories
-from ..settings import MemorySettings, compose
+from ..settings import MemorySettings, compose, scheme_of
 from .convert import messages
 from .entries import to_entry, to_fact
 from .handed import Handed
@@ -307,7 +307,7 @@ def _filter(settings: MemorySettings) -> Filter:
 
 def _known(uri: str | None) -> str | None:
     """Our own scheme `kagent:` names a libSQL file, or nothing but settings."""
-    if uri is None or urlsplit(str(uri)).scheme != "kagent":
+    if uri is None or scheme_of(str(uri)) != "kagent":
         return uri
     parts = urlsplit(uri)
     if parts.netloc:

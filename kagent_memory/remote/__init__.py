@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 
@@ -29,7 +29,7 @@ from ..records import (
     Scope,
     Vector,
 )
-from ..settings import MemorySettings, compose
+from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
 from ..wire import from_wire, to_wire
 from .door import Door, without_secrets
@@ -47,10 +47,7 @@ def is_remote(uri: str | None) -> bool:
         ConfigurationError: it is no URI.
     """
     named = uri or os.environ.get("KAGENT_MEMORY_URI") or ""
-    try:
-        return urlsplit(named).scheme in SCHEMES
-    except ValueError as error:
-        raise ConfigurationError(f"This is no URI: {error}.") from error
+    return scheme_of(named) in SCHEMES
 
 
 async def open_memories(uri: str | None = None, **options: Any) -> Memories | RemoteMemories:

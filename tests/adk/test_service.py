@@ -221,6 +221,8 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),
         ({"uri": "my_user:hunter2@host/db"}, "^(?!.*hunter2).*postgresql://user:password@host/database"),
         ({"uri": Path("memory.db")}, "must be text, such as libsql:///"),
+        ({"uri": "postgresql://["}, "no URI. A server is postgresql://user:password@host"),
+        ({"uri": "postgresql://me:hunter2[@host/db"}, "^(?!.*hunter2).*%5B"),
         ({"settings": {"ttl_days": 3}}, "takes MemorySettings"),
         ({"search_types": "semntic"}, "not semntic"),
     ],
