@@ -5,8 +5,9 @@
     python bench/speed.py --uri postgresql://…    # your PostgreSQL; leaves a schema "kagent_memory_speed" behind
 
 Reads: the vector leg and a whole hybrid recall beside the bare SQL statement, one caller and sixteen. Writes: single
-adds and batches beside two baselines: one bare row a memory (key, text, vector), and all the rows that an add writes
-(the memory, its index terms, its vector), both by plain statements of the same driver with the same durability.
+adds and batches beside two baselines: one bare row a memory (key, text, vector), and the rows that an add writes (the
+memory with its packed index terms and its identity, its vector), both by plain statements of the same driver with the
+same durability.
 Rounds are interleaved; figures are medians over the rounds; CPU is this process's own, a call.
 """
 
@@ -36,6 +37,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from kagent_memory import Memories, Scope
 from kagent_memory.records import Vector, new_id
+from kagent_memory.stores.postings import packed
 from kagent_memory.text import index_terms
 
 DIMENSIONS = 384
@@ -72,6 +74,11 @@ def sentence() -> str:
     """Fourteen words of 650, and a number that makes it one of its kind."""
     number = next(SENTENCES)
     return " ".join(WORDS[(number * (place + 1) * 7919 + place * 104729) % 650] for place in range(14)) + f" {number}."
+
+
+def question() -> str:
+    """Six words of the same 650."""
+    return " ".join(sentence().split()[:6])
 
 
 async def one_caller(call: Call, times: int) -> Taken:
@@ -153,7 +160,7 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
             await memories.store.search_vector(scope, generation, [vector()], limit=10, now=now)
 
         async def hybrid() -> None:
-            assert len(await memories.recall(scope, sentence(), limit=10)) == 10
+            assert len(await memories.recall(scope, question(), limit=10)) == 10
 
         calls: dict[str, Call] = {"vector leg": leg, "hybrid recall": hybrid}
         if pool is not None:
@@ -208,21 +215,12 @@ def _texts(way: Insert, size: int) -> Call:
     return call
 
 
-def _terms(scope_id: object, ids: Sequence[str], texts: Sequence[str]) -> list[tuple[object, ...]]:
-    return [
-        (scope_id, term, id, count, 15)
-        for id, text in zip(ids, texts, strict=True)
-        for term, count in index_terms(text).items()
-    ]
-
-
 _BARE_LIBSQL = (
     "CREATE TABLE bare (scope_id BLOB, id TEXT, content TEXT, embedding BLOB, PRIMARY KEY (scope_id, id))",
-    "CREATE TABLE same (scope_id BLOB, id TEXT, content TEXT, hash BLOB, created_at TEXT, PRIMARY KEY (scope_id, id))",
+    "CREATE TABLE same (scope_id BLOB, id TEXT, content TEXT, hash BLOB, created_at TEXT, postings BLOB, "
+    "PRIMARY KEY (scope_id, id))",
     "CREATE UNIQUE INDEX same_hash ON same (scope_id, hash)",
     "CREATE TABLE same_vector (scope_id BLOB, id TEXT, embedding BLOB, PRIMARY KEY (scope_id, id))",
-    "CREATE TABLE same_term (scope_id BLOB, term TEXT, id TEXT, count INT, length INT, "
-    "PRIMARY KEY (scope_id, term, id)) WITHOUT ROWID",
 )
 
 
@@ -240,28 +238,27 @@ async def libsql_writes(folder: str, rounds: int) -> None:
 
     async def same(texts: Sequence[str]) -> None:
         ids, at = [new_id() for _ in texts], datetime.now(UTC).isoformat()
-        memories = [(scope_id, id, text, os.urandom(16), at) for id, text in zip(ids, texts, strict=True)]
+        memories = [
+            (scope_id, id, text, os.urandom(16), at, packed(index_terms(text)))
+            for id, text in zip(ids, texts, strict=True)
+        ]
         vectors = [(scope_id, id, vector().astype(np.float16).tobytes()) for id in ids]
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO same VALUES (?, ?, ?, ?, ?)", memories)
+        connection.executemany("INSERT INTO same VALUES (?, ?, ?, ?, ?, ?)", memories)
         connection.executemany("INSERT INTO same_vector VALUES (?, ?, ?)", vectors)
-        connection.executemany("INSERT INTO same_term VALUES (?, ?, ?, ?, ?)", _terms(scope_id, ids, texts))
         connection.execute("COMMIT")
 
     await writes(f"libsql:///{folder}/writes.db", bare, same, rounds)
 
 
 _BARE_POSTGRES = f"""
-DROP TABLE IF EXISTS bare, same, same_vector, same_term;
+DROP TABLE IF EXISTS bare, same, same_vector;
 CREATE TABLE bare (scope_id uuid, id uuid, content text, embedding halfvec({DIMENSIONS}), PRIMARY KEY (scope_id, id));
 CREATE TABLE same (
-    scope_id uuid, id uuid, content text, hash bytea, created_at timestamptz, PRIMARY KEY (scope_id, id)
+    scope_id uuid, id uuid, content text, hash bytea, created_at timestamptz, postings bytea, PRIMARY KEY (scope_id, id)
 );
 CREATE UNIQUE INDEX same_hash ON same (scope_id, hash);
 CREATE TABLE same_vector (scope_id uuid, id uuid, embedding halfvec({DIMENSIONS}), PRIMARY KEY (scope_id, id));
-CREATE TABLE same_term (
-    scope_id uuid, term text COLLATE "C", id uuid, count integer, length integer, PRIMARY KEY (scope_id, term, id)
-);
 """
 
 
@@ -282,13 +279,15 @@ async def postgres_writes(uri: str, pool: AsyncConnectionPool, rounds: int) -> N
 
     async def same(texts: Sequence[str]) -> None:
         ids, at = [new_id() for _ in texts], datetime.now(UTC)
-        memories = [(scope_id, id, text, os.urandom(16), at) for id, text in zip(ids, texts, strict=True)]
+        memories = [
+            (scope_id, id, text, os.urandom(16), at, packed(index_terms(text)))
+            for id, text in zip(ids, texts, strict=True)
+        ]
         vectors = [(scope_id, id, HalfVector(vector())) for id in ids]
         async with pool.connection() as connection, connection.transaction():
             cursor = connection.cursor()
-            await cursor.executemany("INSERT INTO same VALUES (%s, %s, %s, %s, %s)", memories)
+            await cursor.executemany("INSERT INTO same VALUES (%s, %s, %s, %s, %s, %s)", memories)
             await cursor.executemany("INSERT INTO same_vector VALUES (%s, %s, %s)", vectors)
-            await cursor.executemany("INSERT INTO same_term VALUES (%s, %s, %s, %s, %s)", _terms(scope_id, ids, texts))
 
     await writes(uri, bare, same, rounds)
 

@@ -42,6 +42,7 @@ async def merge_timer(
 @dataclass(slots=True)
 class _Known:
     until: datetime
+    due: bool
     count: int
     unsaved: int = 0
 
@@ -63,7 +64,7 @@ class MergeTimers:
         new = sum(_may_merge(change) for change in changes)
         known = self._known.get(scope.id)
         enough = self._settings.consolidate_after
-        if known is not None and now < known.until and (not enough or known.count + new < enough):
+        if known is not None and now < known.until and (known.due or not enough or known.count + new < enough):
             known.count += new
             known.unsaved += new
             return ()
@@ -73,8 +74,9 @@ class MergeTimers:
     def queued(self, scope: Scope, jobs: Sequence[Job], now: datetime) -> None:
         """The jobs that `arm` gave stand in the queue now."""
         for job in jobs:
-            until = min(job.run_after, now + timedelta(seconds=TRUST_SECONDS))
-            self._known[scope.id] = _Known(until, int(job.payload["new"]))
+            due, trusted = job.run_after <= now, now + timedelta(seconds=TRUST_SECONDS)
+            until = trusted if due else min(job.run_after, trusted)
+            self._known[scope.id] = _Known(until, due, int(job.payload["new"]))
             self._known.move_to_end(scope.id)
         while len(self._known) > SCOPES_AT_MOST:
             self._known.popitem(last=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -89,9 +91,9 @@ def join(
     """
     full = nearest if full is None else full
     rows = {key: row for row, key in enumerate(text.matches)}
-    for found in (*nearest, *full):
-        for key, _ in found:
-            rows.setdefault(key, len(rows))
+    for key in chain.from_iterable(map(itemgetter(0), found) for found in (*nearest, *full)):
+        if key not in rows:
+            rows[key] = len(rows)
     size = len(rows) + 1
     used = [term for term in terms if term in text.frequencies]
     frequency = np.array([text.frequencies[term] for term in used], dtype=np.float64)

@@ -93,7 +93,7 @@ class _Table:
         last = len(places)
         self.previous = np.array([at.get((session, position - 1), last) for session, position in spots], dtype=np.intp)
         self.next = np.array([at.get((session, position + 1), last) for session, position in spots], dtype=np.intp)
-        self.dated = np.array([place.id in dated for place in places], dtype=np.bool_)
+        self.dated = np.array([place.id in dated for place in places] if dated else [False] * last, dtype=np.bool_)
         self.asks = np.array([place.asks for place in places], dtype=np.float64)
 
     def sessions(self) -> tuple[npt.NDArray[np.intp], int]:

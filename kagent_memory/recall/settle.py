@@ -69,8 +69,8 @@ class _Substance:
     def __init__(self, text: str) -> None:
         self._text = text
         terms = tokens(text)
-        self.telling = frozenset(term for term in terms if term not in STOP_WORDS) or frozenset(terms)
-        self.negations = sum(term in _NEGATIONS for term in terms) % 2
+        self.telling = frozenset(terms).difference(STOP_WORDS) or frozenset(terms)
+        self.negations = sum(map(_NEGATIONS.__contains__, terms)) % 2
 
     @cached_property
     def names(self) -> frozenset[str]:

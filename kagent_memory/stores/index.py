@@ -175,19 +175,22 @@ class ScopeIndex:
         """What `MemoryStore.places` promises, of these rows."""
         rows = self._among(ids, visible)
         if reach > 0:
-            rows |= {near for row in rows for near in self._around(self._places[row], reach) if visible[near]}
-        return sorted((self._places[row] for row in rows), key=lambda place: place.id)
+            rows = rows.union(*(self._around(self._places[row], reach) for row in rows))
+        found = np.fromiter(rows, np.int64, len(rows))
+        found = found[visible[found]]
+        order = np.lexsort((self._columns["low"][found], self._columns["high"][found]))
+        return [self._places[int(row)] for row in found[order]]
 
     def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
         return {row for id in ids if (row := self._rows.get(id)) is not None and visible[row]}
 
-    def _around(self, place: Place, reach: int) -> Iterable[int]:
+    def _around(self, place: Place, reach: int) -> list[int]:
         if place.session_id is None or place.position is None:
-            return
+            return []
         positions = self._sessions[place.session_id]
         near = range(place.position - reach, place.position + reach + 1)
-        for position in near if len(near) < len(positions) else [one for one in positions if one in near]:
-            yield from positions.get(position, ())
+        within = near if len(near) < len(positions) else [one for one in positions if one in near]
+        return [row for position in within for row in positions.get(position, ())]
 
 
 def _ticks(at: datetime) -> int:

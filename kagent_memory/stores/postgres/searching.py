@@ -36,9 +36,11 @@ async def nearest(
     values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": among}
     found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
     mask = visible()
+    if narrowed or not index.hidden(mask):
+        return [one[:limit] for one in found]
     good = index.shown(mask, (id for one in found for id, _ in one))
     answers = [[hit for hit in one if hit[0] in good][:limit] for one in found]
-    if narrowed or all(len(answer) == limit or len(one) < reach for answer, one in zip(answers, found, strict=True)):
+    if all(len(answer) == limit or len(one) < reach for answer, one in zip(answers, found, strict=True)):
         return answers
     values |= {"limit": limit, "among": index.ids(mask)}
     return _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
