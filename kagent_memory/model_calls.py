@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import random
 import re
@@ -154,15 +155,25 @@ def failure(error: Exception, what: str) -> KagentMemoryError:
     return ModelError(f"{what} failed ({type(error).__name__}): {reason[:MAX_REASON_CHARS]}")
 
 
+def plainly_sync(call: Any) -> bool:
+    """Whether a callable is a function written without async; of other callables only a call would tell."""
+    function = inspect.unwrap(getattr(call, "__func__", call))
+    return inspect.isfunction(function) and not inspect.iscoroutinefunction(function)
+
+
 def name_of(choice: Any, method: str, what: str) -> str:
     """The name of an object that a user gave as a model.
 
     Raises:
-        ConfigurationError: it has no `method`, or no name.
+        ConfigurationError: it has no `method`, one that is not async, or no name.
     """
     name = getattr(choice, "name", None)
     if not callable(getattr(choice, method, None)) or isinstance(choice, type):
         raise ConfigurationError(f"{type(choice).__name__} cannot serve as {what}: it has no method {method}().")
+    if plainly_sync(getattr(choice, method)):
+        raise ConfigurationError(
+            f"{type(choice).__name__} cannot serve as {what}: {method}() must be an async function."
+        )
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"{type(choice).__name__} cannot serve as {what}: it needs a `name` (text).")
     return name

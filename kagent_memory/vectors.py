@@ -46,9 +46,10 @@ class Vectors:
             if held.name.startswith(EXTERNAL) or (held.name == self.name and dimensions in (None, held.dimensions)):
                 continue
             given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
+            width = f" and dimensions={held.dimensions}" if held.name == self.name else ""
             raise ConfigurationError(
                 f"This store holds vectors of {held.name!r} ({held.dimensions} dimensions), and {given} was given. "
-                f"Open it with embedding={held.name!r}, or use another database or schema for the new embedder."
+                f"Open it with embedding={held.name!r}{width}, or use another database or schema for the new embedder."
             )
 
     async def embed(

@@ -21,7 +21,16 @@ from adk.scripted import APP, USER, Chat, assistant, call, responses, scripted
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from kagent_memory import AutoSave, Fact, KagentMemoryService, Memories, MemoryPlugin, Scope, enable_memory
+from kagent_memory import (
+    AutoSave,
+    Fact,
+    KagentMemoryService,
+    Memories,
+    MemoryPlugin,
+    PassthroughSummary,
+    Scope,
+    enable_memory,
+)
 from kagent_memory.errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError, UnusableAnswer
 from kagent_memory.testing import HashEmbedder
 
@@ -207,7 +216,10 @@ async def test_an_embedder_that_answers_nonsense_breaks_no_turn(store_uri: str) 
 
 OTHERS: dict[str, tuple[Callable[[], HashEmbedder], str]] = {
     "another name": (lambda: HashEmbedder(16, "other"), r"Open it with embedding='hash', or use another database"),
-    "another width": (lambda: HashEmbedder(32, "hash"), r"\(32 dimensions\) was given.*or use another database"),
+    "another width": (
+        lambda: HashEmbedder(32, "hash"),
+        r"\(32 dimensions\) was given.* and dimensions=16, or use another database",
+    ),
     "other answers": (lambda: _turned(16), r"another model under the same name. Restore the former one"),
 }
 
@@ -238,6 +250,53 @@ async def test_a_second_embedder_on_a_store_is_refused_before_its_first_vector(s
                 await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada skis")])
             assert await turn(service, SAVE, LOAD, auto_save=False) == [UNAVAILABLE] * 2
         assert await all_of(memories) == before
+
+
+# -- what is given at the opening ---------------------------------------------------------------
+
+
+class Sync:
+    """What would fail at its first call, and at every later one."""
+
+    name = "sync"
+
+    def embed(self, texts: Any, *, kind: str) -> Any: ...
+    def complete(self, prompt: str, *, schema: Any) -> Any: ...
+    def rerank(self, query: str, documents: Any) -> Any: ...
+    def facts(self, transcript: Any) -> Any: ...
+    def searches(self, text: str) -> bool: ...
+
+
+class AsyncGate:
+    async def searches(self, text: str, *, tool: bool = False) -> bool: ...
+
+
+GIVEN: dict[str, tuple[str, Any, str]] = {
+    "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
+    "a model that is not async": ("llm", Sync(), r"complete\(\) must be an async function"),
+    "a reranker that is not async": ("rerank", Sync(), r"rerank\(\) must be an async function"),
+    "no summary": ("summary", object(), r"LlmSummary\(…\), .*`async facts\(transcript\)`; object is none"),
+    "a summary that is not async": ("summary", Sync(), "Sync is none of these"),
+    "a summary's class": ("summary", PassthroughSummary, "the class PassthroughSummary is none of these"),
+    "no rank": ("rank", 3, r"takes RankSettings\(…\) of kagent_memory.recall, not int"),
+    "no weights": ("importance_weights", {"recency": 1}, r"takes ImportanceWeights\(…\) .*not dict"),
+    "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False\); int is none"),
+    "a gate without tool=": ("gate", Sync(), "Sync is none of these"),
+    "a gate that is async": ("gate", AsyncGate(), "AsyncGate is none of these"),
+    "no function": ("redact", "secrets", "redact takes a function, not str"),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+async def test_what_cannot_serve_is_refused_before_anything_is_opened_with_it(tmp_path: Path, name: str) -> None:
+    argument, given, advice = GIVEN[name]
+    uri = f"libsql:///{tmp_path}/memory.db"
+    with pytest.raises(ConfigurationError, match=advice):
+        await Memories.open(uri, worker=False, **{argument: given})
+    async with KagentMemoryService(uri, worker=False, **{argument: given}) as service:
+        with pytest.raises(ConfigurationError, match=advice):
+            await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")
+    assert not (tmp_path / "memory.db").exists()
 
 
 # -- places -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from .compaction import CompactionAwareSummary
 from .llm import LlmSummary
 from .passthrough import PassthroughSummary
 from .split import pieces
-from .transcript import ModelBacked, SummaryProvider, Transcript, bind, needs_llm, provider_name
+from .transcript import ModelBacked, SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name
 
 __all__ = [
     "CompactionAwareSummary",
@@ -18,6 +18,7 @@ __all__ = [
     "SummaryProvider",
     "Transcript",
     "bind",
+    "checked_provider",
     "needs_llm",
     "pieces",
     "provider_name",

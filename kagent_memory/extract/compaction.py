@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ..llm import Llm
 from ..records import Fact, Message
 from .llm import LlmSummary
-from .transcript import SummaryProvider, Transcript, bind, needs_llm, provider_name
+from .transcript import SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name
 
 COMPACTION_IMPORTANCE = 0.6
 
@@ -21,10 +21,13 @@ class CompactionAwareSummary:
 
     Args:
         inner: for the remainder; None: `LlmSummary()`.
+
+    Raises:
+        ConfigurationError: `inner` has no async method `facts`.
     """
 
     def __init__(self, inner: SummaryProvider | None = None) -> None:
-        self._inner = inner or LlmSummary()
+        self._inner = LlmSummary() if inner is None else checked_provider(inner)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, overload, runtime_checkable
 
+from ..errors import ConfigurationError
 from ..llm import Llm
+from ..model_calls import plainly_sync
 from ..records import Fact, Message
 
 
@@ -71,6 +73,22 @@ class ModelBacked(Protocol):
     def bind(self, llm: Llm) -> SummaryProvider:
         """The same provider with this model, unless it has its own."""
         ...
+
+
+def checked_provider(provider: SummaryProvider) -> SummaryProvider:
+    """The provider itself.
+
+    Raises:
+        ConfigurationError: it has no async method `facts`.
+    """
+    facts = getattr(provider, "facts", None)
+    if isinstance(provider, type) or not callable(facts) or plainly_sync(facts):
+        kind = f"the class {provider.__name__}" if isinstance(provider, type) else type(provider).__name__
+        raise ConfigurationError(
+            f"summary takes LlmSummary(…), PassthroughSummary(), CompactionAwareSummary(…), or an object with "
+            f"`async facts(transcript)`; {kind} is none of these."
+        )
+    return provider
 
 
 def provider_name(provider: SummaryProvider) -> str:

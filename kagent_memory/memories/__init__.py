@@ -26,6 +26,7 @@ from ..settings import MemorySettings, compose
 from ..stores import MemoryStore, open_store
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..vectors import Vectors
+from .given import check_given, with_gate
 from .parts import Parts, utc_now
 from .reading import Reading
 from .upkeep import Upkeep
@@ -54,7 +55,7 @@ class Memories(Writing, Reading, Upkeep):
         llm: str | bool | Llm | None = None,
         summary: SummaryProvider | None = None,
         rerank: str | Reranker | None = None,
-        gate: Gate | None = None,
+        gate: Gate | bool | None = None,
         rank: RankSettings | None = None,
         importance_weights: ImportanceWeights = ImportanceWeights(),
         resolve_llm: Callable[[str], Llm | None] | None = None,
@@ -71,7 +72,8 @@ class Memories(Writing, Reading, Upkeep):
             llm: a model name, an object with `complete`, or False; None: the setting.
             summary: turns transcripts into facts; None: by a model where one is at hand, else turns as they are.
             rerank: a rerank model's name or an object with `rerank`; None: the setting.
-            gate: what decides whether a prefetch searches at all; None: by words.
+            gate: what decides whether a prefetch searches at all; True: by words; False: nothing, it always searches;
+                None: the setting.
             rank: the weights of ranking.
             importance_weights: of the formula by which the prune evicts, and by which ranking weighs `standing`.
             resolve_llm: makes a model of the name a queued job carries.
@@ -84,7 +86,9 @@ class Memories(Writing, Reading, Upkeep):
             ConfigurationError: a setting, URI, model or the embedder does not fit.
             StoreError: the database cannot be reached.
         """
+        check_given(summary, rank, importance_weights, redact=redact, clock=clock)
         bare, settings = compose(uri, settings, options, os.environ)
+        gate, settings = with_gate(gate, settings)
         embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
         model = open_llm(settings.llm if llm is None else llm, settings)
         reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)

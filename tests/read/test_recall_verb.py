@@ -86,6 +86,12 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(store_uri: 
         assert found.degraded[0].startswith("embedder:")
 
 
+async def test_the_gate_is_off_when_the_argument_says_so():
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False, gate=False) as memories:
+        await memories.add(SCOPE, ["Thanks a lot!"])
+        assert len(await memories.recall(SCOPE, "Thanks a lot!", gate=True)) == 1
+
+
 async def test_only_gated_callers_meet_the_gate(memories: Memories):
     assert (await memories.recall(SCOPE, "Thanks a lot!", gate=True)).degraded == ("gated",)
     assert (await memories.recall(SCOPE, "Thanks a lot!")).degraded == ()
