@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -56,6 +57,7 @@ class ScopeIndex:
         self._sessions: dict[str, dict[int, list[int]]] = {}
         self._columns = np.zeros(0, _COLUMNS)
         self._postings = Postings()
+        self._loading = Lock()
 
     @property
     def size(self) -> int:
@@ -70,8 +72,11 @@ class ScopeIndex:
 
     def load(self, entries: Sequence[Entry]) -> None:
         """Takes in memories that are new or have changed; the same again changes nothing that shows."""
-        if not entries:
-            return
+        if entries:
+            with self._loading:
+                self._load(entries)
+
+    def _load(self, entries: Sequence[Entry]) -> None:
         first = len(self._places)
         lengths = self._postings.add(first, [entry.postings for entry in entries])
         self._reserve(first + len(entries))
@@ -171,8 +176,12 @@ class ScopeIndex:
         order = np.lexsort((columns["low"][rows], columns["high"][rows], weights[rows]))[::-1]
         return rows[order][:limit]
 
-    def places(self, ids: Iterable[str], reach: int, visible: Mask) -> list[Place]:
-        """What `MemoryStore.places` promises, of these rows."""
+    def places(self, ids: Iterable[str], reach: int, now: datetime) -> list[Place]:
+        """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
+        with self._loading:
+            return self._places_of(ids, reach, self.visible(now))
+
+    def _places_of(self, ids: Iterable[str], reach: int, visible: Mask) -> list[Place]:
         rows = self._among(ids, visible)
         if reach > 0:
             rows = rows.union(*(self._around(self._places[row], reach) for row in rows))

@@ -144,7 +144,9 @@ class SqlStore(MemoryStore):
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
     ) -> Sequence[Place]:
-        options: dict[str, Any] = {"ids": ids, "reach": reach, "version": version, "now": now}
+        if (known := self._indexes.known(scope, version)) is not None:
+            return known.places(ids, reach, now)
+        options: dict[str, Any] = {"ids": ids, "reach": reach, "now": now}
         return await self._read(partial(reading.places, indexes=self._indexes, scope=scope, **options))
 
     @override

@@ -44,14 +44,19 @@ class Indexes:
         else:
             self._kept.pop(scope.id, None)
 
+    def known(self, scope: Scope, version: int | None) -> ScopeIndex | None:
+        """The scope's index as of this version or a later one, if it is kept."""
+        kept = self._kept.get(scope.id)
+        return kept.index if kept is not None and version is not None and 0 <= version <= kept.index.version else None
+
     async def current(self, session: Session, scope: Scope, version: int | None = None) -> ScopeIndex:
         """The scope's index as the database holds it now, or as of this version of the scope or a later one."""
-        kept = self._kept.get(scope.id)
-        if kept is not None and version is not None and 0 <= version <= kept.index.version:
-            return kept.index
+        if (known := self.known(scope, version)) is not None:
+            return known
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
+        kept = self._kept.get(scope.id)
         if kept is not None and _stands(kept.index, found[0]):
             self._kept.move_to_end(scope.id)
             return kept.index

@@ -80,18 +80,11 @@ async def search_text(
 
 
 async def places(
-    session: Session,
-    indexes: Indexes,
-    scope: Scope,
-    ids: Sequence[str],
-    *,
-    reach: int,
-    version: int | None,
-    now: datetime,
+    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime
 ) -> Sequence[Place]:
     """See `MemoryStore.places`."""
-    index = await indexes.current(session, scope, version)
-    return index.places(ids, bounded(reach), index.visible(now))
+    index = await indexes.current(session, scope)
+    return index.places(ids, reach, now)
 
 
 async def taken(session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
