@@ -83,11 +83,12 @@ class Seeker:
         now: datetime,
         brought: Brought | None = None,
         gated: bool = False,
+        tool: bool = False,
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
     ) -> Recall:
         """The answer to a query; see `Memories.recall`."""
-        if gated and self._settings.gate and not self._gate.searches(query.text):
+        if gated and self._settings.gate and not self._gate.searches(query.text, tool=tool):
             return Recall(mode=self._mode(brought), degraded=(GATED,))
         degraded: list[str] = []
         asked = await self._asked(query.text, history, degraded)

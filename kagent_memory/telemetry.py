@@ -28,7 +28,7 @@ _tracer = trace.get_tracer("kagent_memory")
 _duration = metrics.get_meter("kagent_memory").create_histogram(
     "kagent_memory.operation.duration",
     unit="s",
-    description="How long memory operations took, by operation, mode, error and whether the answer was empty.",
+    description="How long memory operations took, by operation, mode, error, and whether it was gated or empty.",
 )
 
 
@@ -43,6 +43,11 @@ class Operation:
         """Which legs answered a search."""
         self.measured["kagent_memory.mode"] = mode
         self._span.set_attribute("kagent_memory.mode", mode)
+
+    def gated(self) -> None:
+        """The gate held the search back: it is neither empty nor has it found anything."""
+        self.measured["kagent_memory.gated"] = True
+        self._span.set_attribute("kagent_memory.gated", True)
 
     def records(self, found: Iterable[tuple[str, str, float | None]]) -> None:
         """The memories read or written, as (id, content, score); the content is kept only when opted in."""

@@ -82,6 +82,7 @@ async def find(
     limit: int | None = None,
     filter: Filter = Filter(),
     gate: bool = False,
+    tool: bool = False,
     history: Sequence[str] = (),
     budget_tokens: int | None = None,
 ) -> list[Found]:
@@ -97,6 +98,7 @@ async def find(
         limit=limit,
         filter=filter,
         gate=gate,
+        tool=tool,
         history=history,
         budget_tokens=budget,
     )

@@ -30,6 +30,7 @@ from .service import KagentMemoryService
 REMEMBERED_SESSIONS = 10_000
 REMEMBERED_BLOCKS = 1_000
 HISTORY_TURNS = 3
+TOOL_QUERY = "tool_query"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
 
 
@@ -93,6 +94,7 @@ class Prefetch:
             limit=self.limit,
             filter=Filter() if self.tool_memories else NO_TOOLS,
             gate=True,
+            tool=_marked_for_a_tool(context),
             history=_earlier_turns(context) if self.every_turn else (),
             budget_tokens=self.budget_tokens,
         )
@@ -122,6 +124,12 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
         while place and contents[place - 1].role == "user" and not _answers_a_tool(contents[place - 1]):
             place -= 1
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
+
+
+def _marked_for_a_tool(context: Context) -> bool:
+    """Whether whoever began this run marked the message as a tool query."""
+    config = context.get_invocation_context().run_config
+    return bool(config and (config.custom_metadata or {}).get(TOOL_QUERY))
 
 
 def _answers_a_tool(content: types.Content) -> bool:

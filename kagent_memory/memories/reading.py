@@ -8,6 +8,7 @@ from dataclasses import replace
 from .. import telemetry
 from ..errors import InvalidInput
 from ..records import Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
+from ..seek import GATED
 from ..stores.base import Order, Page, ScopeStats, checked_vector
 from .parts import Parts
 
@@ -31,6 +32,7 @@ class Reading:
         explain: bool = False,
         deliver: bool = True,
         gate: bool = False,
+        tool: bool = False,
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
     ) -> Recall:
@@ -40,15 +42,17 @@ class Reading:
             scope: whose.
             query: natural language; may be empty when `embedding` is given.
             limit: hits at most; None: the setting.
-            min_score: invariant 14; None: the setting.
+            min_score: floor on the full query's cosine for memories that only their vectors found, before the limit;
+                no effect in keyword mode. None: the setting.
             filter: which memories count.
             embedding: the query's vector, brought by the caller, of `generation` (default "external-<dimensions>").
             generation: the name of that generation.
             explain: fills `Hit.why` and `Recall.left_out`; counts nothing.
             deliver: counts the hits as delivered.
-            gate: lets the gate answer empty for what needs no memory.
+            gate: lets the gate answer empty for what needs no memory; `degraded` says "gated" then.
+            tool: tells the gate that the query is meant for a tool, so that it is not searched.
             history: the last user turns, oldest first, to complete a vague query from.
-            budget_tokens: the most the hits' contents may hold, in tokens of about 4 characters.
+            budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters, or 1 other).
 
         Raises:
             InvalidInput: the query, limit or vector does not fit.
@@ -75,11 +79,15 @@ class Reading:
                 now=self._parts.clock(),
                 brought=brought,
                 gated=gate,
+                tool=tool,
                 history=[self._parts.redact(turn) for turn in history],
                 budget_tokens=budget_tokens,
             )
             seen.mode(found.mode)
-            seen.records((hit.memory.id, hit.memory.content, hit.score) for hit in found)
+            if GATED in found.degraded:
+                seen.gated()
+            else:
+                seen.records((hit.memory.id, hit.memory.content, hit.score) for hit in found)
         if question.deliver:
             ids = [hit.memory.id for hit in found]
             self._parts.deliveries.count(

@@ -265,6 +265,7 @@ class RemoteMemories:
         explain: bool = False,
         deliver: bool = True,
         gate: bool = False,
+        tool: bool = False,
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
     ) -> Recall:
@@ -280,6 +281,7 @@ class RemoteMemories:
             "explain": explain,
             "deliver": deliver,
             "gate": gate,
+            "tool": tool,
             "history": list(history),
             "budget_tokens": budget_tokens,
         }

@@ -132,6 +132,7 @@ async def search(memories: TheMemories, scope: TheScope, body: Question) -> Reca
         explain=body.explain,
         deliver=body.deliver,
         gate=body.gate,
+        tool=body.tool,
         history=body.history,
         budget_tokens=body.budget_tokens,
     )

@@ -225,6 +225,7 @@ class Question(Strict):
     explain: bool = Field(default=False, description="Says why each was found; then nothing counts as delivered.")
     deliver: bool = Field(default=True, description="Counts the hits as delivered.")
     gate: bool = Field(default=False, description="May answer nothing to a text that asks for nothing.")
+    tool: bool = Field(default=False, description="Tells the gate that the query is meant for a tool.")
     history: list[Text] = Field(default_factory=list, max_length=50, description="The last turns of the user.")
     budget_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     vector: Annotated[list[float], Field(min_length=1, max_length=4000)] | None = None

@@ -108,7 +108,7 @@ async def consolidate(memories: TheMemories, scope: TheScope, body: DryRun) -> S
 
 @router.post("/drain")
 async def drain(memories: TheMemories, body: Drain) -> Drained:
-    """Waits until no accepted job is open, or the time is over."""
+    """Waits until no accepted job of the whole server is open, or the time is over; tells nothing of whose they are."""
     return Drained(drained=await memories.drain(body.timeout_seconds))
 
 

@@ -125,6 +125,14 @@ async def test_a_greeting_is_not_searched(known: KagentMemoryService) -> None:
     assert texts(model.requests[0]) == ["Hello!"]
 
 
+async def test_what_the_caller_marks_as_a_tool_query_is_not_searched(known: KagentMemoryService) -> None:
+    for tool in (PrefetchMemoryTool(), PreloadMemoryTool()):
+        model = scripted("ok")
+        marked = RunConfig(custom_metadata={"tool_query": True})
+        await Chat(assistant(model, tools=[tool]), known).say(ASKED, run_config=marked)
+        assert texts(model.requests[0]) == [ASKED]
+
+
 async def test_a_truncated_session_is_not_taken_for_a_new_one(known: KagentMemoryService) -> None:
     config = RunConfig()
     if "get_session_config" in RunConfig.model_fields:

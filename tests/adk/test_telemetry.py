@@ -92,6 +92,16 @@ async def test_latency_mode_and_empty_answers_are_measured(
     assert searched.attributes["kagent_memory.mode"] == "keyword"
 
 
+async def test_a_search_that_the_gate_held_back_does_not_count_as_empty(
+    service: KagentMemoryService, durations: InMemoryMetricReader, spans: InMemorySpanExporter
+) -> None:
+    await service.memories.recall(SCOPE, "Hello!", gate=True)
+    (point,) = durations.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
+    assert point.attributes["kagent_memory.gated"] is True
+    assert "kagent_memory.empty" not in point.attributes
+    assert named(spans, "search_memory").attributes["kagent_memory.gated"] is True
+
+
 async def test_a_search_nests_under_the_tool_that_made_it(
     service: KagentMemoryService, spans: InMemorySpanExporter
 ) -> None:

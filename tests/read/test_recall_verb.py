@@ -95,6 +95,9 @@ async def test_the_gate_is_off_when_the_argument_says_so():
 async def test_only_gated_callers_meet_the_gate(memories: Memories):
     assert (await memories.recall(SCOPE, "Thanks a lot!", gate=True)).degraded == ("gated",)
     assert (await memories.recall(SCOPE, "Thanks a lot!")).degraded == ()
+    asked = "Where is my spare key?"
+    assert (await memories.recall(SCOPE, asked, gate=True, tool=True)).degraded == ("gated",)
+    assert texts(await memories.recall(SCOPE, asked, tool=True))[0] == NOTES[4]
     assert texts(await memories.recall(SCOPE, "Hi, where is my spare key?", gate=True))[0] == NOTES[4]
 
 

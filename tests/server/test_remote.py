@@ -50,6 +50,7 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         )
         assert [hit.memory.id for hit in await memories.recall(SCOPE, "tea?", filter=Filter(topics=("tea",)))] == [id]
         assert not await memories.recall(SCOPE, "tea?", filter=Filter(topics=("coffee",)))
+        assert (await memories.recall(SCOPE, "tea?", gate=True, tool=True)).degraded == ("gated",)
         page = await memories.list(SCOPE, filter=Filter(metadata={"n": 1}), limit=1)
         assert ([memory.id for memory in page.memories], page.cursor) == ([id], None)
         assert (await memories.edit(SCOPE, id, content="Ada likes green tea")).revision == 2
