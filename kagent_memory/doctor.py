@@ -33,6 +33,30 @@ class Finding:
     advice: str = ""
 
 
+_WRONG_PLACE = ("database", "Set KAGENT_MEMORY_URI (or --uri) to libsql:////directory/memory.db or postgresql://….")
+_REACHABLE = "Let this user read and write the file and its directory, or name another file in KAGENT_MEMORY_URI."
+_UNOPENED = (  # what a refusal says, the part it is about, and what to do
+    ("rewrite and hyde", "model", "Set KAGENT_MEMORY_LLM to a model, or turn KAGENT_MEMORY_REWRITE and _HYDE off."),
+    ("reranker", "reranker", "Set KAGENT_MEMORY_RERANK to <provider>/<model> or local/<cross-encoder>, or unset it."),
+    ("language model", "model", "Set KAGENT_MEMORY_LLM to <provider>/<model>, or unset it."),
+    ("an extra", "database", "pip install the extra that is named where this command runs."),
+    ("its extra", "database", "pip install the extra of this store where this command runs."),
+    ("extension", "extension", "Install pgvector 0.7 or newer on the server; CREATE EXTENSION vector as a superuser."),
+    ("lacks a right", "permissions", "GRANT it to this database user, or run `kagent-memory migrate` as the owner."),
+    ("refused the connection", "database", "Correct user, password and database name in KAGENT_MEMORY_URI."),
+    ("upgrade this", "database", "pip install --upgrade kagent-memory."),
+    ("cannot be", "permissions", _REACHABLE),
+    ("keep its data", "permissions", _REACHABLE),
+    (
+        "vectors of",
+        "embedder",
+        "Set KAGENT_MEMORY_EMBEDDING to the embedder that filled this store, or name a new database.",
+    ),
+    ("Azure OpenAI", "embedder", "Set AZURE_OPENAI_ENDPOINT, or the base_url of the embedding configuration."),
+    ("embed", "embedder", "Set KAGENT_MEMORY_EMBEDDING to <provider>/<model> of an embedding model, or unset it."),
+)
+
+
 class Ping(BaseModel):
     """What the model is asked for."""
 
@@ -51,7 +75,7 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
         return [*found, _absent(place)]
     try:
         quiet: dict[str, Any] = {**options, "worker": False}
-        memories = await Memories.open(uri, embedding=embedding, llm=False, **quiet)
+        memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
     except KagentMemoryError as error:
         return [*found, _unopened(error)]
     async with memories:
@@ -91,13 +115,11 @@ def _absent(place: Path) -> Finding:
 
 
 def _unopened(error: KagentMemoryError) -> Finding:
-    part = "database"
-    for word, name in (("embed", "embedder"), ("extension", "extension"), ("vectors of", "embedder")):
-        if isinstance(error, ConfigurationError) and word in str(error):
-            part = name
-    operator = isinstance(error, ConfigurationError)
-    advice = "Do what the message says." if operator else "Start the database, and check host, port and password."
-    return Finding(part, "bad", str(error), advice)
+    if not isinstance(error, ConfigurationError):
+        return Finding("database", "bad", str(error), "Start the database, and check host, port and password.")
+    told = str(error)
+    part, advice = next((found for sign, *found in _UNOPENED if sign in told), _WRONG_PLACE)
+    return Finding(part, "bad", told, advice)
 
 
 async def _writing(memories: Memories) -> Finding:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import psycopg
 import pytest
 
 from kagent_memory import doctor
 from kagent_memory.doctor import Finding
 from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
 from kagent_memory.stores.sql import migrations
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 
 def by_part(findings: list[Finding]) -> dict[str, Finding]:
@@ -50,6 +55,36 @@ async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) 
     assert "INSERT on ingest_job" in lacking.text
     assert "SELECT" not in lacking.text
     assert "on memory," not in lacking.text
+
+
+UNOPENED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "an unknown kind of store": ({"uri": "mysql://host/db"}, "database", "KAGENT_MEMORY_URI"),
+    "a directory": ({"uri": "libsql:///{folder}"}, "database", "libsql:////directory/memory.db"),
+    "no database": ({"uri": "libsql:///{folder}/letter.txt"}, "database", "KAGENT_MEMORY_URI"),
+    "another embedder": ({"embedding": HashEmbedder(8, "other")}, "embedder", "that filled this store"),
+    "no embedder": ({"embedding": 42}, "embedder", "KAGENT_MEMORY_EMBEDDING"),
+    "no model": ({"llm": 42}, "model", "KAGENT_MEMORY_LLM"),
+    "no model to rewrite with": ({"rewrite": True}, "model", "KAGENT_MEMORY_REWRITE"),
+    "no reranker": ({"rerank": "best"}, "reranker", "KAGENT_MEMORY_RERANK"),
+}
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+async def test_what_cannot_be_opened_is_found_in_its_part_and_with_what_to_do(tmp_path: Path, name: str) -> None:
+    given, part, advice = UNOPENED[name]
+    (tmp_path / "letter.txt").write_text("Dear Ada, this is no database at all. " * 9)
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await Memories.open(uri, embedding=HashEmbedder(8), llm=False, worker=False) as memories:
+        await memories.add(Scope("", "ada", "desk"), ["Ada sings"])
+    given = {"uri": uri, **given}
+    found = await doctor.examine(given.pop("uri").format(folder=tmp_path), **given)
+    assert [(finding.part, finding.state) for finding in found] == [("settings", "ok"), (part, "bad")]
+    assert advice in found[-1].advice
+
+
+async def test_settings_that_want_a_model_are_no_finding_when_there_is_one() -> None:
+    found = await doctor.examine("libsql:///:memory:", llm=ScriptedLlm([{"ok": True}]), rewrite=True)
+    assert [finding.part for finding in found if finding.state == "bad"] == []
 
 
 @pytest.mark.parametrize(
