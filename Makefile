@@ -16,6 +16,7 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo-$(STORE): $(VENV)/.made pyproject.toml
+	@test $(VENV)/.dev -nt pyproject.toml || echo "Installing into $(VENV): this takes minutes the first time." >&2
 	@test $(VENV)/.dev -nt pyproject.toml || $(BIN)/pip install --quiet --editable ".$(if $(filter postgres,$(STORE)),[pgserver])"
 	@touch $@
 
