@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ModelError,
         NotFound,
         StoreError,
+        UnusableAnswer,
     )
     from .extract import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
     from .llm import Llm
@@ -65,6 +66,7 @@ __all__ = [
     "Scope",
     "StoreError",
     "SummaryProvider",
+    "UnusableAnswer",
     "auto_save_session_to_memory_callback",
     "enable_memory",
     "register",
@@ -87,6 +89,7 @@ _ROOMS = {
         "ModelError",
         "NotFound",
         "StoreError",
+        "UnusableAnswer",
     ),
     "extract": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
     "llm": ("Llm",),

@@ -6,7 +6,8 @@ KagentMemoryError
 ├── NotFound             the caller: no such memory or job in this scope
 ├── Conflict             the caller: somebody else changed it first; read again and retry
 ├── StoreError           the database: unreachable, read-only, refused
-└── ModelError           the model or embedder: unreachable, refused, nonsense
+└── ModelError           the model or embedder: unreachable, refused
+    └── UnusableAnswer   the embedder: there, and answering nonsense
 """
 
 from __future__ import annotations

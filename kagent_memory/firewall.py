@@ -1,4 +1,4 @@
-"""The recall-loop firewall (invariant 4): what memory said is not learnt again."""
+"""The recall-loop firewall: what memory said is not learnt again."""
 
 from __future__ import annotations
 

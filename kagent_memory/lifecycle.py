@@ -54,7 +54,7 @@ def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None
 
 
 def fate(memory: Memory, *, now: datetime, popular_after: int) -> Fate:
-    """What a prune at `now` does with a memory (invariant 7): the rule that every store's `prune` states in SQL."""
+    """What a prune at `now` does with a memory: the rule that every store's `prune` states in SQL."""
     if memory.pinned or memory.expires_at is None or memory.expires_at > now:
         return "stays"
     return "extended" if memory.usage.delivered >= popular_after else "deleted"

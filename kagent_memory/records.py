@@ -299,7 +299,7 @@ class Query:
 
     Attributes:
         limit: how many hits at most.
-        min_score: invariant 14: floor on the full query's cosine for rows only the vector leg found.
+        min_score: floor on the full query's cosine for rows that only the vector leg found, before the limit.
         deliver: counts the hits as delivered.
     """
 

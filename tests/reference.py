@@ -69,6 +69,7 @@ GROUPS = {
         "InvalidInput",
         "StoreError",
         "ModelError",
+        "UnusableAnswer",
         "NotFound",
         "Conflict",
     ),

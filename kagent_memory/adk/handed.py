@@ -1,4 +1,4 @@
-"""What prefetch put before the model: it leaves no event, yet must never be learnt again (invariant 4)."""
+"""What prefetch put before the model: it leaves no event, yet must never be learnt again."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _by_rule(fact: Memory, near: Sequence[Memory]) -> Decision:
 
 
 def checked(fact: Memory, decision: Decision) -> Decision:
-    """The decision, or the safe one in its place (invariant 9)."""
+    """The decision, or the safe one in its place: nothing is merged away that the guard holds to differ."""
     memory = decision.memory
     if memory is None or decision.action == "ADD" or _outranked(fact, memory):
         return Decision("ADD")

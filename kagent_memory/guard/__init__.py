@@ -1,4 +1,4 @@
-"""The difference guard: in what two texts differ that must never be merged away (invariant 9).
+"""The difference guard: in what two texts differ that must never be merged away.
 
 It reads the texts, not their meaning: when in doubt they differ, and both are kept.
 """

@@ -45,8 +45,11 @@ class Upkeep:
         await self._parts.store.drop(job_id)
 
     async def prune(self, *, dry_run: bool = False) -> Pruned:
-        """Deletes what has expired unpopular and extends what is popular (invariant 7), in every scope; then evicts
-        the least important from scopes that hold more than `max_memories`.
+        """Deletes what has expired and extends what is popular, in every scope; then evicts the least important from
+        scopes that hold more than `max_memories`.
+
+        Expired and delivered fewer than `popular_after` times since its last extension: deleted. As often or more:
+        extended by its own TTL, and its count begins anew. Pinned memories stay.
 
         A dry run counts what would be extended as gone already when it looks for scopes that hold too many.
         """

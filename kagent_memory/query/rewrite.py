@@ -54,6 +54,6 @@ async def _ask(llm: Llm, asked: str, schema: type[Answer], timeout_seconds: floa
 
 
 def _usable(answer: str) -> str:
-    """A model's answer as an embedder and a database take it: valid Unicode without NUL (invariant 12), not endless."""
+    """A model's answer as an embedder and a database take it: valid Unicode without NUL, not endless."""
     valid = answer[:MAX_ANSWER_CHARS].encode(errors="replace").decode()
     return valid.replace("\0", " ").strip()

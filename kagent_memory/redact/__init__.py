@@ -1,4 +1,4 @@
-"""Secrets out of a text, before any model, embedder, queue, log or disk sees it (invariant 13)."""
+"""Secrets out of a text, before any model, embedder, queue, log or disk sees it."""
 
 from __future__ import annotations
 

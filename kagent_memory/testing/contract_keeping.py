@@ -1,4 +1,4 @@
-"""Keeping: the prune of invariant 7, the counts of a scope, and which scopes there are."""
+"""Keeping: the prune by deliveries and TTL, the counts of a scope, and which scopes there are."""
 
 from __future__ import annotations
 
