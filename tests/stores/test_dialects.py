@@ -80,6 +80,7 @@ def test_every_libsql_statement_fits_the_schema(name):
 
 
 SCOPED = (
+    "written_since",
     "indexed",
     "visible_memories",
     "passing",

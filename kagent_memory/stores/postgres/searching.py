@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TypeAlias
 
 from ...records import Filter, Scope, Vector
+from ..sql.decoding import ids_in
 from ..sql.indexes import Indexes
 from ..sql.reading import seen
 from ..sql.session import Row, Session
 
-_ID_CHARS = 36
 Nearest: TypeAlias = list[tuple[str, float]]
 
 
@@ -53,8 +53,6 @@ def _slack(hidden: int, limit: int) -> int:
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:
     found: list[Nearest] = [[] for _ in range(count)]
     for row in rows:
-        ids, scores = row["ids"], row["scores"]
-        found[row["number"] - 1] = [
-            (ids[place * _ID_CHARS : (place + 1) * _ID_CHARS], score / 1e6) for place, score in enumerate(scores)
-        ]
+        scores = (score / 1e6 for score in row["scores"])
+        found[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
     return found

@@ -19,6 +19,7 @@ _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
 _PLACE = tuple(field.name for field in fields(Place))
 _LISTS = ("types", "topics", "tags", "origins")
 _MOST = 1_000_000_000
+_ID_CHARS = 36
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -78,6 +79,11 @@ def known(ids: Iterable[str]) -> list[str]:
 def id_text(digits: str) -> str:
     """The canonical spelling of an id's 32 hexadecimal digits."""
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def ids_in(text: str) -> list[str]:
+    """Ids that a statement gave one after the other: far quicker to take in than a row each."""
+    return [text[start : start + _ID_CHARS] for start in range(0, len(text), _ID_CHARS)]
 
 
 def is_id(value: object) -> bool:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from ...records import Scope
 from ..index import Entry, ScopeIndex
-from .decoding import to_place
+from .decoding import ids_in, to_place
 from .session import Row, Session
 
 MAX_BYTES = 256 * 2**20
-LOAD_ROWS = 500
-_BEGINNING = "00000000-0000-0000-0000-000000000000"
+LOAD_ROWS = 250
 
 
 @dataclass(slots=True)
@@ -85,12 +84,12 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex) -> ScopeInd
         return index
     if index.erased != row["erased"] or index.version > row["version"] or index.worn:
         index = ScopeIndex(row["erased"])
-    values = {"scope_id": scope.id, "after": index.version + 1, "after_id": _BEGINNING, "limit": LOAD_ROWS}
-    while found := await session.rows("indexed", values):
-        index.load([_entry(one) for one in found])
-        values |= {"after": found[-1]["touched"], "after_id": found[-1]["id"]}
-        if len(found) < LOAD_ROWS:
-            break
+    since = {"scope_id": scope.id, "version": index.version + 1}
+    [written] = await session.rows("written_since", since)
+    ids = ids_in(written["ids"])
+    for start in range(0, len(ids), LOAD_ROWS):
+        some = {"scope_id": scope.id, "ids": ids[start : start + LOAD_ROWS]}
+        index.load([_entry(one) for one in await session.rows("indexed", some)])
     index.version = row["version"]
     return index
 

@@ -52,15 +52,19 @@ WHERE :after_id IS NULL
 ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
 LIMIT :limit
 
+-- name: written_since
+-- The ids of the memories written at this version of the scope or later, one after the other, 36 characters each.
+SELECT coalesce(group_concat(m.id, ''), '') AS ids
+FROM memory AS m
+WHERE m.scope_id = :scope_id AND m.touched >= :version
+
 -- name: indexed
--- What the scope's index holds of the memories written since a version, in their order.
+-- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.expires_at, m.touched, m.postings
+    m.state = 'active' AS active, m.expires_at, m.postings
 FROM memory AS m
-WHERE m.scope_id = :scope_id AND (m.touched, m.id) > (:after, :after_id)
-ORDER BY m.touched, m.id
-LIMIT :limit
+WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 
 -- name: passing
 -- The visible memories that a filter lets through.

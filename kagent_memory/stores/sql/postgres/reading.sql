@@ -43,22 +43,20 @@ WHERE %(after_id)s::uuid IS NULL
 ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
 LIMIT %(limit)s
 
+-- name: written_since
+-- The ids of the memories written at this version of the scope or later, one after the other, 36 characters each; read
+-- from the key's index alone.
+SELECT coalesce(string_agg(m.id::text, ''), '') AS ids
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
+
 -- name: indexed
--- What the scope's index holds of the memories written since a version, in their order. Which they are is read from the
--- key's index alone.
-WITH fresh AS MATERIALIZED (
-    SELECT f.id
-    FROM memory AS f
-    WHERE f.scope_id = %(scope_id)s AND (f.touched, f.id) > (%(after)s, %(after_id)s::uuid)
-    ORDER BY f.touched, f.id
-    LIMIT %(limit)s
-)
+-- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.expires_at, m.touched, m.postings
-FROM fresh
-JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = fresh.id
-ORDER BY m.touched, m.id
+    m.state = 'active' AS active, m.expires_at, m.postings
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[])
 
 -- name: passing
 -- The visible memories that a filter lets through.
