@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from threading import Lock
 
 from ...records import Scope
 from ..index import Entry, ScopeIndex
@@ -32,16 +33,16 @@ class Indexes:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._guard = Lock()  # libSQL searches on a thread of its own
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def drop(self, scope: Scope | None = None) -> None:
         """Lets go of one scope's index, or of all."""
-        if scope is None:
-            self._kept.clear()
-        else:
-            self._kept.pop(scope.id, None)
+        with self._guard:
+            for key in list(self._kept) if scope is None else [scope.id]:
+                self._kept.pop(key, None)
 
     def known(self, scope: Scope, version: int | None) -> ScopeIndex | None:
         """The scope's index as of this version or a later one, if it is kept."""
@@ -55,23 +56,26 @@ class Indexes:
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
-        kept = self._kept.get(scope.id)
-        if kept is not None and _stands(kept.index, found[0]):
-            self._kept.move_to_end(scope.id)
+        kept = self._used(scope)
+        if _stands(kept.index, found[0]):
             return kept.index
-        kept = self._kept.setdefault(scope.id, _Kept())
         async with kept.loading:  # one loads for all who wait
             kept.index = index = await _loaded(session, scope, kept.index)
-        self._shrink(scope)
+        self._shrink()
         return index
 
-    def _shrink(self, scope: Scope) -> None:
-        if scope.id in self._kept:
+    def _used(self, scope: Scope) -> _Kept:
+        with self._guard:
+            kept = self._kept.setdefault(scope.id, _Kept())
             self._kept.move_to_end(scope.id)
-        total = sum(kept.index.size for kept in self._kept.values())
-        while total > self._max_bytes and len(self._kept) > 1:
-            _, gone = self._kept.popitem(last=False)
-            total -= gone.index.size
+            return kept
+
+    def _shrink(self) -> None:
+        with self._guard:
+            total = sum(kept.index.size for kept in self._kept.values())
+            while total > self._max_bytes and len(self._kept) > 1:
+                _, gone = self._kept.popitem(last=False)
+                total -= gone.index.size
 
 
 def _stands(index: ScopeIndex, scope: Row) -> bool:
