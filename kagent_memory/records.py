@@ -329,10 +329,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A memory that was a candidate and was not handed over, and for which reason."""
+    """A memory that matched and was not handed over, and for which reason."""
 
     memory_id: str
-    reason: Literal["expired", "below_min_score", "duplicate", "budget", "limit", "quarantined", "gap"]
+    reason: Literal["expired", "superseded", "quarantined", "below_min_score", "duplicate", "budget", "limit", "gap"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from .settings import MemorySettings
 from .stores.base import Generation, MemoryStore, TextMatches
 from .text import query_terms
 from .vectors import Vectors
+from .withheld import withheld
 
 log = logging.getLogger("kagent_memory")
 
@@ -113,7 +114,10 @@ class Seeker:
         )
         hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
         mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
-        return Recall(hits=hits, mode=mode, left_out=(*ranking.left_out, *left_out), degraded=tuple(degraded))
+        left_out = (*ranking.left_out, *left_out)
+        if query.explain:
+            left_out += await withheld(self._store, scope, terms, query.filter, now=now)
+        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(degraded))
 
     def _mode(self, brought: Brought | None) -> Mode:
         return "keyword" if self._vectors is None and brought is None else "hybrid"

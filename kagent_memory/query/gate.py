@@ -26,7 +26,7 @@ class Gate(Protocol):
 class WordGate:
     """Passes whatever is not small talk, general knowledge, or meant for a tool.
 
-    When in doubt it searches: a needless search costs a millisecond, a missed one the answer. A message of more than
+    When in doubt it searches: a needless search costs milliseconds, a missed one the answer. A message of more than
     300 characters is always worth one.
 
     Attributes:

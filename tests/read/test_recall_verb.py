@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.recall import RankSettings
-from kagent_memory.records import Fact, Filter, Recall, Scope
+from kagent_memory.records import Change, Fact, Filter, Recall, Scope
+from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -163,6 +165,24 @@ async def test_a_budget_keeps_the_best_and_says_what_it_left_out(memories: Memor
     found = await memories.recall(SCOPE, "tea for Ada", budget_tokens=3, explain=True)
     assert texts(found) == [NOTES[0]]
     assert "budget" in {out.reason for out in found.left_out}
+
+
+async def test_explaining_tells_what_matched_and_may_not_be_seen(store_uri: str):
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    async with await Memories.open(store_uri, worker=False, clock=lambda: now) as memories:
+        expired, old, held = await memories.add(
+            SCOPE, [Fact("Ada's tea is green", ttl_days=1), "Ada's tea is black", "Ada's tea is poison"]
+        )
+        [new] = await memories.add(SCOPE, ["Ada's tea is white"], replaces=old)
+        stored = await memories.get(SCOPE, held)
+        suspect = replace(stored, state="quarantined", revision=stored.revision + 1)
+        await memories.store.apply(SCOPE, Batch(changes=[Change(kind="edit", memory=suspect, explicit=True)]), now=now)
+        now += timedelta(days=2)
+        found = await memories.recall(SCOPE, "Which tea?", explain=True)
+        assert [hit.memory.id for hit in found] == [new]
+        reasons = {out.memory_id: out.reason for out in found.left_out}
+        assert reasons == {expired: "expired", old: "superseded", held: "quarantined"}
+        assert (await memories.recall(SCOPE, "Which tea?")).left_out == ()
 
 
 async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):
