@@ -175,7 +175,7 @@ class RemoteMemories:
         """See `Memories.add`."""
         facts = [item if isinstance(item, Fact) else Fact(text=item) for item in items]
         body = {
-            "items": [to_wire(self._with_ttl(fact)) for fact in facts],
+            "items": [_item(self._with_ttl(fact)) for fact in facts],
             "vectors": None if embedding is None else [[float(x) for x in vector] for vector in embedding],
             "generation": generation,
             "who": who,
@@ -364,6 +364,11 @@ class RemoteMemories:
                 return False
             if time.monotonic() >= end:
                 return False
+
+
+def _item(fact: Fact) -> dict[str, Any]:
+    # metadata as given, and what is no JSON in it refused: the record's own way would make nulls and texts of it
+    return {**to_wire(replace(fact, metadata={})), "metadata": dict(fact.metadata)}
 
 
 def _part(id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from .. import errors
-from ..errors import ConfigurationError, KagentMemoryError, StoreError
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
 from ..records import Mode, Scope
 
 FAMILIES: Mapping[str, type[KagentMemoryError]] = {
@@ -43,13 +44,15 @@ class Door:
         """The JSON of an answer; None when it has no body.
 
         Raises:
+            InvalidInput: the body is no JSON.
             StoreError: the server cannot be reached.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
+        content = None if body is None else _encoded(body)
+        headers = None if body is None else {"content-type": "application/json"}
+        params = {**_scope_query(scope), **(query or {})}
         try:
-            answer = await self._client.request(
-                method, path, params={**_scope_query(scope), **(query or {})}, json=body
-            )
+            answer = await self._client.request(method, path, params=params, content=content, headers=headers)
         except httpx.HTTPError as error:
             raise StoreError(f"The server {self._location} cannot be reached: {type(error).__name__}.") from error
         if not answer.is_success:
@@ -70,6 +73,13 @@ class Door:
         if not isinstance(told, dict) or "mode" not in told:
             raise _stranger(self._location)
         return cast("dict[str, Any]", told)["mode"]
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"What was given cannot be said in JSON: {error}.") from error
 
 
 def _stranger(location: str) -> StoreError:
