@@ -55,7 +55,7 @@ def rank(
         places: of the shortlist and its neighbours in their sessions. What is not among them is not ranked.
         now: what "yesterday" is counted from.
         settings: the weights.
-        min_score: invariant 14: floor on the full query's cosine for rows that the text leg did not find.
+        min_score: floor on the full query's cosine for rows that only the vector leg found.
         dated: the ids found by a date that the query names; answers as those found by a word are.
         only_when: the query asks what there was at a time and no more: then to be of that time is the whole match.
     """
