@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -186,7 +187,11 @@ class Seeker:
             ranking += [note] if note else []
             degraded += [trouble] if trouble else []
         texts = list(dict.fromkeys((asked, *ranking)))
-        generation, vectors = await self._vectors.embed(texts, kind="query")
+        patience = self._settings.query_embed_timeout_seconds
+        try:
+            generation, vectors = await asyncio.wait_for(self._vectors.embed(texts, kind="query"), patience)
+        except TimeoutError as error:
+            raise ModelError(f"The embedder did not answer within {patience:g} s.") from error
         return generation, vectors, [texts.index(text) for text in dict.fromkeys(ranking)]
 
     async def _dated(

@@ -70,6 +70,8 @@ class MemorySettings:
         prefetch_tokens: the most that prefetched memories may add to a turn, in tokens (of 4 ASCII characters, or 1
             other).
         embed_timeout_seconds: the longest that one attempt at the embedder may take.
+        query_embed_timeout_seconds: the longest that a search waits for the embedder, all attempts together; after it
+            the search goes by words.
         llm_timeout_seconds: the longest that one attempt at the language model may take.
         rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
         rerank_base_url: where the rerank model is reached, when it is not at its usual place.
@@ -107,6 +109,7 @@ class MemorySettings:
     max_content_bytes: int = Field(default=16_384, ge=1)
     prefetch_tokens: int = Field(default=1024, ge=1)
     embed_timeout_seconds: float = Field(default=30.0, gt=0)
+    query_embed_timeout_seconds: float = Field(default=10.0, gt=0)
     llm_timeout_seconds: float = Field(default=60.0, gt=0)
     rerank: str | None = None
     rerank_base_url: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -192,6 +193,21 @@ async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Mem
     await memories.recall(SCOPE, "oolong", limit=2)
     await memories.drain(10)
     assert (await memories.stats(SCOPE)).delivered_total == 2
+
+
+async def test_an_embedder_that_hangs_leaves_the_search_to_the_words(store_uri: str):
+    class Hanging(HashEmbedder):
+        async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+            if kind == "query":
+                await asyncio.sleep(60)
+            return await super().embed(texts, kind="document")
+
+    options: dict[str, Any] = {"embedding": Hanging(256), "query_embed_timeout_seconds": 0.1, "worker": False}
+    async with await Memories.open(store_uri, **options) as memories:
+        await memories.add(SCOPE, NOTES)
+        found = await memories.recall(SCOPE, "Which tea?")
+        assert (found.mode, texts(found)[:1]) == ("keyword", [NOTES[0]])
+        assert "within 0.1 s" in found.degraded[0]
 
 
 class Backwards:
