@@ -354,7 +354,7 @@ async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
 
             import numpy as np
 
-            time.sleep(0.3)
+            time.sleep(2)
             return np.ones((len(texts), 4), dtype=np.float32)
 
     async def ticks(stop: Callable[[], bool]) -> float:
@@ -369,7 +369,7 @@ async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
         adding = asyncio.ensure_future(service.add_memory(**WHOSE, memories=[entry("dark mode")]))
         worst = await ticks(adding.done)
         await adding
-    assert worst < 0.25
+    assert worst < 1.5
 
 
 async def test_settings_narrow_what_adks_search_finds(uri: str) -> None:
