@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -330,29 +331,35 @@ async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(tmp_path: 
     await nobody_gets_in(uri.format(folder=tmp_path), kind, advice)
 
 
-READ_ONLY = """
+AS_ANOTHER = """
 import asyncio, os, sys
 import test_bad_input as tests
 asyncio.run(tests.nobody_gets_in("libsql:////", tests.ConfigurationError, "is a directory"))  # imports all there is
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
-asyncio.run(tests.nobody_gets_in("libsql:///" + sys.argv[1], tests.ConfigurationError, "readable and writable"))
+asyncio.run(tests.nobody_gets_in("libsql:///" + sys.argv[1], tests.ConfigurationError, sys.argv[2]))
 print("as it should be")
 """
 
 
-async def test_a_read_only_file_is_one_error_that_says_what_to_do(tmp_path: Path) -> None:
-    file = tmp_path / "memory.db"
-    await (await Memories.open(f"libsql:///{file}", llm=False, worker=False)).close()
-    before = file.read_bytes()
-    for folder in (tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    tmp_path.chmod(0o777)
-    file.chmod(0o444)
-    command = [sys.executable, "-c", READ_ONLY, str(file)]
-    done = await asyncio.to_thread(subprocess.run, command, cwd=Path(__file__).parent, capture_output=True, text=True)
-    assert done.stdout.strip() == "as it should be", done.stderr
-    assert file.read_bytes() == before
+@pytest.mark.parametrize(
+    ("rights", "advice"),
+    [(0o777, "readable and writable"), (0o600, "the right to enter it")],
+    ids=["file", "directory"],
+)
+async def test_a_file_without_rights_is_one_error_that_says_what_to_do(rights: int, advice: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "memory.db"
+        await (await Memories.open(f"libsql:///{file}", llm=False, worker=False)).close()
+        before = file.read_bytes()
+        file.chmod(0o444)
+        Path(folder).chmod(rights)
+        command = [sys.executable, "-c", AS_ANOTHER, str(file), advice]
+        here = Path(__file__).parent
+        done = await asyncio.to_thread(subprocess.run, command, cwd=here, capture_output=True, text=True)
+        Path(folder).chmod(0o700)
+        assert done.stdout.strip() == "as it should be", done.stderr
+        assert file.read_bytes() == before
 
 
 async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:

@@ -41,7 +41,13 @@ def check_file(path: str) -> None:
     if path == MEMORY:
         return
     file, directory = Path(path), Path(path).parent
-    if file.is_dir():
+    try:
+        is_directory = file.is_dir()
+    except PermissionError as error:
+        raise ConfigurationError(
+            f"{directory} cannot be looked into; give this user the right to enter it and the directories above it."
+        ) from error
+    if is_directory:
         raise ConfigurationError(f"{path} is a directory; name a file in it.")
     if not directory.is_dir():
         raise ConfigurationError(f"The directory {directory} does not exist; create it first.")
