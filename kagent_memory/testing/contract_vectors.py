@@ -105,6 +105,19 @@ class VectorSearchContract(ContractPart):
         assert await store.search_vector(scope, first.number, query, limit=9, now=NOW) == [[(a, 1.0)]]
         assert await store.search_vector(scope, second.number, query, limit=9, now=NOW) == [[(b, 1.0), (a, 0.0)]]
 
+    async def test_the_version_that_a_text_search_gave_may_be_given_back(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 3, None)
+        kept, gone = await add_texts(store, scope, "zebra", "yak")
+        await embed(store, scope, generation, {kept: (1, 0, 0), gone: (0, 1, 0)})
+        for left in ({kept, gone}, {kept}):
+            seen = (await store.search_text(scope, ["zebra"], limit=9, now=NOW)).version
+            query = [vector(1, 0, 0)]
+            [near] = await store.search_vector(scope, generation.number, query, limit=9, version=seen, now=NOW)
+            places = await store.places(scope, [kept, gone], version=seen, now=NOW)
+            assert {id for id, _ in near} == {place.id for place in places} == left
+            await store.forget(scope, ids=[gone], now=NOW)
+
     async def test_a_new_vector_replaces_the_old_one(self, store: MemoryStore) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 3, None)
