@@ -13,10 +13,12 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from .errors import ConfigurationError, KagentMemoryError, ModelError
+from .redact import redact
 
 FIRST_DELAY_SECONDS = 0.25
 MAX_DELAY_SECONDS = 8.0
 MAX_REASON_CHARS = 300
+MAX_READ_CHARS = 4_000
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
 _VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
@@ -144,10 +146,10 @@ async def named(call: Awaitable[Answer], what: str) -> Answer:
 
 
 def failure(error: Exception, what: str) -> KagentMemoryError:
-    """Our error for a failed call: who must act, and the reason on one short line."""
+    """Our error for a failed call: who must act, and the reason on one short line, without secrets: it is logged."""
     if isinstance(error, TimeoutError) and not str(error):
         return ModelError(f"{what} did not answer in time.")
-    reason = " ".join(str(error).partition("Traceback (most recent call last)")[0].split())
+    reason = " ".join(redact(str(error)[:MAX_READ_CHARS]).partition("Traceback (most recent call last)")[0].split())
     if "LLM Provider NOT provided" in reason or "Unsupported provider" in reason:
         return ConfigurationError(
             f"{what} has no known provider; write it as <provider>/<model>, for example openai/text-embedding-3-small."

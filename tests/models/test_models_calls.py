@@ -85,3 +85,10 @@ print([name for name in ("litellm", "openai", "httpx", "torch", "sentence_transf
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_provider_s_words_are_masked_before_anybody_logs_them() -> None:
+    told = str(failure(ValueError("Incorrect API key: sk-proj-" + "a1B2" * 12 + " at https://u:pass@host/v1"), "any"))
+    assert "a1B2" not in told
+    assert ":pass@" not in told
+    assert "Incorrect API key" in told
