@@ -21,6 +21,7 @@ from google.adk.models.base_llm import BaseLlm
 from ..errors import ConfigurationError
 from . import door
 from .convert import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
+from .given import checked_policy
 from .handed import Key, session_key
 from .service import KagentMemoryService
 
@@ -66,9 +67,7 @@ class AutoSave:
         Raises:
             ConfigurationError: it is something else.
         """
-        if given is None or isinstance(given, cls):
-            return given
-        raise ConfigurationError(f"auto_save takes AutoSave(…), or None for never; not {given!r}.")
+        return checked_policy("auto_save", given, cls, "never")
 
     @property
     def end_after_minutes(self) -> float | None:

@@ -13,8 +13,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
 
-from ..records import Memory
-
 FENCE = "PAST_CONVERSATIONS"
 OPENING = f"<{FENCE}>"
 CLOSING = f"</{FENCE}>"
@@ -117,11 +115,6 @@ def memory_line(text: str, *, at: datetime | None = None, origin: str = "") -> s
     label = ", ".join(part for part in (day, f"from {origin}" if origin else "") if part)
     body = neutral(text, one_line=True)
     return f"- [{label}] {body}" if label else f"- {body}"
-
-
-def line_of(memory: Memory) -> str:
-    """A memory of ours as one line, with the day it is about (else was stored) and where it came from."""
-    return memory_line(memory.content, at=memory.happened_at or memory.created_at, origin=memory.origin)
 
 
 def fenced(lines: Sequence[str]) -> str:

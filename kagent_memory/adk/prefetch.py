@@ -24,6 +24,7 @@ from ..records import ORIGINS, Filter
 from . import door
 from .convert import is_user_turn, text_of, user_turns
 from .fence import OPENING, fenced, memory_line
+from .given import checked_policy, checked_whole
 from .handed import Key, session_key
 from .service import KagentMemoryService
 
@@ -57,9 +58,7 @@ class Prefetch:
 
     def __post_init__(self) -> None:
         for name in ("limit", "budget_tokens"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and value >= 0):
-                raise ConfigurationError(f"Prefetch({name}=…) must be a whole number, 0 or more.")
+            checked_whole(f"Prefetch({name}=…)", getattr(self, name))
         if self.timeout_seconds <= 0:
             raise ConfigurationError("Prefetch(timeout_seconds=…) must be more than 0.")
 
@@ -70,9 +69,7 @@ class Prefetch:
         Raises:
             ConfigurationError: it is something else.
         """
-        if given is None or isinstance(given, cls):
-            return given
-        raise ConfigurationError(f"prefetch takes Prefetch(…), or None for nothing; not {given!r}.")
+        return checked_policy("prefetch", given, cls, "nothing")
 
     async def insert(self, context: Context, request: LlmRequest, service: BaseMemoryService | None) -> None:
         """Puts the block of this invocation into a request; nothing when there is nothing, or no answer in time."""
