@@ -20,23 +20,20 @@ SCOPES_AT_MOST = 10_000
 async def merge_timer(
     store: MemoryStore,
     scope: Scope,
-    changes: Sequence[Change],
+    new: int,
     *,
-    late: int = 0,
     model: str,
     settings: MemorySettings,
     now: datetime,
 ) -> tuple[Job, ...]:
-    """The merge that this scope waits for, nearer by as many memories as are new; queue it with the changes.
+    """The merge that this scope waits for, nearer by as many memories as are new (see `mergeable`); queue it with them.
 
-    `late` came before and was not counted yet. What can never merge (turns as they were said, pinned memories) arms
-    nothing. Two writers at once may count as one.
+    Two writers at once may count as one.
     """
-    new = sum(_may_merge(change) for change in changes)
     if not new or not (settings.consolidate_after or settings.consolidate_every_hours):
         return ()
     waiting = await store.waiting(scope, "consolidate", GROUP)
-    return (armed(waiting, scope, new + late, model, settings, now),)
+    return (armed(waiting, scope, new, model, settings, now),)
 
 
 @dataclass(slots=True)
@@ -61,15 +58,17 @@ class MergeTimers:
 
     async def arm(self, scope: Scope, changes: Sequence[Change], *, model: str, now: datetime) -> tuple[Job, ...]:
         """As `merge_timer`; no job when the waiting one need not move."""
-        new = sum(_may_merge(change) for change in changes)
+        new = mergeable(changes)
+        if not new:
+            return ()
         known = self._known.get(scope.id)
         enough = self._settings.consolidate_after
         if known is not None and now < known.until and (known.due or not enough or known.count + new < enough):
             known.count += new
             known.unsaved += new
             return ()
-        late = known.unsaved if known else 0
-        return await merge_timer(self._store, scope, changes, late=late, model=model, settings=self._settings, now=now)
+        new += known.unsaved if known else 0
+        return await merge_timer(self._store, scope, new, model=model, settings=self._settings, now=now)
 
     def queued(self, scope: Scope, jobs: Sequence[Job], now: datetime) -> None:
         """The jobs that `arm` gave stand in the queue now."""
@@ -106,5 +105,6 @@ def armed(waiting: Job | None, scope: Scope, new: int, model: str, settings: Mem
     )
 
 
-def _may_merge(change: Change) -> bool:
-    return change.kind == "add" and not change.memory.verbatim and not change.memory.pinned
+def mergeable(changes: Sequence[Change]) -> int:
+    """How many memories are new that may ever merge: turns as they were said, and pinned ones, never do."""
+    return sum(one.kind == "add" and not one.memory.verbatim and not one.memory.pinned for one in changes)

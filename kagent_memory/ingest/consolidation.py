@@ -16,7 +16,7 @@ from ..records import Change, Fact, Memory, Scope
 from ..settings import MemorySettings
 from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import EXTERNAL, Vectors, with_vectors
-from .arming import MergeTimers, merge_timer
+from .arming import MergeTimers, merge_timer, mergeable
 from .neighbours import neighbours
 
 log = logging.getLogger("kagent_memory")
@@ -67,7 +67,7 @@ class Consolidation:
 
     async def timer(self, scope: Scope, changes: Sequence[Change], model: str, now: datetime) -> tuple[Job, ...]:
         """The job that merges the scope later, to be queued with the changes that arm it."""
-        return await merge_timer(self._store, scope, changes, model=model, settings=self._settings, now=now)
+        return await merge_timer(self._store, scope, mergeable(changes), model=model, settings=self._settings, now=now)
 
     async def merges(self, scope: Scope, llm: Llm | None) -> Batch:
         """The batch that merges the newest memories of a scope with what says the same.
