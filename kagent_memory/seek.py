@@ -217,13 +217,10 @@ class Seeker:
     ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
-            memories = await self._store.get(scope, [row.id for row in ranking.ranked[:wanted]], now=now)
+            head = ranking.ranked[:wanted]
+            memories = await self._store.get(scope, [row.id for row in head], now=now)
             # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
-            asked_for = [
-                row
-                for row in ranking.ranked[:wanted]
-                if row.id not in memories or admits(query.filter, memories[row.id])
-            ]
+            asked_for = [row for row in head if row.id not in memories or admits(query.filter, memories[row.id])]
             top = await self._reranked(asked, asked_for, memories, degraded)
             settled = settle(
                 top,
