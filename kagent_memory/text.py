@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final, Protocol
@@ -186,14 +186,17 @@ def _word(folded: str) -> str:
     if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
         return folded[:MAX_TERM_CHARS]
     word = folded[:MAX_TERM_CHARS]
-    return _stemmer().stemWord(_IRREGULAR.get(word, word))
+    # A stemmer keeps the word it works on, so that two threads must not share one.
+    return _stemmer()().stemWord(_IRREGULAR.get(word, word))
 
 
 @cache
-def _stemmer() -> _Stemmer:
-    import snowballstemmer
+def _stemmer() -> Callable[[], _Stemmer]:
+    # Not `snowballstemmer.stemmer`: where PyStemmer is installed that is PyStemmer's, whose version knows other rules,
+    # and terms that are stored must be found again in any environment.
+    from snowballstemmer.english_stemmer import EnglishStemmer  # pyright: ignore
 
-    return snowballstemmer.EnglishStemmer()  # pyright: ignore
+    return EnglishStemmer  # pyright: ignore
 
 
 @cache

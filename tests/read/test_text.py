@@ -1,4 +1,15 @@
+import json
+import os
+import random
+import string
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 from kagent_memory import recall
 from kagent_memory.extract import split
@@ -98,3 +109,53 @@ def test_tokens_are_estimated_within_a_quarter_of_what_cl100k_base_counts(text: 
 def test_one_rule_estimates_tokens_for_budgets_and_prompts() -> None:
     assert (estimated_tokens(""), estimated_tokens("abcde"), estimated_tokens("我喜欢茶 abcd")) == (0, 2, 6)
     assert recall.estimated_tokens is split.estimated_tokens is estimated_tokens
+
+
+STEMS = {
+    "organizations": "organiz",
+    "internal": "internal",
+    "added": "add",
+    "evening": "evening",
+    "skis": "ski",
+    "universities": "universiti",
+    "painting": "paint",
+    "flies": "fli",
+}
+# As PyStemmer replaces snowballstemmer's own functions where it is installed, and of a version with other rules.
+PYSTEMMER = """
+class Stemmer:
+    def __init__(self, language): ...
+    def stemWord(self, word): return word[:2]
+def algorithms(): return ["english"]
+"""
+
+
+def stems_in_a_new_process(folder: Path) -> Mapping[str, str]:
+    code = "import json, sys; from kagent_memory.text import tokens; "
+    code += "print(json.dumps({word: tokens(word)[0] for word in json.loads(sys.argv[1])}))"
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    command = [sys.executable, "-c", code, json.dumps(list(STEMS))]
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_stored_terms_are_found_again_whether_pystemmer_is_installed_or_not(tmp_path: Path) -> None:
+    assert stems_in_a_new_process(tmp_path) == STEMS
+    (tmp_path / "Stemmer.py").write_text(PYSTEMMER)
+    assert stems_in_a_new_process(tmp_path) == STEMS
+
+
+def test_threads_that_stem_at_once_do_not_spoil_each_others_terms() -> None:
+    rng = random.Random(7)
+    endings = ("ations", "ingly", "fulness", "ies", "ed", "izers")
+    words = ["".join(rng.choices(string.ascii_lowercase, k=8)) + rng.choice(endings) for _ in range(4_000)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            together = list(threads.map(tokens, words, chunksize=1))
+    finally:
+        sys.setswitchinterval(before)
+    alone = EnglishStemmer()
+    assert together == [[alone.stemWord(word)] for word in words]
