@@ -102,7 +102,7 @@ class _Memory:
         text = message.text
         for block in message.recalled:
             if len(block.strip()) > _LEAST_CHARS:
-                text = re.sub(rf"(?m)^[ \t]*{re.escape(block.strip())}[ \t]*(?:\n|\Z)", "", text)
+                text = _without_lines(text, block)
         return text
 
     def _note(self, texts: Iterable[str]) -> None:
@@ -151,6 +151,22 @@ def _pieces(text: str) -> list[str]:
     """The sentences of a text with the white space behind them."""
     ends = [match.end() for match in _SENTENCE.finditer(text)]
     return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+def _without_lines(text: str, block: str) -> str:
+    """The text without the block wherever it fills whole lines."""
+    lines = text.split("\n")
+    bare = "\n".join(("", *(line.strip(" \t") for line in lines), ""))
+    wanted = "\n".join(("", *(line.strip(" \t") for line in block.strip().split("\n")), ""))
+    height = wanted.count("\n") - 1
+    left: list[str] = []
+    done = at = number = 0
+    while (place := bare.find(wanted, at)) >= 0:
+        number += bare.count("\n", at, place)
+        left += lines[done:number]
+        done = number + height
+        at, number = place + len(wanted) - 1, done
+    return "\n".join((*left, *lines[done:])) if done else text
 
 
 def _telling(text: str) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ _LEAF = re.compile(r"[-_./:@\\+#]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _CASED_INSIDE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]{2}\d{2}")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_VERSION = re.compile(r"v\d+\.\d")
 _IS_HAN = re.compile(f"[{_HAN}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
@@ -164,7 +165,7 @@ def _spaced(run: str) -> Iterator[str]:
     for piece in dict.fromkeys([folded, *pieces, *smaller]):
         if piece not in known:
             yield _word(piece)
-        if re.match(r"v\d+\.\d", piece):
+        if _VERSION.match(piece):
             yield piece[1:MAX_TERM_CHARS]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,7 +19,6 @@ MEMORY_TOOLS = frozenset(
 )
 UNSPOKEN_TOOLS = frozenset({"adk_request_credential", "adk_request_confirmation", "transfer_to_agent", "exit_loop"})
 MAX_RECALLED = 200
-_FENCED = re.compile(re.escape(OPENING) + r"(.*?)" + re.escape(CLOSING), re.DOTALL)
 
 
 def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Message]:
@@ -119,9 +117,15 @@ def _spoken(event: Event) -> str:
 
 def _without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
     """The text without blocks that memory handed over, and those blocks' lines."""
-    blocks = _FENCED.findall(text)
+    spoken: list[str] = []
+    blocks: list[str] = []
+    *closed, rest = text.split(CLOSING)
+    for before in closed:
+        said, opened, block = before.partition(OPENING)
+        spoken.append(said if opened else before + CLOSING)
+        blocks += [block] if opened else []
     lines = tuple(line.strip() for block in blocks for line in block.split("\n") if line.strip())
-    return (_FENCED.sub("", text).strip() if blocks else text), lines
+    return ("".join((*spoken, rest)).strip() if blocks else text), lines
 
 
 def _of_response(answer: types.FunctionResponse, event: Event, at: datetime) -> Iterator[Message]:

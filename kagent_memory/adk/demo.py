@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -57,8 +56,8 @@ class RehearsedModel(BaseLlm):
         if answers := [part.function_response for part in last if part.function_response]:
             return types.Part(text=_read_out(answers[0].response or {}))
         said = " ".join(part.text for part in last if part.text)
-        if wish := re.search(r"remember that (.+)", said):
-            return types.Part(function_call=types.FunctionCall(name="save_memory", args={"content": wish[1]}))
+        if wish := said.partition("remember that ")[2]:
+            return types.Part(function_call=types.FunctionCall(name="save_memory", args={"content": wish}))
         if not said.endswith("?"):
             return types.Part(text="I see.")
         earlier = " ".join(part.text or "" for content in contents[:-1] for part in content.parts or [])

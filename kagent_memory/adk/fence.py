@@ -26,6 +26,7 @@ LINE_BREAK = " / "
 _OPENERS = "<＜﹤‹\u2329\u3008⟨❬❮❰˂ᐸᑉ≺⧼⟪≪⋖⪡⪻⦑𐊆"
 _CLOSERS = ">＞﹥›\u232a\u3009⟩❭❯❱˃ᐳᑀ≻⧽⟫≫⋗⪢⪼⦒"
 _ANGLES = str.maketrans({**dict.fromkeys(_OPENERS, "&lt;"), **dict.fromkeys(_CLOSERS, "&gt;")})
+_LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
 _ENTITY = re.compile(r"&#?\w{1,24};")
 # Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is known by its name.
 _TWINS = str.maketrans(
@@ -143,7 +144,7 @@ def is_fenced_answer(response: Any) -> bool:
 
 def _visible(text: str) -> str:
     """Every line break becomes one newline and other blanks a space; what prints nothing goes."""
-    unified = re.sub(r"\r\n?|[\u2028\u2029\u0085\v\f]", "\n", text)
+    unified = _LINE_BREAK.sub("\n", text)
     return "".join(filter(None, map(_printed, unified)))
 
 

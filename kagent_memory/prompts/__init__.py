@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
-_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|earlier|memories|facts|groups)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:transcript|earlier|memories|facts|groups)\b)", re.IGNORECASE)
 
 
 @cache

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff]")
-_EDGE = re.compile(r"^\W+|\W+$")
+_EDGE = re.compile(r"^\W++|(?<!\W)\W++$")
 
 
 def plain(text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from functools import cache
+from itertools import chain
 
 from ..text import STOP_WORDS, tokens
 
@@ -40,6 +41,8 @@ _DOUBTFUL = {"may", "mar", "mars", "jan", "sep", "dec", "march", "mai"}
 _LEADING = re.compile(
     r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and|en|de|im|seit)[ -]$"
 )
+_LONGEST_LEADING = 10  # characters
+SPANS_AT_MOST = 32  # that a query names; a pasted log names thousands, and each is compared with every candidate
 # What asks for all there was at a time, as stop words do, and says nothing of what it was about.
 _ASKING = """
 happen occur event events news do done work plan planned talk discuss chat speak mention tell write note remember record
@@ -64,14 +67,12 @@ class Span:
 
 
 def named_spans(query: str, now: datetime) -> list[Span]:
-    """The days, months and years that a query names, relative ones counted from `now`."""
+    """The first days, months and years that a query names, each once, relative ones counted from `now`."""
     folded = query.casefold()
     if not _HINT.search(folded):
         return []
-    spans = [*_by_name(folded), *_by_number(folded), *_by_distance(folded, now.date())]
-    if not spans:
-        spans = [Span(int(found.group())) for found in _LONE_YEAR.finditer(folded)]
-    return spans
+    spans = list(_first(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date()))))
+    return spans or list(_first(Span(int(found.group())) for found in _LONE_YEAR.finditer(folded)))
 
 
 def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
@@ -105,6 +106,16 @@ def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]
         month = max(month, float(_within(span, when)))
         day = max(day, _nearness(span, when))
     return month, day
+
+
+def _first(spans: Iterable[Span]) -> Iterator[Span]:
+    seen: set[Span] = set()
+    for span in spans:
+        if span not in seen:
+            seen.add(span)
+            yield span
+        if len(seen) == SPANS_AT_MOST:
+            return
 
 
 @cache
@@ -146,8 +157,9 @@ def _nearness(span: Span, when: date) -> float:
 def _by_name(query: str) -> Iterator[Span]:
     for found in _NAMED.finditer(query):
         day = found["before"] or found["after"]
-        sure = day or found["year"] or found["month"] not in _DOUBTFUL or _LEADING.search(query[: found.start("month")])
-        if sure:
+        start = found.start("month")
+        certain = day or found["year"] or found["month"] not in _DOUBTFUL
+        if certain or _LEADING.search(query, max(0, start - _LONGEST_LEADING), start):
             yield _span(found["year"], found["month"], day)
 
 

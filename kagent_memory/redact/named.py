@@ -31,12 +31,12 @@ _ESCAPED = re.compile(r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n
 _BARE = re.compile(
     r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""  # after a quote left open too
 )
-_ALONE = re.compile(r"[)\]},.;]*[ \t\r]*(?:$|\\n)", re.MULTILINE)
+_ALONE = re.compile(r"[)\]},.;]*+[ \t\r]*+(?:$|\\n)", re.MULTILINE)
 
 _PLACEHOLDER = re.compile(
-    r"(?i)(?:[*x.•_\-]{3,}|\$.*|%.*|none|null|nil|true|false|undefined|required|optional|redacted|masked|hidden"
-    r"|str|string|text|bytes|secretstr|any|your[_\-].*|(?:os|self|process|config|settings|args|env)\.[\w.]+.*"
-    r"|[a-z_][\w.]*\(.*)\Z"
+    r"(?i)(?:[*x.•_\-]{3,}+|\$.*+|%.*+|none|null|nil|true|false|undefined|required|optional|redacted|masked|hidden"
+    r"|str|string|text|bytes|secretstr|any|your[_\-].*+|(?:os|self|process|config|settings|args|env)\.[\w.].*+"
+    r"|[a-z_][\w.]*+\(.*+)\Z"
 )
 _IS = r"""\s{1,3}(?:is|was|lautet|ist|es|est|é)\s{1,3}(?:now |jetzt |ahora )?[:"'`]?"""
 _SAID_PASSWORD = re.compile(

@@ -38,7 +38,7 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("xai key", "xai-", r"[A-Za-z0-9]{60,}"),
     ("perplexity key", "pplx-", r"[A-Za-z0-9]{40,}"),
     ("replicate token", "r8_", r"[A-Za-z0-9]{36,}"),
-    ("langsmith key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f_]{32,}[A-Za-z0-9]*"),
+    ("langsmith key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f_]{32,}+[A-Za-z0-9]*+"),
     ("huggingface token", "hf_ api_org_", r"[A-Za-z0-9]{30,}"),
     ("npm token", "npm_", r"[A-Za-z0-9]{36,}"),
     ("pypi token", "pypi-", _B64URL + r"{50,}"),
@@ -50,7 +50,7 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("twilio key", "SK", _HEX32 + r"(?![A-Za-z0-9])"),
     ("sendgrid key", "SG.", _B64URL + r"{16,64}+\.[A-Za-z0-9_\-]{32,}"),
     ("mailgun key", "key-", _HEX32 + r"(?![A-Za-z0-9])(?:-[0-9a-f]{8}-[0-9a-f]{8})?"),
-    ("brevo key", "xkeysib- xsmtpsib-", r"[0-9a-f]{32,}[A-Za-z0-9\-]*"),
+    ("brevo key", "xkeysib- xsmtpsib-", r"[0-9a-f]{32,}+[A-Za-z0-9\-]*+"),
     ("shopify token", "shpat_ shpca_ shppa_ shpss_", r"[0-9A-Fa-f]{32}[A-Za-z0-9]*"),
     ("square token", "sq0atp- sq0csp- sq0idp-", _B64URL + r"{22,}"),
     ("square token", "EAAAE EAAAl", _B64URL + r"{55,}"),
@@ -80,7 +80,7 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("age key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{50,}"),
     ("discord webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,}/[A-Za-z0-9_\-]{30,}"),
     ("azure key", "AccountKey= SharedAccessKey=", r"[A-Za-z0-9+/]{40,}={0,2}"),
-    ("azure signature", "?sig= &sig= &amp;sig=", r"[A-Za-z0-9%+/]{40,}(?:%3D|=)*"),
+    ("azure signature", "?sig= &sig= &amp;sig=", r"[A-Za-z0-9%+/]{40,}+=*+"),
 )
 
 # Two parts joined by a dot may fail late; they begin where no dash stands before, so that no text is read twice.

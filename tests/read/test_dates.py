@@ -91,3 +91,18 @@ def test_a_question_that_names_nothing_but_dates_is_told_from_others(query: str,
 )
 def test_a_question_that_names_more_than_dates_keeps_its_words(query: str) -> None:
     assert bare_dates(query) is None
+
+
+def test_a_pasted_log_names_its_first_days_and_each_once() -> None:
+    log = "".join(
+        f"2024-{month:02}-{day:02} restarted\n" for month in range(1, 13) for day in range(1, 29) for _ in "ab"
+    )
+    spans = named_spans(log * 20, NOW)
+    assert spans[:3] == [Span(2024, 1, 1), Span(2024, 1, 2), Span(2024, 1, 3)]
+    assert len(spans) == len(set(spans)) == 32
+
+
+def test_doubtful_months_are_told_by_the_word_before_them_anywhere_in_a_long_text() -> None:
+    filler = "it may rain, he may march on. " * 2_000
+    assert named_spans(filler, NOW) == []
+    assert named_spans(f"{filler}We met in may.", NOW) == [Span(None, 5)]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...errors import StoreError
 
 _PIECE = re.compile(
-    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/   # text, names and comments: passed on as they are
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?(?:\*/|\Z)   # text, names, comments: passed on
     | :[A-Za-z_]\w* | ; | \w+ | [^'"\-/:;\w]+ | .""",
     re.VERBOSE | re.DOTALL,
 )
