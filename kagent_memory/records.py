@@ -27,6 +27,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
+MAX_QUERY_CHARS = 16_384
 DEEPEST = 100  # levels of nesting in a value of metadata; what is deeper no answer over HTTP could carry
 
 _ids = threading.Lock()

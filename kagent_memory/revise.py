@@ -82,25 +82,15 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
     """
     given = {field.name: getattr(edit, field.name) for field in fields(edit)}
     given = {name: value for name, value in given.items() if value is not None}
-    whole = checked_fact(
-        Fact(
-            text=given.pop("content", memory.content),
-            type=given.get("type", memory.type),
-            importance=given.get("importance", memory.importance),
-            topics=given.get("topics", memory.topics),
-            tags=given.get("tags", memory.tags),
-            metadata=given.get("metadata", memory.metadata),
-            ttl_days=given.get("ttl_days", memory.ttl_days),
-            happened_at=given.get("happened_at", memory.happened_at),
-            pinned=given.get("pinned", memory.pinned),
-        ),
-        max_bytes=max_bytes,
-        redact=redact,
-    )
-    values = {name: getattr(whole, name, value) for name, value in given.items()}
+    # what stays was checked when it came, perhaps by a door with other bounds
+    text = {"text": given.pop("content", "stays")}
+    whole = checked_fact(Fact(**text, **given), max_bytes=max_bytes, redact=redact)
+    values = {name: getattr(whole, name) for name in given}
+    if edit.content is not None:
+        values["content"] = whole.text
     if edit.ttl_days is not None:
         values["expires_at"] = expiry(now, edit.ttl_days)
-    return replace(memory, **values, content=whole.text, updated_at=now, revision=memory.revision + 1)
+    return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
 
 
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from .errors import ConfigurationError, ModelError
 from .lifecycle import ImportanceWeights, importance, importance_parts
@@ -31,6 +32,7 @@ from .rerank import Reranker
 from .settings import MemorySettings
 from .stores.base import Generation, MemoryStore, TextMatches
 from .text import query_terms
+from .threads import aside
 from .vectors import Vectors
 from .withheld import withheld
 
@@ -95,15 +97,17 @@ class Seeker:
         degraded: list[str] = []
         asked = await self._asked(query.text, history, degraded)
         weights = self._weights(query.limit)
-        dated = await self._dated(scope, query, asked, weights, now)
-        bare = bare_dates(asked) if dated else None
-        terms = query_terms(asked if bare is None else bare)
+        size = len(asked)
+        spans = await aside(size, partial(_named, asked, now))
+        dated = await self._dated(scope, query, spans, weights, now)
+        bare, terms = await aside(size, partial(_searched, asked, bool(dated)))
         found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
         nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
         legs = join(terms, found, nearest.ranking, nearest.full, settings=weights)
         wanted = list(dict.fromkeys((*shortlist(legs, weights), *dated)))
         places = await self._store.places(scope, wanted, reach=1, version=found.version, now=now)
-        ranking = rank(
+        ranked = partial(
+            rank,
             asked,
             legs,
             places,
@@ -113,6 +117,7 @@ class Seeker:
             dated=dated,
             only_when=bare is not None,
         )
+        ranking = await aside(size, ranked)
         hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
         mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
         left_out = (*ranking.left_out, *left_out)
@@ -135,7 +140,7 @@ class Seeker:
         )
 
     async def _asked(self, text: str, history: Sequence[str], degraded: list[str]) -> str:
-        asked = complete(text, history)
+        asked = await aside(len(text), partial(complete, text, history))
         if self._settings.rewrite and self._llm is not None:
             asked, trouble = await rewrite(
                 self._llm, asked, history, timeout_seconds=self._settings.rewrite_timeout_seconds
@@ -181,7 +186,7 @@ class Seeker:
         """The vectors, the full query's first, and the places of those that rank."""
         if self._vectors is None or not asked.strip():
             return None, [], []
-        ranking = [dense_text(part, found, weights) for part in split(asked)]
+        ranking = await aside(len(asked), partial(_sentences, asked, found, weights))
         if self._settings.hyde and self._llm is not None:
             note, trouble = await hypothetical(self._llm, asked, timeout_seconds=self._settings.rewrite_timeout_seconds)
             ranking += [note] if note else []
@@ -195,11 +200,16 @@ class Seeker:
         return generation, vectors, [texts.index(text) for text in dict.fromkeys(ranking)]
 
     async def _dated(
-        self, scope: Scope, query: Query, asked: str, weights: RankSettings, now: datetime
+        self,
+        scope: Scope,
+        query: Query,
+        spans: Sequence[tuple[datetime, datetime]],
+        weights: RankSettings,
+        now: datetime,
     ) -> frozenset[str]:
         """The memories of the days, months and years that the query names, the newest if there are many."""
         found: set[str] = set()
-        for after, before in windows(named_spans(asked, now))[:WINDOWS_AT_MOST]:
+        for after, before in spans[:WINDOWS_AT_MOST]:
             if during := _during(query.filter, after, before):
                 page = await self._store.list(scope, filter=during, limit=weights.shortlist, now=now)
                 found.update(memory.id for memory in page.memories)
@@ -263,6 +273,20 @@ class Seeker:
         falling = sorted((row.score for row in head), reverse=True)
         ordered = [head[place]._replace(score=score) for place, score in zip(order, falling, strict=True)]
         return [*ordered, *top[RERANK_AT_MOST:]]
+
+
+def _named(asked: str, now: datetime) -> list[tuple[datetime, datetime]]:
+    return windows(named_spans(asked, now))
+
+
+def _searched(asked: str, dated: bool) -> tuple[str | None, Sequence[str]]:
+    """What is left of a query that asks for dates and no more, and the terms to search by."""
+    bare = bare_dates(asked) if dated else None
+    return bare, query_terms(asked if bare is None else bare)
+
+
+def _sentences(asked: str, found: TextMatches, weights: RankSettings) -> list[str]:
+    return [dense_text(part, found, weights) for part in split(asked)]
 
 
 def _during(filter: Filter, after: datetime, before: datetime) -> Filter | None:

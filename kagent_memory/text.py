@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final, Protocol
 
 MAX_TERM_CHARS = 64
+PIECE_CHARS = 16_384
 
 # Words that say nothing of what a memory is about: function words, question words, contractions' halves, fillers.
 # "may" and "will" stay searchable: a month and a name.
@@ -94,7 +95,10 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 
     Stop words are left out, unless the content holds nothing else.
     """
-    counts = Counter(_telling(tokens(content)))
+    counts: Counter[str] = Counter()
+    for piece in pieces(content):
+        counts.update(tokens(piece))
+    counts = Counter({term: counts[term] for term in _telling(list(counts))})
     for term in tokens(author or ""):
         counts.setdefault(term, 1)
     return counts
@@ -105,9 +109,33 @@ def query_terms(text: str) -> Sequence[str]:
     return list(dict.fromkeys(_telling(tokens(text))))
 
 
+def pieces(text: str) -> Iterator[str]:
+    """The text in parts of at most 16,384 characters, cut after white space where there is some.
+
+    Whoever works on a long text in a thread goes from piece to piece: within one call into the interpreter's own code
+    no other thread has its turn.
+    """
+    at = 0
+    while len(text) - at > PIECE_CHARS:
+        end = at + PIECE_CHARS
+        cut = max(text.rfind(" ", at, end), text.rfind("\n", at, end)) + 1 or end
+        yield text[at:cut]
+        at = cut
+    yield text[at:]
+
+
 def normalised(text: str) -> str:
     """The text as compared for equality: NFKC, case folded, white space and closing punctuation aside."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!… ")
+    found: list[str] = []
+    apart = False
+    for piece in pieces(text):
+        folded = unicodedata.normalize("NFKC", piece).casefold()
+        if words := " ".join(folded.split()):
+            found += (" ", words) if found and (apart or folded[0].isspace()) else (words,)
+            apart = folded[-1].isspace()
+        else:
+            apart = apart or bool(folded)
+    return "".join(found).rstrip(".!… ")
 
 
 def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> bytes:

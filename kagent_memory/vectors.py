@@ -14,11 +14,10 @@ from .embedding import Embedder
 from .embedding.check import ADVICE
 from .errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswer
 from .records import Scope, Vector, new_id
-from .stores.base import Batch, Generation, Job, MemoryStore, checked_vector
+from .stores.base import EXTERNAL, Batch, Generation, Job, MemoryStore, checked_vector
 
 log = logging.getLogger("kagent_memory")
 
-EXTERNAL = "external-"
 PROBE = "kagent_memory: the quick brown fox remembers."
 SAME_MODEL_COSINE = 0.98
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kagent_memory.redact
 from kagent_memory.redact import KINDS, kinds_in, redact
 
 # Made up here, from pieces: no real secret, and none that a scanner of this repository takes for one.
@@ -220,3 +221,23 @@ def test_hostile_input_does_not_take_quadratic_time(piece):
 
     # Linear time would be 16 times as much, quadratic time 256 times; a busy machine may stretch either a little.
     assert quickest(1 << 18) < quickest(1 << 14) * 128
+
+
+WORDS = "We met at the harbour and spoke of trains. "
+
+
+@pytest.mark.parametrize(("kind", "text", "secret", "harmless"), SHAPES + NAMED)
+def test_a_secret_is_found_wherever_it_stands_in_a_long_text(kind, text, secret, harmless, monkeypatch):
+    # a long text is read in windows: around their edges nothing may be lost or made up
+    monkeypatch.setattr(kagent_memory.redact, "_WINDOW", 1024)
+    for before in (0, len(text) // 2, 513):
+        lead = (WORDS * 60)[: 1024 - before] + "\n"
+        tail = "\n" + (WORDS * 100)[: 2500 - len(lead)]
+        assert redact(lead + text + tail) == lead + redact(text) + tail
+        assert redact(lead + harmless + tail) == lead + harmless + tail
+
+
+def test_a_private_key_longer_than_a_window_is_masked_whole():
+    lines = "\n".join([A64] * 800)
+    key = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----"
+    assert redact(f"{WORDS * 900}\n{key}\n{WORDS}") == f"{WORDS * 900}\n[secret: private key]\n{WORDS}"

@@ -141,6 +141,14 @@ def test_pinning_changes_the_pin_alone() -> None:
     assert after(old, pinned=True) == replace(old, pinned=True, updated_at=LATER, revision=2)
 
 
+def test_an_edit_looks_at_what_it_sets_and_leaves_what_another_door_let_in() -> None:
+    old = memory(content="x" * 10_000, metadata={"a": "y" * 10_000})
+    assert after(old, pinned=True) == replace(old, pinned=True, updated_at=LATER, revision=2)
+    assert after(old, content="short").metadata == old.metadata
+    with pytest.raises(InvalidInput, match="at most 64"):
+        after(old, content="x" * 65)
+
+
 # -- corrections and undo --
 
 

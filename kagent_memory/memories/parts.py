@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+import numpy as np
 
 from ..errors import InvalidInput, NotFound
 from ..ingest import Intake, Steps, Worker
+from ..kagent_config import DIMENSIONS
 from ..keeping import Deliveries
 from ..lifecycle import ImportanceWeights
 from ..records import Memory, Scope, Vector
 from ..seek import Seeker
 from ..settings import MemorySettings
-from ..stores.base import Generation, MemoryStore, checked_vector
-from ..vectors import EXTERNAL, Vectors
+from ..stores.base import EXTERNAL, Generation, MemoryStore, external_name
+from ..vectors import Vectors
 
+MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
+MOST_NOTED = 10_000
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,6 +39,7 @@ class Parts:
         redact: masks secrets before anything else sees a text.
         clock: the time now (aware UTC).
         weights: of the importance formula.
+        noted: the widths that tenants' callers keep vectors of, as far as this process has asked.
     """
 
     store: MemoryStore
@@ -48,16 +54,7 @@ class Parts:
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
     weights: ImportanceWeights
-
-    async def generation_for(self, name: str | None, vector: Vector) -> Generation:
-        """The generation that a caller's own vectors are kept in, made when it is an external one and new.
-
-        Raises:
-            InvalidInput: no such generation, the vector does not fit it, or it would begin a second external one
-                without naming it.
-        """
-        held = await self.generation(name, vector)
-        return held or await self.store.add_generation(name or f"{EXTERNAL}{len(vector)}", len(vector), None)
+    noted: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
     async def visible(self, scope: Scope, id: str) -> Memory:
         """One visible memory.
@@ -70,23 +67,61 @@ class Parts:
             raise NotFound(f"No memory {id} in this scope.")
         return found[id]
 
-    async def generation(self, name: str | None, vector: Vector) -> Generation | None:
+    async def generation_for(self, scope: Scope, name: str | None, vector: Vector) -> Generation:
+        """The generation that a caller's own vectors are kept in, made when it is an external one and new.
+
+        Raises:
+            InvalidInput: as `generation`; or the tenant keeps vectors of too many other widths.
+        """
+        held, width = await self.generation(scope, name, vector), len(vector)
+        if held is not None and held.name != external_name(width):
+            return held
+        if width != DIMENSIONS and (scope.tenant, width) not in self.noted:
+            widths = await self.store.note_width(scope.tenant, width, most=MOST_WIDTHS)
+            if width not in widths:
+                raise InvalidInput(
+                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and of no further width; this "
+                    f"one has {width}. Forget what you no longer need: the next prune makes room."
+                )
+            if len(self.noted) >= MOST_NOTED:
+                self.noted.clear()
+            self.noted.add((scope.tenant, width))
+        return held or await self.store.add_generation(external_name(width), width, None)
+
+    async def generation(self, scope: Scope, name: str | None, vector: Vector) -> Generation | None:
         """The generation that a caller's own vector belongs to; None when it is an external one still to be made.
 
         Raises:
-            InvalidInput: as `generation_for`.
+            InvalidInput: there is no generation of this name and the vector's width; or without a name, this scope
+                holds callers' vectors of other widths only.
         """
-        wanted = name or f"{EXTERNAL}{len(vector)}"
-        known = {held.name: held for held in await self.store.generations()}
-        if wanted in known:
-            checked_vector(vector, known[wanted].dimensions)
-            return known[wanted]
-        if not wanted.startswith(EXTERNAL):
-            raise InvalidInput(f"No generation {wanted!r} in this store; vectors of your own go into {EXTERNAL!r}….")
-        others = [held for held in known if held.startswith(EXTERNAL)]
-        if others and name is None:
+        width, known = len(vector), await self.store.generations()
+        wanted = name or external_name(width)
+        found = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
+        if wanted == external_name(width):
+            if name is None:
+                await self._check_width(scope, found, width, [held for held in known if held.name.startswith(EXTERNAL)])
+            return found
+        # a name of that form says how wide its vectors are, whatever is kept under it
+        if found is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
             raise InvalidInput(
-                f"The vector has {len(vector)} dimensions, and this store holds {', '.join(others)}; bring vectors of "
-                f"that width, or begin another generation by generation={wanted!r}."
+                f"No generation {wanted!r} holds vectors of {width} dimensions. Vectors of your own are kept by their "
+                f"width, as {external_name(width)!r}."
             )
-        return None
+        return found
+
+    async def _check_width(self, scope: Scope, own: Generation | None, width: int, known: Sequence[Generation]) -> None:
+        others = [held for held in known if held is not own]
+        if not others or (own is not None and await self._holds(scope, own)):
+            return
+        for held in others:
+            if await self._holds(scope, held):
+                raise InvalidInput(
+                    f"The vector has {width} dimensions, and those here have {held.dimensions}; bring vectors of that "
+                    f"width, or begin others by generation={external_name(width)!r}."
+                )
+
+    async def _holds(self, scope: Scope, held: Generation) -> bool:
+        anywhere = [np.ones(held.dimensions, np.float32)]
+        [found] = await self.store.search_vector(scope, held.number, anywhere, limit=1, now=self.clock())
+        return bool(found)

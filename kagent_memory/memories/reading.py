@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from .. import telemetry
 from ..errors import InvalidInput
-from ..records import Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
+from ..query import EARLIER_TURNS
+from ..records import MAX_QUERY_CHARS, Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
 from ..seek import GATED
-from ..stores.base import Order, Page, ScopeStats, checked_vector
+from ..stores.base import Order, Page, ScopeStats, checked_vector, external_name
+from ..threads import aside
 from .parts import Parts
 
 
@@ -40,25 +43,25 @@ class Reading:
 
         Args:
             scope: whose.
-            query: natural language; may be empty when `embedding` is given.
+            query: natural language, up to 16,384 characters; may be empty when `embedding` is given.
             limit: hits at most; None: the setting.
             min_score: floor on the full query's cosine for memories that only their vectors found, before the limit;
                 no effect in keyword mode. None: the setting.
             filter: which memories count.
-            embedding: the query's vector, brought by the caller, of `generation` (default "external-<dimensions>").
-            generation: the name of that generation.
+            embedding: the query's vector, brought by the caller.
+            generation: see `add`.
             explain: fills `Hit.why` and `Recall.left_out`; counts nothing.
             deliver: counts the hits as delivered.
             gate: lets the gate answer empty for what needs no memory; `degraded` says "gated" then.
             tool: tells the gate that the query is meant for a tool, so that it is not searched.
-            history: the last user turns, oldest first, to complete a vague query from.
+            history: the last user turns, oldest first, to complete a vague query from; the last three count.
             budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters, or 1 other).
 
         Raises:
             InvalidInput: the query, limit or vector does not fit.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
-        text = self._parts.redact(checked_text(query, "The query"))
+        text, earlier = await self._masked(query, history)
         question = Query(
             text=text,
             limit=_bounded(self._parts.settings.search_limit if limit is None else limit),
@@ -70,7 +73,7 @@ class Reading:
         brought = None
         if embedding is not None:
             vector = checked_vector(embedding, None)
-            held = await self._parts.generation(generation, vector)
+            held = await self._parts.generation(scope, generation, vector)
             brought = None if held is None else (held, vector)
         with telemetry.operation("search_memory", store=self._parts.location, scope_app=scope.app, query=text) as seen:
             found = await self._parts.seeker.seek(
@@ -80,7 +83,7 @@ class Reading:
                 brought=brought,
                 gated=gate,
                 tool=tool,
-                history=[self._parts.redact(turn) for turn in history],
+                history=earlier,
                 budget_tokens=budget_tokens,
             )
             seen.mode(found.mode)
@@ -94,6 +97,32 @@ class Reading:
                 scope, retrieved=[*ids, *(out.memory_id for out in found.left_out)], delivered=ids
             )
         return found if explain else replace(found, left_out=())
+
+    async def _masked(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
+        if len(checked_text(query, "The query")) > MAX_QUERY_CHARS:
+            raise InvalidInput(f"The query has {len(query):,} characters; ask in at most {MAX_QUERY_CHARS:,}.")
+        turns = [checked_text(turn, "A turn of the history")[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
+        redact = self._parts.redact
+        masked = partial(list[str], map(redact, (query, *turns)))
+        text, *earlier = await aside(len(query) + sum(map(len, turns)), masked)
+        return text, earlier
+
+    async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
+        """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.
+
+        By vectors alone and exact within the scope; nothing is ranked, and nothing counts as delivered.
+
+        Raises:
+            InvalidInput: the limit or vector does not fit.
+        """
+        own = external_name(len(checked_vector(vector, None)))
+        held = await self._parts.generation(scope, own, vector)
+        if held is None:
+            return []
+        now = self._parts.clock()
+        [near] = await self._parts.store.search_vector(scope, held.number, [vector], limit=_bounded(limit), now=now)
+        rows = await self._parts.store.get(scope, [id for id, _ in near], now=now)
+        return [(rows[id], cosine) for id, cosine in near if id in rows]
 
     def delivered(self, scope: Scope, ids: Sequence[str]) -> None:
         """Counts memories that were handed over by another way than `recall`; in the background, never failing."""

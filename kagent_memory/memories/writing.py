@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias, cast
 
 from .. import telemetry
 from ..errors import Conflict, InvalidInput, NotFound
@@ -14,6 +15,7 @@ from ..llm import Llm
 from ..records import Change, Fact, Memory, MemoryType, Message, Scope, Vector
 from ..revise import Edit, checked_fact, edited, superseding, taken_back
 from ..stores.base import Batch, checked_vector
+from ..threads import SHORT, aside
 from ..vectors import with_vectors
 from .parts import LONG_AGO, Parts
 
@@ -82,16 +84,20 @@ class Writing:
         generation: str | None = None,
         who: str = "",
         replaces: str | None = None,
+        max_bytes: int | None = None,
     ) -> list[str]:
         """Stores memories as given, whole or not at all; returns when they are durable.
 
         Args:
             scope: whose.
             items: facts or bare texts. One that is there already is revived and its id returned.
-            embedding: vectors the caller brings, one an item, of `generation` (default "external-<dimensions>").
-            generation: the name of that generation.
+            embedding: vectors the caller brings, one an item.
+            generation: the embedder that made them, if the store holds vectors of it; else they are kept apart, as
+                "external-<width>": the default, but for a scope that holds others of another width only. A tenant's
+                callers may bring 8 widths, and kagent's 768 beside them.
             who: for the history.
             replaces: the id of the memory that the single item corrects; it stays as history.
+            max_bytes: the longest content, and the longest metadata; None: the setting `max_content_bytes`.
 
         Returns:
             The ids, in order.
@@ -104,8 +110,10 @@ class Writing:
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
         with telemetry.operation("create_memory", store=self._parts.location, scope_app=scope.app) as seen:
-            now = self._parts.clock()
-            memories = [self._new(item, now) for item in items]
+            now, items = self._parts.clock(), list(items)
+            most = self._parts.settings.max_content_bytes if max_bytes is None else max_bytes
+            make = partial(self._made, items, now, most)
+            memories = await aside(_weight(*items), make)
             if not memories:
                 return []
             if replaces is None:
@@ -116,7 +124,7 @@ class Writing:
             if embedding is None:
                 batch = await with_vectors(self._parts.vectors, scope, batch, now, strict=True)
             else:
-                batch = await self._with_external(batch, memories, embedding, generation)
+                batch = await self._with_external(scope, batch, memories, embedding, generation)
             merge = await self._parts.steps.merge_timer(scope, changes)
             batch = replace(batch, jobs=(*batch.jobs, *merge))
             applied = await self._parts.store.apply(scope, batch, now=now)
@@ -145,6 +153,9 @@ class Writing:
         why: str = "",
     ) -> Memory:
         """Sets what is given and keeps the former state in the history; a new TTL counts from now.
+
+        Returns:
+            The memory as it is then; as it was when that is no change.
 
         Raises:
             NotFound: no such memory.
@@ -225,9 +236,9 @@ class Writing:
 
     # -- inside
 
-    def _new(self, item: Fact | str, now: datetime) -> Memory:
-        fact = checked_fact(item, max_bytes=self._parts.settings.max_content_bytes, redact=self._parts.redact)
-        return to_memory(fact, now=now, ttl_days=self._parts.settings.ttl_days)
+    def _made(self, items: Items, now: datetime, max_bytes: int) -> list[Memory]:
+        facts = [checked_fact(item, max_bytes=max_bytes, redact=self._parts.redact) for item in items]
+        return [to_memory(fact, now=now, ttl_days=self._parts.settings.ttl_days) for fact in facts]
 
     async def _replacing(
         self, scope: Scope, memories: Sequence[Memory], replaced: str, now: datetime, who: str
@@ -253,9 +264,11 @@ class Writing:
             old = await self._parts.visible(scope, id)
             if revision is not None and revision != old.revision:
                 raise Conflict(f"The memory is at revision {old.revision}, not {revision}; read it again.")
-            new = edited(
-                old, edit, now=now, max_bytes=self._parts.settings.max_content_bytes, redact=self._parts.redact
-            )
+            most = self._parts.settings.max_content_bytes
+            make = partial(edited, old, edit, now=now, max_bytes=most, redact=self._parts.redact)
+            new = await aside(_weight(edit.content, edit.metadata), make)
+            if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
+                return old  # what changes nothing leaves no trace in the history
             batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
             if new.content != old.content:
                 batch = await with_vectors(self._parts.vectors, scope, batch, now, strict=True)
@@ -263,12 +276,33 @@ class Writing:
             return new
 
     async def _with_external(
-        self, batch: Batch, memories: Sequence[Memory], embedding: Sequence[Vector], name: str | None
+        self, scope: Scope, batch: Batch, memories: Sequence[Memory], embedding: Sequence[Vector], name: str | None
     ) -> Batch:
         if len(embedding) != len(memories):
             raise InvalidInput(f"{len(embedding)} vectors were given for {len(memories)} items.")
         first = checked_vector(embedding[0], None)
         given = [checked_vector(vector, len(first)) for vector in embedding]
-        made = await self._parts.generation_for(name, first)
+        made = await self._parts.generation_for(scope, name, first)
         vectors = {memory.id: vector for memory, vector in zip(memories, given, strict=True)}
         return replace(batch, vectors=vectors, generation=made.number)
+
+
+def _weight(*values: object) -> int:
+    """About how many characters are read when these are checked and masked; stops counting once they are many."""
+    weight, left = 0, list(values)
+    while left and weight <= SHORT:
+        value = left.pop()
+        match value:
+            case str() as text:
+                weight += len(text)
+            case Fact() as fact:
+                left += (fact.text, fact.subject, fact.attribute, fact.topics, fact.tags, fact.event_ids, fact.metadata)
+            case Mapping():
+                pairs = cast("Mapping[object, object]", value)
+                left += pairs.values()
+                weight += 50 * len(pairs)
+            case list() | tuple():
+                left += cast("Sequence[object]", value)
+            case _:
+                weight += 10
+    return weight

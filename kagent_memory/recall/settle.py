@@ -15,6 +15,7 @@ from .rank import Ranked
 from .weights import RankSettings
 
 NEAR = 0.9
+LONG_CHARS = 16_384  # a longer text is only the same as an equal one; to read it takes too long
 _NEGATIONS = frozenset(
     ("no", "not", "never", "nothing", "none", "neither", "nor", "without", "cannot", "t", "kein", "nicht")
 )
@@ -68,7 +69,8 @@ def same_in_substance(one: str, other: str) -> bool:
 class _Substance:
     def __init__(self, text: str) -> None:
         self._text = text
-        terms = tokens(text)
+        self._is_long = len(text) > LONG_CHARS
+        terms = () if self._is_long else tokens(text)
         self.telling = frozenset(terms).difference(STOP_WORDS) or frozenset(terms)
         self.negations = sum(map(_NEGATIONS.__contains__, terms)) % 2
 
@@ -77,6 +79,8 @@ class _Substance:
         return frozenset(term for name in _NAME.findall(self._text) for term in tokens(name)) - STOP_WORDS
 
     def equals(self, other: _Substance) -> bool:
+        if self._is_long or other._is_long:
+            return self._text == other._text
         if self.telling == other.telling:
             return self.negations == other.negations
         both = len(self.telling & other.telling)

@@ -13,7 +13,11 @@ KINDS = shapes.KINDS | named.KINDS | numbers.KINDS
 
 _MASK = re.compile(r"\[secret: (" + "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True)) + r")\]")
 
+_WINDOW = 16_384  # characters read at once: within one search of an expression no other thread has its turn
+_AFTER = 8_192  # beyond them, for what begins in them; the longest secrets but private keys are shorter
+_BEFORE = 512  # and before them, for what names a secret
 _ROUNDS = 8  # a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for ever
+_FEW_ROUNDS = 3  # for a long text
 
 
 def redact(text: str) -> str:
@@ -23,7 +27,7 @@ def redact(text: str) -> str:
     (`password=`, `Authorization:`, the password in a URL), or by their check digit (a credit card number). Masking
     what is masked changes nothing. Takes time linear in the length of the text.
     """
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if len(text) <= _WINDOW else _FEW_ROUNDS):
         masked = _masked(text)
         if masked == text:
             break
@@ -45,11 +49,26 @@ def _masked(text: str) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
+def _found(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where secrets stand, in no order; a long text is read window by window."""
+    if len(text) <= _WINDOW:
+        yield from (span for part in (shapes, named, numbers) for span in part.spans(text))
+        return
+    yield from shapes.private_keys(text)
+    for start in range(0, len(text), _WINDOW):
+        first = max(0, start - _BEFORE)
+        window = text[first : start + _WINDOW + _AFTER]
+        for part in (shapes, named, numbers):
+            for begin, end, kind in part.spans(window):
+                if start <= begin + first < start + _WINDOW:
+                    yield begin + first, end + first, kind
+
+
 def _united(text: str) -> Iterator[tuple[int, int, str]]:
     """Where secrets and earlier masks stand, in order; what overlaps is one, of the kind that begins first."""
     masks = [(match.start(), match.end(), match.group(1)) for match in _MASK.finditer(text)]
     inside = {place for start, end, _ in masks for place in range(start + 1, end)}
-    found = [span for part in (shapes, named, numbers) for span in part.spans(text) if span[0] not in inside]
+    found = [span for span in _found(text) if span[0] not in inside]
     united: tuple[int, int, str] | None = None
     for span in sorted((*masks, *found), key=lambda span: (span[0], -span[1])):
         if united is None:

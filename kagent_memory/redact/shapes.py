@@ -144,6 +144,16 @@ def spans(text: str) -> Iterator[Span]:
             end = span[1]
 
 
+def private_keys(text: str) -> Iterator[Span]:
+    """Where blocks of private keys stand, the only secrets that are longer than a window."""
+    at = text.find("-----BEGIN ")
+    while at >= 0:
+        match = _PRIVATE_KEY.match(text, at)
+        if match:
+            yield match.start(), match.end(), _key_kind(match)
+        at = text.find("-----BEGIN ", match.end() if match else at + 1)
+
+
 def _anchored(text: str) -> Iterator[Span]:
     at = 0
     while anchor := _ANCHORS.search(text, at):

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from ..records import Filter, Memory, Revision, Scope, Vector
 from .values import (
+    EXTERNAL,
     MAX_KEY_BYTES,
     Applied,
     Batch,
@@ -33,9 +34,11 @@ from .values import (
     Token,
     checked_key,
     checked_vector,
+    external_name,
 )
 
 __all__ = [
+    "EXTERNAL",
     "MAX_KEY_BYTES",
     "Applied",
     "Batch",
@@ -54,6 +57,7 @@ __all__ = [
     "Token",
     "checked_key",
     "checked_vector",
+    "external_name",
 ]
 
 
@@ -255,6 +259,13 @@ class MemoryStore(ABC):
     @abstractmethod
     async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> Generation:
         """The generation of this name and width, made (with its table) if it is new. Crosses scopes."""
+
+    @abstractmethod
+    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
+        """Notes that callers of a tenant keep vectors of their own of this width, unless `most` others are noted
+        already; gives the widths noted. The prune forgets those of which the tenant keeps none. Safe with two at once.
+        Crosses scopes.
+        """
 
     @abstractmethod
     async def enqueue(self, jobs: Sequence[Job]) -> None:

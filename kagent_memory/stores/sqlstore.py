@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -12,6 +14,7 @@ from typing_extensions import override
 
 from ..errors import InvalidInput, StoreError
 from ..records import Filter, Memory, Revision, Scope, Vector
+from ..threads import aside
 from .base import (
     Applied,
     Batch,
@@ -36,7 +39,7 @@ from .sql.session import Session
 T = TypeVar("T")
 Script: TypeAlias = Callable[[Session], Awaitable[T]]
 CANDIDATES = 20
-ATTEMPTS = 5
+ATTEMPTS = 20
 
 
 class SqlStore(MemoryStore):
@@ -48,6 +51,7 @@ class SqlStore(MemoryStore):
     def __init__(self) -> None:
         self._dimensions: dict[int, int] = {}
         self._indexes = Indexes()
+        self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     @abstractmethod
     async def _read(self, script: Script[T]) -> T:
@@ -75,8 +79,9 @@ class SqlStore(MemoryStore):
         if batch.vectors and batch.generation is None:
             raise InvalidInput("Vectors need the number of their generation.")
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
-        planning.check(batch, dimensions)
-        return await self._write(partial(writing.apply, scope=scope, batch=batch, now=now))
+        size = sum(len(change.memory.content) for change in batch.changes)
+        texts = await aside(size, partial(planning.prepared, batch, dimensions))
+        return await self._write(partial(writing.apply, scope=scope, batch=batch, texts=texts, now=now))
 
     @override
     async def forget(
@@ -182,11 +187,13 @@ class SqlStore(MemoryStore):
 
     @override
     async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> Generation:
-        for _ in range(ATTEMPTS):
-            present = maintenance.found(await self.generations(), name, dimensions)
-            made = present or await self._write(partial(self._made, name=name, dimensions=dimensions, probe=probe))
+        for attempt in range(ATTEMPTS):
+            async with self._making:
+                present = maintenance.found(await self.generations(), name, dimensions)
+                made = present or await self._write(partial(self._made, name=name, dimensions=dimensions, probe=probe))
             if made is not None:
                 return made
+            await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
         raise StoreError("Several processes add embedders at the same time; try again.")
 
     async def _made(self, session: Session, name: str, dimensions: int, probe: Vector | None) -> Generation | None:
@@ -194,6 +201,17 @@ class SqlStore(MemoryStore):
         if generation is not None:
             await self._make_vectors(session, generation)
         return generation
+
+    @override
+    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
+        note = partial(maintenance.note_width, tenant=tenant, dimensions=dimensions, most=most)
+        for _ in range(ATTEMPTS):
+            widths = await self._read(partial(maintenance.widths, tenant=tenant))
+            if dimensions in widths or len(widths) >= most:
+                return widths
+            async with self._making:
+                await self._write(note)
+        raise StoreError("Several processes note widths of vectors at the same time; try again.")
 
     @override
     async def enqueue(self, jobs: Sequence[Job]) -> None:
@@ -260,6 +278,8 @@ class SqlStore(MemoryStore):
             after = found[-1]
         if total.deleted and not dry_run:
             self._indexes.drop()
+        if not dry_run:
+            await self._write(maintenance.release_widths)
         return total
 
     @override

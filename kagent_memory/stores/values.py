@@ -18,6 +18,7 @@ JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 MAX_KEY_BYTES = 1024
+EXTERNAL = "external-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +216,7 @@ class Token:
         digest: the SHA-256 of the secret, as hex; the secret itself is kept nowhere.
         tenant, user: whose memories it opens; without a user those of the whole tenant.
         label: for people.
+        is_operator: opens every tenant, and what crosses them: the prune and the check.
     """
 
     id: str
@@ -224,6 +226,7 @@ class Token:
     label: str = ""
     created_at: datetime
     expires_at: datetime | None = None
+    is_operator: bool = False
 
 
 Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
@@ -238,6 +241,11 @@ def checked_key(value: str, what: str) -> str:
     if len(value.encode()) > MAX_KEY_BYTES:
         raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
     return value
+
+
+def external_name(dimensions: int) -> str:
+    """The name of the generation that holds callers' own vectors of this width, whoever they are."""
+    return f"{EXTERNAL}{dimensions}"
 
 
 def checked_vector(vector: object, dimensions: int | None) -> Vector:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -182,6 +184,39 @@ class KeepingContract(ContractPart):
         assert list(await store.tokens(digest=theirs.digest)) == [theirs]
         with pytest.raises(NotFound):
             await store.drop_token(mine.id)
+
+    async def test_an_operators_token_says_so(self, store: MemoryStore) -> None:
+        token = Token(id=new_id(), digest=new_id(), tenant="", created_at=NOW, is_operator=True)
+        await store.add_token(token)
+        assert list(await store.tokens(digest=token.digest)) == [token]
+
+    async def test_so_many_widths_of_a_tenants_callers_are_noted_and_no_more(self, store: MemoryStore) -> None:
+        for _ in range(2):
+            assert set(await store.note_width("acme", 3, most=2)) == {3}
+        found = await asyncio.gather(*(store.note_width("acme", width, most=2) for width in range(4, 9)))
+        noted = set(await store.note_width("acme", 3, most=2))
+        assert len(noted) == 2
+        assert all(set(widths) <= noted for widths in found)
+        assert list(await store.note_width("other", 9, most=2)) == [9]
+        assert list(await store.note_width("", 9, most=1)) == [9]
+
+    async def test_the_prune_forgets_the_widths_of_which_a_tenant_keeps_nothing(self, store: MemoryStore) -> None:
+        space = await store.add_generation("external-3", 3, None)
+        own = await store.add_generation("own", 3, None)
+        mine, theirs = a_scope(), replace(a_scope(), tenant="other")
+        for scope in (mine, theirs):
+            await store.note_width(scope.tenant, 3, most=2)
+            (id,) = await add_texts(store, scope, "here")
+            await embed(store, scope, space, {id: (1, 0, 0)})
+            await embed(store, scope, own, {id: (1, 0, 0)})
+        await store.prune(now=NOW, popular_after=10)
+        assert set(await store.note_width(mine.tenant, 4, most=1)) == {3}
+        await store.forget(mine, everything=True, now=NOW)
+        await store.prune(now=NOW, popular_after=10, dry_run=True)
+        assert set(await store.note_width(mine.tenant, 4, most=1)) == {3}
+        await store.prune(now=NOW, popular_after=10)
+        assert set(await store.note_width(mine.tenant, 4, most=1)) == {4}
+        assert set(await store.note_width(theirs.tenant, 4, most=1)) == {3}
 
     async def test_what_answers_names_itself_and_what_it_applied(self, store: MemoryStore) -> None:
         about = await store.about()

@@ -4,6 +4,7 @@ import random
 import string
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ from kagent_memory.text import (
     identity,
     index_terms,
     normalised,
+    pieces,
     query_terms,
     tokens,
 )
@@ -159,3 +161,31 @@ def test_threads_that_stem_at_once_do_not_spoil_each_others_terms() -> None:
         sys.setswitchinterval(before)
     alone = EnglishStemmer()
     assert together == [[alone.stemWord(word)] for word in words]
+
+
+LONG = [
+    "The kiln fires at 1,240 degrees; ERR-00123 was a full disk.  " * 2000,
+    "日本語のテキスト。" * 9000,
+    "word " * 5000 + "\u00a0\n\t" * 9000 + "końcówka é" * 4000,
+    " \n" * 20_000,
+    "a" * 50_000,
+    "é " * 20_000 + "…",
+]
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_a_long_text_in_pieces_is_the_text(text: str):
+    parts = list(pieces(text))
+    assert "".join(parts) == text
+    assert all(0 < len(part) <= 16_384 for part in parts)
+    whole = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!… ")
+    assert normalised(text) == whole
+
+
+def test_a_long_text_is_indexed_to_its_end():
+    text = "The kiln fires at 1,240 degrees. " * 40_000 + "The spare key is with Grace, near ERR-00777. 京都駅"
+    terms = index_terms(text)
+    assert {"grace", "err-00777", "京都", "都駅"} <= set(terms)
+    assert terms["kiln"] == 40_000
+    assert "the" not in terms
+    assert index_terms("the of and " * 9000) == {"the": 9000, "of": 9000, "and": 9000}

@@ -29,7 +29,7 @@ _TIMES = (
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
-_TRUTHS = ("is_error", "pinned", "verbatim", "asks", "active")
+_TRUTHS = ("is_error", "pinned", "verbatim", "asks", "active", "is_operator")
 
 _PAIRS = ("scope_ids", "ids")
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...records import Scope, Vector
 from .. import rows
-from ..base import Generation, Pruned
+from ..base import Generation, Pruned, external_name
 from .decoding import bounded
 from .forgetting import erase
 from .session import Row, Session
@@ -42,6 +42,23 @@ async def insert_generation(session: Session, name: str, dimensions: int, probe:
 def found(known: Sequence[Generation], name: str, dimensions: int) -> Generation | None:
     """The generation of this name and width among the known ones."""
     return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
+
+
+async def note_width(session: Session, *, tenant: str, dimensions: int, most: int) -> None:
+    """Takes a slot for the width, if one is free."""
+    await session.run("note_width", {"tenant": tenant, "dimensions": dimensions, "most": most})
+
+
+async def widths(session: Session, *, tenant: str) -> Sequence[int]:
+    """The widths noted of a tenant."""
+    return [row["dimensions"] for row in await session.rows("widths", {"tenant": tenant})]
+
+
+async def release_widths(session: Session) -> None:
+    """Forgets the widths of which a tenant keeps no vectors."""
+    for one in await generations(session):
+        if one.name == external_name(one.dimensions):
+            await session.run("release_widths", {"dimensions": one.dimensions}, generation=one.number)
 
 
 async def lease(session: Session, name: str, owner: str, *, now: datetime, seconds: float) -> bool:

@@ -14,6 +14,7 @@ from ...errors import Conflict, InvalidInput, NotFound
 from ...records import Change, Memory, checked_text
 from .. import rows
 from ..base import Batch, checked_key, checked_vector
+from ..postings import packed
 from .decoding import is_id
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -23,6 +24,45 @@ _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
 def identity_of(memory: Memory) -> bytes:
     """The content hash of a memory."""
     return text.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
+
+
+class Texts:
+    """What the texts of some memories come to: worked out before a transaction where that takes long, else when asked.
+
+    Args:
+        changes: whose memories' texts are worked out now.
+    """
+
+    def __init__(self, changes: Sequence[Change] = ()) -> None:
+        self._identities = {self._key(change.memory): identity_of(change.memory) for change in changes}
+        self._postings = {
+            (change.memory.content, change.memory.author): self.postings_of(change.memory)
+            for change in changes
+            if change.kind in ("add", "edit", "update", "merge")
+        }
+
+    def identity(self, memory: Memory) -> bytes:
+        """The content hash of a memory."""
+        return self._identities.get(self._key(memory)) or identity_of(memory)
+
+    def postings(self, memory: Memory) -> bytes:
+        """A memory's index terms, packed."""
+        return self._postings.get((memory.content, memory.author)) or self.postings_of(memory)
+
+    @staticmethod
+    def postings_of(memory: Memory) -> bytes:
+        """`postings`, worked out anew."""
+        return packed(text.index_terms(memory.content, memory.author))
+
+    @staticmethod
+    def _key(memory: Memory) -> tuple[str, bool, tuple[str, ...]]:
+        return memory.content, memory.verbatim, tuple(memory.event_ids)
+
+
+def prepared(batch: Batch, dimensions: int | None) -> Texts:
+    """`check`, and the batch's texts."""
+    check(batch, dimensions)
+    return Texts(batch.changes)
 
 
 def check(batch: Batch, dimensions: int | None) -> None:
@@ -105,6 +145,7 @@ class Plan:
     equal: dict[bytes, str]
     positions: dict[str, int]
     now: datetime
+    texts: Texts
     standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
     fresh: list[str] = field(default_factory=list[str])
     given: dict[str, str] = field(default_factory=dict[str, str])
@@ -134,12 +175,12 @@ class Plan:
                 self.standing[memory.id] = replace(memory, superseded_by=self.given[memory.superseded_by])
         seen = {key: id for key, id in self.equal.items() if id not in self.standing}
         for memory in self.standing.values():
-            if memory.state == "active" and seen.setdefault(identity_of(memory), memory.id) != memory.id:
+            if memory.state == "active" and seen.setdefault(self.texts.identity(memory), memory.id) != memory.id:
                 raise Conflict(f"Another memory already says what {memory.id} would say; forget one of them.")
 
     def _add(self, change: Change) -> None:
         added = change.memory
-        same = self.equal.get(identity_of(added)) if added.state == "active" else None
+        same = self.equal.get(self.texts.identity(added)) if added.state == "active" else None
         current = same and (self.standing.get(same) or self.stored.get(same))
         if same and current:
             self.standing[same] = rows.revived(current, added, self.now)
@@ -152,7 +193,7 @@ class Plan:
         self.fresh.append(added.id)
         self.given[added.id] = added.id
         if added.state == "active":
-            self.equal[identity_of(added)] = added.id
+            self.equal[self.texts.identity(added)] = added.id
         if change.group is not None:
             self._note(change, None)
 
@@ -166,10 +207,10 @@ class Plan:
         self._note(change, current)
         self.standing[memory.id] = memory
         self.given[memory.id] = memory.id
-        if current.state == "active" and self.equal.get(identity_of(current)) == memory.id:
-            del self.equal[identity_of(current)]
+        if current.state == "active" and self.equal.get(self.texts.identity(current)) == memory.id:
+            del self.equal[self.texts.identity(current)]
         if memory.state == "active":
-            self.equal.setdefault(identity_of(memory), memory.id)
+            self.equal.setdefault(self.texts.identity(memory), memory.id)
 
     def _next_position(self, session_id: str | None) -> int | None:
         if session_id is None:

@@ -17,7 +17,7 @@ async def add(session: Session, token: Token) -> None:
 
 async def find(session: Session, digest: str | None) -> Sequence[Token]:
     """See `MemoryStore.tokens`."""
-    names = ("digest", "id", "tenant", "label", "created_at", "expires_at")
+    names = ("digest", "id", "tenant", "label", "created_at", "expires_at", "is_operator")
     found = await session.rows("tokens", {"digest": digest})
     return [Token(user=row["user_id"], **{name: row[name] for name in names}) for row in found]
 

@@ -7,31 +7,29 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from ... import text
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
 from .. import rows
 from ..base import Applied, Batch
-from ..postings import packed
 from .decoding import is_id, known, to_memory
-from .planning import Plan, events_of, held_back, identity_of
+from .planning import Plan, Texts, events_of, held_back
 from .queue import put, touching
 from .session import Session
 
 _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
 
 
-async def apply(session: Session, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-    """See `MemoryStore.apply`; `planning.check` has passed the batch."""
+async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
+    """See `MemoryStore.apply`; `planning.check` has passed the batch, `texts` are those of its memories."""
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    met = await _meet(session, scope, batch, step)
+    met = await _meet(session, scope, batch, step, texts)
     if batch.expected_version is not None and batch.expected_version != met.version - step:
         raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
     if batch.calls or batch.tokens:
         await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     await _end_job(session, scope, batch)
     await _take(session, scope, batch, met, now)
-    plan, held = await _planned(session, scope, batch, met, now)
+    plan, held = await _planned(session, scope, batch, met, texts, now)
     await _write(session, scope, plan, met.version)
     await _write_vectors(session, scope, batch, plan, held)
     await put(session, batch.jobs)
@@ -58,9 +56,9 @@ class _Met:
     taken: bool
 
 
-async def _meet(session: Session, scope: Scope, batch: Batch, step: int) -> _Met:
+async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: Texts) -> _Met:
     scopes = sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id)
-    asked = {name: {"scope_id": scope.id, **values} for name, values in _questions(batch).items()}
+    asked = {name: {"scope_id": scope.id, **values} for name, values in _questions(batch, texts).items()}
     touches = [("touch_scope", touching(other, step if other == scope else 0)) for other in scopes]
     answers = await session.several([*touches, *asked.items()])
     row = answers[scopes.index(scope)][0]
@@ -78,14 +76,14 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int) -> _Met
     )
 
 
-def _questions(batch: Batch) -> dict[str, dict[str, Any]]:
+def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     """The statements that tell what the batch meets, but for those that it cannot need."""
     added = [change.memory for change in batch.changes if change.kind == "add"]
     named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
         "equal_memories": {
-            "hashes": list({identity_of(one.memory) for one in batch.changes if one.memory.state == "active"})
+            "hashes": list({texts.identity(one.memory) for one in batch.changes if one.memory.state == "active"})
         },
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
         "taken_pairs": _pairs(batch),
@@ -114,11 +112,11 @@ async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: da
 
 
 async def _planned(
-    session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime
+    session: Session, scope: Scope, batch: Batch, met: _Met, texts: Texts, now: datetime
 ) -> tuple[Plan, frozenset[str]]:
     held = held_back(batch.changes, met.stored, await _stones(session, scope, batch, met.salt), met.salt)
     live = [change for change in batch.changes if change.memory.id not in held]
-    plan = Plan(stored=met.stored, equal=dict(met.twins), positions=dict(met.positions), now=now)
+    plan = Plan(stored=met.stored, equal=dict(met.twins), positions=dict(met.positions), now=now, texts=texts)
     # What stops being active makes room for what says the same from now on.
     for change in sorted(live, key=lambda change: change.memory.state == "active"):
         plan.take(change)
@@ -150,13 +148,10 @@ async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> 
 
 async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> None:
     reworded = _reworded(plan)
-    postings = {
-        id: packed(text.index_terms(plan.standing[id].content, plan.standing[id].author))
-        for id in (*plan.fresh, *reworded)
-    }
+    postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
 
     def row(memory: Memory) -> dict[str, Any]:
-        return {**_values(scope, memory), "postings": postings.get(memory.id), "touched": version}
+        return {**_values(scope, memory, plan.texts), "postings": postings.get(memory.id), "touched": version}
 
     changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
@@ -168,12 +163,12 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
         await session.run_many("insert_revision", [{"scope_id": scope.id, **values} for values in plan.revisions])
 
 
-def _values(scope: Scope, memory: Memory) -> dict[str, Any]:
+def _values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
     return {
         **{name: getattr(memory, name) for name in _COLUMNS},
         "metadata": dict(memory.metadata),
         "scope_id": scope.id,
-        "content_hash": identity_of(memory),
+        "content_hash": texts.identity(memory),
     }
 
 

@@ -62,6 +62,32 @@ SELECT coalesce(max(number), 0) + 1, :name, :dimensions, :probe FROM embedder
 WHERE true
 ON CONFLICT DO NOTHING
 
+-- name: note_width
+-- Into the tenant's lowest free slot; no row when the width is noted, no slot is free, or somebody was first: read again.
+INSERT INTO caller_width (tenant, slot, dimensions)
+WITH RECURSIVE s (slot) AS (SELECT 1 UNION ALL SELECT slot + 1 FROM s WHERE slot < :most)
+SELECT :tenant, s.slot, :dimensions
+FROM s
+WHERE NOT EXISTS (
+    SELECT 1 FROM caller_width AS w
+    WHERE w.tenant = :tenant AND (w.slot = s.slot OR w.dimensions = :dimensions)
+)
+ORDER BY s.slot
+LIMIT 1
+ON CONFLICT DO NOTHING
+
+-- name: widths
+SELECT dimensions FROM caller_width WHERE tenant = :tenant ORDER BY dimensions
+
+-- name: release_widths
+-- Of tenants that keep no vector in this table any more.
+DELETE FROM caller_width
+WHERE dimensions = :dimensions AND NOT EXISTS (
+    SELECT 1 FROM scope AS s
+    JOIN memory_vector_{generation} AS v ON v.scope_id = s.scope_id
+    WHERE s.tenant = caller_width.tenant
+)
+
 -- name: about
 SELECT 'database' AS part, 'libSQL, SQLite ' || sqlite_version() AS text
 UNION ALL

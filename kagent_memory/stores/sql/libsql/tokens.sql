@@ -1,9 +1,9 @@
 -- name: insert_token
-INSERT INTO token (digest, id, tenant, user_id, label, created_at, expires_at)
-VALUES (:digest, :id, :tenant, :user, :label, :created_at, :expires_at)
+INSERT INTO token (digest, id, tenant, user_id, label, created_at, expires_at, is_operator)
+VALUES (:digest, :id, :tenant, :user, :label, :created_at, :expires_at, :is_operator)
 
 -- name: tokens
-SELECT digest, id, tenant, user_id, label, created_at, expires_at
+SELECT digest, id, tenant, user_id, label, created_at, expires_at, is_operator
 FROM token
 WHERE :digest IS NULL OR digest = :digest
 ORDER BY created_at, id

@@ -67,6 +67,31 @@ INSERT INTO embedder (number, name, dimensions, probe)
 SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s FROM embedder
 ON CONFLICT DO NOTHING
 
+-- name: note_width
+-- Into the tenant's lowest free slot; no row when the width is noted, no slot is free, or somebody was first: read again.
+INSERT INTO caller_width (tenant, slot, dimensions)
+SELECT %(tenant)s, s.slot, %(dimensions)s
+FROM generate_series(1, %(most)s) AS s (slot)
+WHERE NOT EXISTS (
+    SELECT 1 FROM caller_width AS w
+    WHERE w.tenant = %(tenant)s AND (w.slot = s.slot OR w.dimensions = %(dimensions)s)
+)
+ORDER BY s.slot
+LIMIT 1
+ON CONFLICT DO NOTHING
+
+-- name: widths
+SELECT dimensions FROM caller_width WHERE tenant = %(tenant)s ORDER BY dimensions
+
+-- name: release_widths
+-- Of tenants that keep no vector in this table any more.
+DELETE FROM caller_width AS w
+WHERE w.dimensions = %(dimensions)s AND NOT EXISTS (
+    SELECT 1 FROM scope AS s
+    JOIN memory_vector_{generation} AS v ON v.scope_id = s.scope_id
+    WHERE s.tenant = w.tenant
+)
+
 -- name: about
 SELECT 'database' AS part, 'PostgreSQL ' || current_setting('server_version') AS text
 UNION ALL
