@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from google.adk.agents.context import Context
@@ -18,6 +19,7 @@ from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..records import Fact, Filter, Hit
 from ..redact import redact
 from .convert import is_user_turn, text_of
+from .plain import storable_id
 from .service import KagentMemoryService
 
 log = logging.getLogger("kagent_memory")
@@ -48,7 +50,8 @@ def service_of(context: Context, explicit: BaseMemoryService | None = None) -> B
 def user_event_ids(context: Context) -> tuple[str, ...]:
     """The event that began this invocation, so that forgetting what came of it holds."""
     events = reversed(context.session.events)
-    return tuple(e.id for e in events if e.invocation_id == context.invocation_id and is_user_turn(e))[:1]
+    begun = (e.id for e in events if e.invocation_id == context.invocation_id and is_user_turn(e))
+    return tuple(storable_id(id) for id in islice(begun, 1))
 
 
 async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from google.genai import types
 
 from ..errors import InvalidInput
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit
-from .convert import text_of
+from .convert import attached, text_of
 
 _SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
 
@@ -36,9 +36,10 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
     Raises:
         InvalidInput: it holds no text, or a key that we understand has a value that does not fit.
     """
-    text = text_of(entry.content)
+    files = attached(entry.content.parts or (), named=True)
+    text = "\n".join(filter(None, (text_of(entry.content), *files)))
     if not text.strip():
-        raise InvalidInput("A memory needs text; this entry has none (images and other blobs are not remembered).")
+        raise InvalidInput("A memory needs text, or a file's name or URI; this entry has none of them.")
     given = _merged(custom_metadata or {}, entry.custom_metadata)
     role = entry.content.role
     return Fact(

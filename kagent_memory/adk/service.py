@@ -159,8 +159,12 @@ class KagentMemoryService(BaseMemoryService):
             StoreError: they could not be queued.
         """
         session = session_id or str((custom_metadata or {}).get("session_id") or "")
-        said = messages(events)
-        await self.memories.remember(self.scope(app_name, user_id), said, session)
+        scope, given = self.scope(app_name, user_id), list(events)
+
+        async def queue(memories: Memories) -> None:
+            await memories.remember(scope, await asyncio.to_thread(messages, given), session)
+
+        await self._home.run(queue, finish=True)
 
     @override
     async def add_memory(
@@ -247,20 +251,22 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: it could not be queued.
         """
-        events = list(session.events)
-        said = messages(events, self.handed.of(session))
+        events, handed = list(session.events), self.handed.of(session)
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
-        job = await self.memories.remember(
-            scope,
-            said,
-            session.id,
-            save=save,
-            end_after_minutes=end_after_minutes,
-            compaction=compaction,
-            llm=model,
-        )
-        return job is not None
+
+        async def queue(memories: Memories) -> str | None:
+            return await memories.remember(
+                scope,
+                await asyncio.to_thread(messages, events, handed),
+                session.id,
+                save=save,
+                end_after_minutes=end_after_minutes,
+                compaction=compaction,
+                llm=model,
+            )
+
+        return await self._home.run(queue, finish=True) is not None
 
     async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
         """Says that a session is over: its tail is queued now, and its timer is done with.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.genai import types
+from pydantic import BaseModel
 
 from kagent_memory.adk.convert import is_user_turn, live_events, messages, user_turns
 from kagent_memory.adk.fence import CLOSING, OPENING, fenced_answer
@@ -134,3 +136,235 @@ def test_user_turns_are_what_people_began() -> None:
 
 def test_a_tools_answer_given_by_a_person_is_theirs() -> None:
     assert told(event(answer("ask_person", {"answer": "blue"}))) == [("user", "ask_person", '{"answer": "blue"}')]
+
+
+# -- odd events: kept as far as they can be --
+
+MAY = 1_777_777_777.0  # 2026-05-03 03:09:37 UTC
+AT = datetime(2026, 5, 3, 3, 9, 37, tzinfo=UTC)
+
+
+def odd_event(text: str = "I like tea", **fields: Any) -> Event:
+    """An event as a session may hold it that did not come from ADK: nothing is checked."""
+    made = event(text)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "at"),
+    [
+        (MAY, AT),
+        (MAY * 1e3, AT),
+        (MAY * 1e6, AT),
+        (int(MAY) * 10**9, AT),
+        (str(MAY), AT),
+        (-1.0, datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        *(
+            (wrong, None)
+            for wrong in (float("nan"), float("inf"), float("-inf"), -1e11, 1e300, 10**400, None, "now", {})
+        ),
+    ],
+)
+def test_a_time_is_read_in_whatever_unit_and_a_turn_without_one_is_kept(timestamp: Any, at: datetime | None) -> None:
+    (message,) = messages([odd_event(timestamp=timestamp)])
+    assert (message.text, message.at) == ("I like tea", at)
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+def circular() -> dict[str, Any]:
+    held: dict[str, Any] = {"city": "Oslo"}
+    held["self"] = held
+    held["list"] = [held]
+    return held
+
+
+def deep(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"city": "Oslo"}
+    for _ in range(levels):
+        value = {"within": value}
+    return {"city": "Oslo", "rest": value}
+
+
+def shared(levels: int) -> list[Any]:
+    value: list[Any] = ["x"]
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+class Looped(BaseModel):
+    city: str = "Oslo"
+    other: Any = None
+
+
+def looped() -> Looped:
+    one = Looped()
+    one.other = {"back": one}
+    return one
+
+
+@pytest.mark.parametrize(
+    ("response", "expected", "cut"),
+    [
+        ({"city": "Oslo", ("a", 1): "tuple", 7: "seven", None: "none", True: "yes"}, "tuple", False),
+        ({"city": "Oslo", frozenset({1}): {b"k": 1}}, "frozenset", False),
+        ({"city": "Oslo", 1: "one", "1": "two"}, "two", False),
+        (circular(), "…", True),
+        (deep(5_000), "within", True),
+        ({"city": "Oslo", "rest": shared(40)}, "…", True),
+        ({"city": "Oslo", "many": list(range(200_000))}, "99000", True),
+        ({"city": "Oslo", "odd": Unspeakable()}, "<Unspeakable>", False),
+        ({"city": "Oslo", Unspeakable(): 1}, "<Unspeakable>", False),
+        ({"city": "Oslo", "big": 10**5000, "small": -3}, "-3", False),
+        ({"city": "Oslo", "data": b"\x00\xff" * 500}, "<1000 bytes>", False),
+        ({"city": "Oslo", "nan": float("nan"), "set": {1}}, "[1]", False),
+        ({"city": "Oslo", "nul": "a\0b", "lone": "\ud800"}, "a", False),
+        ({"model": looped()}, "Oslo", True),
+        ({"city": "Oslo", "at": datetime(2026, 5, 3, tzinfo=UTC)}, "2026-05-03", False),
+    ],
+)
+def test_whatever_a_tool_answered_is_kept_as_far_as_it_can_be(
+    response: Any, expected: str, cut: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    answered = types.FunctionResponse(name="lookup")
+    object.__setattr__(answered, "response", response)
+    part = types.Part()
+    object.__setattr__(part, "function_response", answered)
+    used = event("found it", author="assistant", timestamp=MAY)
+    used.content.parts.append(part)  # type: ignore[union-attr]
+    said, told_by_tool = messages([used])
+    assert (said.text, told_by_tool.role) == ("found it", "tool")
+    assert "Oslo" in told_by_tool.text
+    assert expected in told_by_tool.text
+    assert len(told_by_tool.text) < 2_000_000
+    assert (used.id in caplog.text) is cut
+    assert ("lookup" in caplog.text) is cut
+
+
+@pytest.mark.parametrize("response", [circular(), deep(5_000), {"memories": [circular(), {"text": "likes rain"}]}])
+def test_memory_answers_of_any_shape_are_recalled_as_far_as_they_can_be(response: Any) -> None:
+    answered = types.FunctionResponse(name="load_memory", response={})
+    object.__setattr__(answered, "response", {"text": "likes tea", **response})
+    part = types.Part()
+    object.__setattr__(part, "function_response", answered)
+    used = event(author="assistant")
+    used.content = types.Content(parts=[part])
+    assert messages([used])[0].recalled[0] == "likes tea"
+
+
+@pytest.mark.parametrize("id", ["e" * 1025, "é" * 600, "a\0b", "lone \ud800", "\0"])
+def test_an_id_that_no_database_takes_becomes_one_that_it_takes_and_the_same_each_time(
+    id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (first,), (again,), (other,) = (messages([odd_event(id=given)]) for given in (id, id, id + "x"))
+    assert first.event_id == again.event_id != other.event_id
+    assert first.event_id.isprintable()
+    assert len(first.event_id) < 64
+    assert "its id" in caplog.text
+    assert messages([odd_event(id="e" * 1024)])[0].event_id == "e" * 1024
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "covered"),
+    [
+        (MAY * 1e3, MAY * 1e3 + 5_000, (MAY, MAY + 5)),
+        (-5.0, MAY, (0.0, MAY)),
+        (float("nan"), MAY, None),
+        (MAY, float("inf"), None),
+        (None, MAY, None),
+    ],
+)
+def test_a_compaction_of_an_odd_range_leaves_its_turns_to_stand_for_themselves(
+    start: Any, end: Any, covered: Any
+) -> None:
+    compaction = EventCompaction(
+        start_timestamp=1.0, end_timestamp=2.0, compacted_content=types.Content(parts=[types.Part(text="SUMMARY")])
+    )
+    object.__setattr__(compaction, "start_timestamp", start)
+    object.__setattr__(compaction, "end_timestamp", end)
+    found = messages([event("I like tea"), event(actions=EventActions(compaction=compaction))])
+    assert [message.text for message in found] == ["I like tea", *(["SUMMARY"] if covered else [])]
+    assert found[-1].compaction == covered
+
+
+def test_what_cannot_be_read_at_all_is_named_and_the_rest_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    broken = odd_event("first", id="broken-one")
+    broken.content.parts += [types.Part(text="x"), types.Part(text="last")]  # type: ignore[union-attr,operator]
+    object.__setattr__(broken.content.parts[1], "text", Unspeakable())  # type: ignore[union-attr,index]
+    nameless = odd_event()
+    object.__setattr__(nameless, "author", None)
+    found = messages([event("before"), broken, nameless, event("after")])
+    assert [message.text for message in found] == ["before", "first\nlast", "I like tea", "after"]
+    assert found[2].author == ""
+    assert "'broken-one' (ValueError" in caplog.text
+
+
+def test_a_warning_names_some_odd_events_and_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    messages([odd_event(id=f"odd{number}\n", timestamp=float("nan")) for number in range(40)])
+    (warning,) = caplog.messages
+    assert warning.count("its time") == 20
+    assert "'odd0\\n'" in warning
+    assert "and 20 more" in warning
+
+
+# -- files: their names and URIs are kept --
+
+
+def file(**fields: Any) -> types.Part:
+    return types.Part(file_data=types.FileData(**fields))
+
+
+def blob(**fields: Any) -> types.Part:
+    return types.Part(inline_data=types.Blob(data=b"\x89PNG", **fields))
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        (blob(display_name="kitchen plan.png", mime_type="image/png"), "[attached: kitchen plan.png, image/png]"),
+        (blob(mime_type="image/png"), "[attached: image/png]"),
+        (file(file_uri="gs://b/rent.pdf", mime_type="application/pdf"), "[attached: gs://b/rent.pdf, application/pdf]"),
+        (file(file_uri="gs://b/x", display_name="rent.pdf"), "[attached: rent.pdf, gs://b/x]"),
+        (file(file_uri="data:image/png;base64,AAAA" + "A" * 9_000), "[attached: data:image/png;base64]"),
+        (blob(display_name="memo.ogg", mime_type="audio/ogg"), "[attached: memo.ogg, audio/ogg]"),
+        (
+            blob(display_name="two\nlines\tand more", mime_type="text/plain"),
+            "[attached: two lines and more, text/plain]",
+        ),
+        (blob(mime_type="audio/pcm"), None),
+        (file(file_uri="artifact://a/u/s/_adk_live/adk_live_audio_1.pcm#1", mime_type="audio/pcm"), None),
+    ],
+)
+def test_a_files_name_and_uri_are_part_of_what_was_said(part: types.Part, line: str | None) -> None:
+    assert told(event("See this:", part)) == [("user", "user", "\n".join(filter(None, ("See this:", line))))]
+    assert told(event(part, author="painter")) == ([("agent", "painter", line)] if line else [])
+
+
+def test_files_in_a_tools_answer_are_named_beside_it_and_alone() -> None:
+    parts = [types.FunctionResponsePart(file_data=types.FunctionResponseFileData(file_uri="gs://b/plot.png"))]
+    both = types.Part(function_response=types.FunctionResponse(name="plot", response={"rows": 3}, parts=parts))
+    alone = types.Part(function_response=types.FunctionResponse(name="plot", parts=parts))
+    assert told(event(both, alone, author="assistant")) == [
+        ("tool", "plot", '{"rows": 3}\n[attached: gs://b/plot.png]'),
+        ("tool", "plot", "[attached: gs://b/plot.png]"),
+    ]
+
+
+def test_many_rewinds_of_a_long_session_are_read_in_no_time() -> None:
+    turns = [event(f"turn {number}", invocation=f"i{number}") for number in range(20_000)]
+    backs = [
+        event(author="user", invocation=f"b{n}", actions=EventActions(rewind_before_invocation_id="i19999"))
+        for n in range(500)
+    ]
+    begin = time.process_time()
+    assert len(live_events([*turns, *backs])) == 19_999
+    assert time.process_time() - begin < 2

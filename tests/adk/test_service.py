@@ -113,6 +113,81 @@ async def test_a_session_is_searchable_after_the_drain_and_adding_it_again_adds_
     assert len((await each_service.memories.list(each_service.scope(APP, USER))).memories) == 2
 
 
+def odd_session() -> Session:
+    """Turns between events as others' clients and tools make them."""
+    held: dict[str, Any] = {"city": "Trondheim"}
+    held["itself"] = held
+    deep: Any = "Narvik"
+    for _ in range(3_000):
+        deep = [deep]
+    answers = [held, {"city": "Alta", "rest": deep}, {"city": "Molde", ("a", 1): {2: 10**5_000}}]
+    odd: list[dict[str, Any]] = [
+        {"timestamp": 1_700_000_000_000.0},
+        {"timestamp": float("nan")},
+        {"timestamp": 1e300},
+        {"id": "e" * 5_000},
+        {"id": "with\0nul"},
+        {"id": "lone\ud800"},
+    ]
+    session = session_of("My parrot is called Grace", *(f"Odd thing number {n}" for n in range(len(odd))))
+    for event, fields in zip(session.events[1:], odd, strict=True):
+        for name, value in fields.items():
+            object.__setattr__(event, name, value)
+    for number, answer in enumerate(answers):
+        part = types.Part(function_response=types.FunctionResponse(name="lookup", response={}))
+        object.__setattr__(part.function_response, "response", answer)
+        event = Event(
+            author=APP, invocation_id=f"t{number}", content=types.Content(parts=[part]), timestamp=1_700_000_500
+        )
+        session.events.append(event)
+    session.events.append(
+        Event(author="user", invocation_id="last", content=said("The billing service goes live on Thursday"))
+    )
+    return session
+
+
+async def test_odd_events_keep_no_session_from_being_saved(
+    each_service: KagentMemoryService, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = odd_session()
+    scope = each_service.scope(APP, USER)
+    for _ in range(2):
+        await each_service.add_session_to_memory(session)
+        assert await each_service.drain() is True
+        kept = {memory.content for memory in (await each_service.memories.list(scope)).memories}
+        assert {"My parrot is called Grace", "The billing service goes live on Thursday"} < kept
+        assert {f"Odd thing number {n}" for n in range(6)} < kept
+        assert {city for city in ("Trondheim", "Alta", "Molde") if any(city in text for text in kept)} == {
+            "Trondheim",
+            "Alta",
+            "Molde",
+        }
+        assert len(kept) == 11
+    warnings = [record for record in caplog.records if "Odd events" in record.message]
+    assert len(warnings) == 2
+    assert "eeee" in warnings[0].message
+    in_milliseconds = next(
+        one for one in (await each_service.memories.list(scope)).memories if one.content.endswith("number 0")
+    )
+    assert in_milliseconds.happened_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    await each_service.add_events_to_memory(**WHOSE, events=session.events, session_id="other")
+    assert await each_service.drain() is True
+
+
+async def test_files_are_remembered_by_name_and_uri(each_service: KagentMemoryService) -> None:
+    plan = types.Part(file_data=types.FileData(file_uri="gs://flat/plan.pdf", display_name="kitchen plan.pdf"))
+    session = session_of("Here is what the architect sent")
+    session.events[0].content.parts.append(plan)
+    await each_service.add_session_to_memory(session)
+    await each_service.drain()
+    assert "gs://flat/plan.pdf" in (await found(each_service, "kitchen plan"))[0]
+    only = MemoryEntry(
+        content=types.Content(parts=[types.Part(file_data=types.FileData(file_uri="gs://flat/rent.pdf"))])
+    )
+    await each_service.add_memory(**WHOSE, memories=[only])
+    assert (await found(each_service, "rent.pdf"))[0] == "[attached: gs://flat/rent.pdf]"
+
+
 async def test_event_deltas_add_only_what_is_new(each_service: KagentMemoryService) -> None:
     session = session_of("My parrot is called Grace", "I live in Oslo")
     await each_service.add_events_to_memory(**WHOSE, events=session.events[1:], session_id="s1")
