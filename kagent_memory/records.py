@@ -255,6 +255,7 @@ class Revision:
     Attributes:
         revision: the revision number that `before` had; 0 when the change brought the memory into being.
         before: the memory as it was; None when the change brought it into being.
+        final: it cannot be undone: something else that the same decision changed has expired or was erased.
     """
 
     memory_id: str
@@ -266,6 +267,7 @@ class Revision:
     why: str = ""
     event_ids: tuple[str, ...] = ()
     group: str | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,8 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
 def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor) -> Memory:
     """The memory after an edit: one revision further; a new TTL counts from now.
 
+    What is no longer pinned and would have expired by now lives its TTL anew.
+
     Raises:
         InvalidInput: a new value does not fit.
     """
@@ -88,8 +90,9 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
     values = {name: getattr(whole, name) for name in given}
     if edit.content is not None:
         values["content"] = whole.text
-    if edit.ttl_days is not None:
-        values["expires_at"] = expiry(now, edit.ttl_days)
+    ended = memory.pinned and edit.pinned is False and memory.expires_at is not None and memory.expires_at <= now
+    if edit.ttl_days is not None or ended:
+        values["expires_at"] = expiry(now, values.get("ttl_days", memory.ttl_days or 0))
     return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
 
 
@@ -118,12 +121,20 @@ def taken_back(
 
     A restored memory that would be expired lives on by its own TTL.
 
+    Args:
+        revisions: of one decision.
+        current: the memories that it changed, as they are; those that have expired are left out.
+        now: when it is undone.
+        who: for the history.
+
     Raises:
         NotFound: there is nothing to undo.
-        Conflict: a memory was changed again since.
+        Conflict: a memory was changed again since, or has expired.
     """
     if not revisions:
         raise NotFound("Nothing has happened to this memory since it was added; there is nothing to undo.")
+    if any(revision.final for revision in revisions):
+        raise Conflict("Something else that this decision changed has expired or was erased; it cannot be undone.")
     group = new_id(now)
     return [
         Change(kind="undo", memory=_restored(revision, current, now), who=who, why=f"undo {revision.kind}", group=group)
@@ -134,11 +145,14 @@ def taken_back(
 def _restored(revision: Revision, current: Mapping[str, Memory], now: datetime) -> Memory:
     row = current.get(revision.memory_id)
     if row is None or row.revision != revision.revision + 1:
-        raise Conflict(f"The memory {revision.memory_id} was changed again since; undo the later change first.")
+        raise Conflict(
+            f"The memory {revision.memory_id} was changed again since, has expired or is gone; undo the later change "
+            "first, if there is one."
+        )
     if revision.before is None:
         return replace(row, state="superseded", valid_to=now, updated_at=now, revision=row.revision + 1)
     before = replace(revision.before, revision=row.revision + 1)
-    if before.expires_at is not None and before.expires_at <= now:
+    if before.expires_at is not None and before.expires_at <= now and not before.pinned:
         return replace(before, expires_at=expiry(now, before.ttl_days or 0))
     return before
 

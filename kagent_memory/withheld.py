@@ -29,6 +29,6 @@ async def withheld(
 def _out(memory: Memory, filter: Filter, now: datetime) -> LeftOut | None:
     if memory.state != "active" and not filter.superseded:
         return LeftOut(memory_id=memory.id, reason=memory.state)
-    if memory.expires_at is not None and memory.expires_at <= now:
+    if memory.expires_at is not None and memory.expires_at <= now and not memory.pinned:
         return LeftOut(memory_id=memory.id, reason="expired")
     return None

@@ -21,7 +21,6 @@ from ..vectors import Vectors
 
 MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
 MOST_NOTED = 10_000
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def utc_now() -> datetime:
@@ -62,7 +61,18 @@ class Parts:
         Raises:
             NotFound: no such memory.
         """
-        found = await self.store.get(scope, [id], now=self.clock())
+        return await self._one(scope, id, superseded=False)
+
+    async def kept(self, scope: Scope, id: str) -> Memory:
+        """One memory that is visible or was superseded: what has a history to look at.
+
+        Raises:
+            NotFound: no such memory, or it has expired.
+        """
+        return await self._one(scope, id, superseded=True)
+
+    async def _one(self, scope: Scope, id: str, *, superseded: bool) -> Memory:
+        found = await self.store.get(scope, [id], now=self.clock(), superseded=superseded)
         if id not in found:
             raise NotFound(f"No memory {id} in this scope.")
         return found[id]

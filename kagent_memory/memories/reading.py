@@ -151,7 +151,12 @@ class Reading:
         )
 
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
-        """What happened to a memory, oldest first: who, why, and what it was before."""
+        """What happened to a memory, oldest first: who, why, and what it was before; also to a superseded one.
+
+        Raises:
+            NotFound: no such memory, or it has expired.
+        """
+        await self._parts.kept(scope, id)
         return await self._parts.store.history(scope, id)
 
     async def stats(self, scope: Scope) -> ScopeStats:

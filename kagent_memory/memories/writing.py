@@ -17,7 +17,7 @@ from ..revise import Edit, checked_fact, edited, superseding, taken_back
 from ..stores.base import Batch, checked_vector
 from ..threads import SHORT, aside
 from ..vectors import with_vectors
-from .parts import LONG_AGO, Parts
+from .parts import Parts
 
 Items: TypeAlias = Sequence[Fact | str]
 
@@ -176,7 +176,7 @@ class Writing:
         return await self._edit(scope, id, edit, kind="edit", revision=revision, who=who, why=why)
 
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
-        """Keeps a memory from expiring away at the prune, or lets it go again.
+        """Keeps a memory from ever expiring, or lets it go again; one whose time is over by then lives its TTL anew.
 
         Raises:
             NotFound: no such memory.
@@ -209,18 +209,18 @@ class Writing:
         """Takes back the last change of a memory, with all that the same decision changed; byte for byte.
 
         Raises:
-            NotFound: no such memory, or nothing has happened to it.
-            Conflict: one of the memories was changed again since.
+            NotFound: no such memory, it has expired, or nothing has happened to it.
+            Conflict: one of the memories was changed again since, or it has expired.
         """
         with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
+            await self._parts.kept(scope, id)
             revisions = await self._parts.store.history(scope, id)
             last = revisions[-1:]
             if last and last[0].group:
                 last = await self._parts.store.group(scope, last[0].group)
             now = self._parts.clock()
-            current = await self._parts.store.get(
-                scope, [revision.memory_id for revision in last], now=LONG_AGO, superseded=True
-            )
+            changed = [revision.memory_id for revision in last]
+            current = await self._parts.store.get(scope, changed, now=now, superseded=True)
             changes = taken_back(last, current, now=now, who=who)
             batch = await with_vectors(self._parts.vectors, scope, Batch(changes=changes), now)
             await self._parts.store.apply(scope, batch, now=now)
@@ -230,8 +230,9 @@ class Writing:
         """Counts that a memory helped, or that it misled.
 
         Raises:
-            NotFound: no such memory.
+            NotFound: no such memory, or it has expired or was superseded.
         """
+        await self._parts.visible(scope, id)
         await self._parts.store.feedback(scope, id, success=success)
 
     # -- inside

@@ -20,6 +20,7 @@ from .values import (
     MAX_KEY_BYTES,
     Applied,
     Batch,
+    Delivery,
     Generation,
     Held,
     Job,
@@ -42,6 +43,7 @@ __all__ = [
     "MAX_KEY_BYTES",
     "Applied",
     "Batch",
+    "Delivery",
     "Generation",
     "Held",
     "Job",
@@ -65,7 +67,7 @@ class MemoryStore(ABC):
     """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
 
     A store may be used by many tasks of one event loop. It never blocks that loop. Use after `close` raises
-    StoreError. "Visible" means: state active and not expired at `now`.
+    StoreError. "Visible" means: state active and not expired at `now`; what is pinned never expires.
     """
 
     @classmethod
@@ -125,7 +127,8 @@ class MemoryStore(ABC):
     ) -> tuple[str, ...]:
         """Erases memories with their revisions, vectors, terms, counters and queued text; returns the ids erased.
 
-        What was merged or superseded into an erased memory goes with it, and what a merge made of an erased one.
+        What was merged or superseded into an erased memory goes with it, what a merge made of an erased one, and what
+        said the same and is history.
         Leaves tombstones: the source event ids (for the whole scope) and, per session, a keyed hash of each text.
         `session_id` also withdraws that session's queued jobs and tombstones its queued events; `everything` does so
         for all of the scope. Unknown ids are skipped.
@@ -139,9 +142,12 @@ class MemoryStore(ABC):
         pinned or no longer visible are skipped. Safe with two at once: how many are left is counted under the lock.
         """
 
-    @abstractmethod
     async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
-        """Counts; takes row locks in id order. Ids that are gone are skipped. Leaves the scope's version."""
+        """`count` of one scope, each memory once."""
+        once = Delivery(
+            scope=scope, retrieved=dict.fromkeys(retrieved, 1), delivered=dict.fromkeys(delivered, 1), at=now
+        )
+        await self.count([once])
 
     @abstractmethod
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
@@ -173,7 +179,8 @@ class MemoryStore(ABC):
         """Visible memories that pass the filter; a cursor stays right while rows come and go.
 
         "newest", "delivered" and "importance" begin with the highest, ties by id descending; "oldest" and "expires"
-        with the lowest, ties by id ascending; what never expires comes last. `limit` 0 is an empty page.
+        with the lowest, ties by id ascending; what never expires comes last, also pinned ones. `limit` 0 is an empty
+        page.
 
         Raises:
             InvalidInput: the cursor is not one of ours.
@@ -294,14 +301,34 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def jobs(
-        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100, id: str | None = None
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        id: str | None = None,
+        payloads: bool = True,
     ) -> Sequence[Job]:
-        """Jobs, oldest first. Without a scope it crosses scopes."""
+        """Jobs, oldest first; those of one scope, or of all scopes with this tenant, user and app. Without `payloads`
+        these are left empty, and nobody loads them. Without a scope it crosses scopes.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+        """
 
     @abstractmethod
     async def pending(self, *, now: datetime) -> int:
         """How many accepted jobs are open: queued or running transcripts and embeddings, and session ends that are
         due. Neither timers nor consolidation nor dead letters. Crosses scopes.
+        """
+
+    @abstractmethod
+    async def count(self, deliveries: Sequence[Delivery]) -> None:
+        """Counts what was retrieved and delivered, all of it or nothing; row locks are taken in the order of scope and
+        memory ids. Ids that are gone are skipped. Leaves the scopes' versions. Crosses scopes.
         """
 
     @abstractmethod
@@ -329,8 +356,21 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
-    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
-        """Scopes that hold memories or jobs, in order of (tenant, app, user). Crosses scopes."""
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        """Scopes that hold memories or jobs, in order of (tenant, app, user); of this tenant, user and app, and those
+        that come after another one. Crosses scopes.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+        """
 
     @abstractmethod
     async def about(self) -> Mapping[str, str]:

@@ -32,6 +32,7 @@ class Entry(NamedTuple):
     """One memory as the index knows it.
 
     Attributes:
+        expires_at: when readers cease to see it; None: never, as with pinned ones.
         postings: its packed terms (`postings.packed`).
     """
 

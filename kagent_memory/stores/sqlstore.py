@@ -18,6 +18,7 @@ from ..threads import aside
 from .base import (
     Applied,
     Batch,
+    Delivery,
     Generation,
     Job,
     JobKind,
@@ -103,10 +104,6 @@ class SqlStore(MemoryStore):
         gone = await self._write(partial(forgetting.evict, scope=scope, ids=ids, keep=keep, now=now))
         self._indexes.drop(scope)
         return gone
-
-    @override
-    async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
-        await self._write(partial(writing.deliver, scope=scope, retrieved=retrieved, delivered=delivered, now=now))
 
     @override
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
@@ -242,9 +239,19 @@ class SqlStore(MemoryStore):
 
     @override
     async def jobs(
-        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100, id: str | None = None
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        id: str | None = None,
+        payloads: bool = True,
     ) -> Sequence[Job]:
-        return await self._read(partial(queue.jobs, scope=scope, state=state, limit=limit, id=id))
+        asked = partial(queue.jobs, scope=scope, tenant=tenant, user=user, app=app, state=state)
+        return await self._read(partial(asked, limit=limit, id=id, payloads=payloads))
 
     @override
     async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
@@ -253,6 +260,11 @@ class SqlStore(MemoryStore):
     @override
     async def pending(self, *, now: datetime) -> int:
         return await self._read(partial(queue.pending, now=now))
+
+    @override
+    async def count(self, deliveries: Sequence[Delivery]) -> None:
+        if any(one.retrieved or one.delivered for one in deliveries):
+            await self._write(partial(writing.count, deliveries=deliveries))
 
     @override
     async def retry(self, job_id: str, *, now: datetime) -> None:
@@ -287,8 +299,17 @@ class SqlStore(MemoryStore):
         return await self._read(partial(maintenance.crowded, above=above, now=now))
 
     @override
-    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
-        return await self._read(partial(maintenance.scopes, tenant=tenant, limit=limit))
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        asked = partial(maintenance.scopes, tenant=tenant, user=user, app=app)
+        return await self._read(partial(asked, after=after, limit=limit))
 
     @override
     async def add_token(self, token: Token) -> None:

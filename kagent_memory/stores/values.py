@@ -98,6 +98,21 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """How often memories of one scope were retrieved and handed over.
+
+    Attributes:
+        retrieved, delivered: memory id → how many times.
+        at: when the last of them was.
+    """
+
+    scope: Scope
+    retrieved: Mapping[str, int] = field(default_factory=dict[str, int])
+    delivered: Mapping[str, int] = field(default_factory=dict[str, int])
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatches:
     """What BM25 needs of one scope: counted over the memories that are visible and pass the filter.
 

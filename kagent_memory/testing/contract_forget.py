@@ -133,3 +133,21 @@ class ForgetContract(ContractPart):
         later = NOW.replace(year=NOW.year + 1)
         assert await store.forget(scope, session_id="s", now=later) == (memory.id,)
         await assert_gone(store, scope, memory.id)
+
+    async def test_what_said_the_same_before_it_was_superseded_goes_with_it_and_what_says_it_now_stays(
+        self, store: MemoryStore
+    ) -> None:
+        scope = a_scope()
+        first, now_true = await add_texts(store, scope, "Rome", "Oslo")
+        gone = changing(await the(store, scope, first), "supersede", state="superseded", superseded_by=now_true)
+        await store.apply(scope, Batch(changes=[gone]), now=NOW)
+        (again,) = await add_texts(store, scope, "rome")
+        assert await store.forget(scope, ids=[first], now=NOW) == (first,)
+        assert sorted(await contents(store, scope)) == ["Oslo", "rome"]
+        retired = changing(await the(store, scope, again), "undo", state="superseded")
+        await store.apply(scope, Batch(changes=[retired]), now=NOW)
+        last, turn = a_memory("Rome"), a_memory("Rome", verbatim=True, event_ids=("e",))
+        await add(store, scope, last, turn, explicit=True)
+        assert set(await store.forget(scope, ids=[last.id], now=NOW)) == {last.id, again}
+        await assert_gone(store, scope, again, last.id)
+        assert sorted(await contents(store, scope)) == ["Oslo", "Rome"]

@@ -10,7 +10,7 @@ import pytest
 
 from ..errors import KagentMemoryError, StoreError
 from ..records import Scope
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Delivery, MemoryStore
 from .ground import NOW, ContractPart, a_job, a_memory, a_scope, add, adding, contents
 
 Verb = Callable[[MemoryStore, Scope], Awaitable[object]]
@@ -18,6 +18,7 @@ Verb = Callable[[MemoryStore, Scope], Awaitable[object]]
 VERBS: dict[str, Verb] = {
     "apply": lambda store, scope: store.apply(scope, Batch(changes=adding(a_memory("late"))), now=NOW),
     "forget": lambda store, scope: store.forget(scope, everything=True, now=NOW),
+    "count": lambda store, scope: store.count([Delivery(scope=scope, delivered={"x": 1}, at=NOW)]),
     "deliver": lambda store, scope: store.deliver(scope, retrieved=["x"], delivered=["x"], now=NOW),
     "feedback": lambda store, scope: store.feedback(scope, "x", success=True),
     "get": lambda store, scope: store.get(scope, ["x"], now=NOW),

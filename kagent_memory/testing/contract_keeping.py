@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
-from ..errors import NotFound
-from ..records import Scope, new_id
+from ..errors import InvalidInput, NotFound
+from ..records import Filter, Scope, new_id
 from ..stores.base import Batch, MemoryStore, Pruned, Token
 from .ground import (
     BEYOND_INT32,
@@ -62,6 +63,38 @@ class KeepingContract(ContractPart):
         assert (kept[popular.id].usage.delivered, kept[popular.id].usage.delivered_total) == (0, 10)
         assert kept[living.id].expires_at == NOW + 30 * DAY
         assert await contents(store, other, now=NOW) == []
+
+    async def test_what_is_pinned_never_expires_for_any_read(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        generation = await store.add_generation("hash", 2, None)
+        pinned = a_memory("zebra pinned", ttl_days=1, pinned=True, session_id="s", tags=("x",), importance=0.9)
+        ending, loose = a_memory("zebra ending", ttl_days=9, session_id="s"), a_memory("zebra loose", ttl_days=1)
+        await add(store, scope, pinned, ending, loose)
+        later, narrow = NOW + 5 * DAY, Filter(tags=("x",))
+        kept = {pinned.id, ending.id}
+        assert {one.id for one in await store.unembedded(scope, generation.number, limit=9, now=later)} == kept
+        await embed(store, scope, generation, {pinned.id: (1, 0), ending.id: (0, 1), loose.id: (1, 1)})
+        assert set(await store.get(scope, [pinned.id, ending.id, loose.id], now=later)) == kept
+        assert await contents(store, scope, order="expires", now=later) == ["zebra ending", "zebra pinned"]
+        assert await contents(store, scope, filter=narrow, now=later) == ["zebra pinned"]
+        found = await store.search_text(scope, ["zebra"], limit=9, now=later)
+        assert (found.documents, set(found.matches)) == (2, kept)
+        assert set((await store.search_text(scope, ["zebra"], limit=9, filter=narrow, now=later)).matches) == {
+            pinned.id
+        }
+        for filter, ids in ((Filter(), kept), (narrow, {pinned.id})):
+            [near] = await store.search_vector(
+                scope, generation.number, [vector(1, 0)], limit=9, filter=filter, now=later
+            )
+            assert {id for id, _ in near} == ids
+        assert {place.id for place in await store.places(scope, [pinned.id], reach=1, now=later)} == kept
+        stats = await store.stats(scope, now=later)
+        assert (stats.visible, stats.pinned, stats.expired) == (2, 1, 1)
+        assert list(await store.crowded(above=1, now=later)) == [(scope, 2)]
+        assert await store.prune(now=later, popular_after=1) == Pruned(deleted=1)
+        let_go = changing(await the(store, scope, pinned.id, now=later), "pin", pinned=False)
+        await store.apply(scope, Batch(changes=[let_go]), now=later)
+        assert await contents(store, scope, now=later) == ["zebra ending"]
 
     async def test_what_the_prune_deleted_leaves_no_trace_and_may_come_again(self, store: MemoryStore) -> None:
         scope = a_scope()
@@ -161,6 +194,24 @@ class KeepingContract(ContractPart):
         assert list(await store.scopes(limit=BEYOND_INT32)) == ordered
         assert list(await store.scopes(tenant="a")) == [scope for scope in ordered if scope.tenant == "a"]
         assert list(await store.scopes(tenant="%")) == []
+
+    async def test_scopes_are_narrowed_by_their_parts_and_come_page_by_page(self, store: MemoryStore) -> None:
+        parts = [(tenant, app, user) for tenant in ("", "a", "é") for app in ("", "x", "%") for user in ("", "u", "U")]
+        scopes = [Scope(tenant=tenant, user=user, app=app) for tenant, app, user in sorted(parts)]
+        for number, scope in enumerate(scopes):
+            await (store.enqueue([a_job(scope)]) if number % 2 else add(store, scope, a_memory("here")))
+        for tenant, app, user in product(("", "a", "b", None), ("", "%", None), ("", "u", None)):
+            asked = {"tenant": tenant, "app": app, "user": user}
+            fitting = [one for one in scopes if all(v in (None, getattr(one, k)) for k, v in asked.items())]
+            assert list(await store.scopes(tenant=tenant, app=app, user=user)) == fitting
+            first = list(await store.scopes(tenant=tenant, app=app, user=user, limit=2))
+            assert first == fitting[:2]
+            if first:
+                rest = await store.scopes(tenant=tenant, app=app, user=user, after=first[-1])
+                assert [*first, *rest] == fitting
+        for tenant, app, user in (("\0", None, None), (None, "a\0", None), (None, None, "\0b")):
+            with pytest.raises(InvalidInput):
+                await store.scopes(tenant=tenant, app=app, user=user)
 
     async def test_a_scope_is_there_while_it_holds_memories_or_jobs(self, store: MemoryStore) -> None:
         with_job, with_memory, emptied = a_scope(), a_scope(), a_scope()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
-from ..errors import Conflict, NotFound
+from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Scope
 from ..stores.base import Batch, Job, MemoryStore
 from .ground import (
@@ -222,6 +223,21 @@ class QueueContract(ContractPart):
         assert len(await store.jobs(limit=BEYOND_INT32)) == 4
         assert list(await store.jobs(id="unknown")) == []
         assert list(await store.jobs(scope=other, id=jobs[0].id)) == []
+
+    async def test_jobs_are_narrowed_by_the_parts_of_their_scopes_before_the_limit(self, store: MemoryStore) -> None:
+        payload = {"messages": [{"text": "said", "event_id": "e"}]}
+        scopes = [Scope(tenant, user, app) for tenant in ("", "t") for user in ("u", "v") for app in ("a", "b")]
+        jobs = [a_job(scope, created_at=NOW + n * SECOND, payload=payload) for n, scope in enumerate(scopes * 2)]
+        await store.enqueue(jobs)
+        for tenant, user, app in product(("", "t", "x", None), ("v", None), ("b", None)):
+            asked = {"tenant": tenant, "user": user, "app": app}
+            fitting = [job for job in jobs if all(v in (None, getattr(job.scope, k)) for k, v in asked.items())]
+            assert list(await store.jobs(tenant=tenant, user=user, app=app)) == fitting
+            bare = await store.jobs(tenant=tenant, user=user, app=app, limit=3, payloads=False)
+            assert list(bare) == [replace(job, payload={}) for job in fitting[:3]]
+        assert list(await store.jobs(scope=scopes[0], user="v")) == []
+        with pytest.raises(InvalidInput):
+            await store.jobs(user="a\0")
 
     async def test_the_waiting_job_of_a_key_is_found_while_it_is_queued(self, store: MemoryStore) -> None:
         scope = a_scope()

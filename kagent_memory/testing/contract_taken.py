@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from ..errors import Conflict
 from ..stores.base import Batch, MemoryStore
-from .ground import NOW, ContractPart, a_memory, a_scope, add, adding, contents, vector
+from .ground import NOW, ContractPart, a_memory, a_scope, add, adding, changing, contents, the, vector
 
 
 class TakenContract(ContractPart):
@@ -75,3 +78,50 @@ class TakenContract(ContractPart):
         assert await contents(store, scope) == ["free"]
         near = await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW)
         assert near == [[(free.id, 1.0)]]
+
+    @pytest.mark.parametrize("kind", ["supersede", "merge", "update"])
+    @pytest.mark.parametrize("session_id", [None, "s"])
+    async def test_a_forgotten_text_that_was_saved_again_changes_like_any_other(
+        self, store: MemoryStore, kind: Any, session_id: str | None
+    ) -> None:
+        scope = a_scope()
+        first, again, new = (
+            a_memory(text, session_id=session_id, event_ids=events)
+            for text, events in (("Rent is 500", ("e1",)), ("Rent is 500", ("e1", "e2")), ("Rent is 600", ("e3",)))
+        )
+        await add(store, scope, first)
+        await store.forget(scope, ids=[first.id], now=NOW)
+        assert await add(store, scope, again, explicit=True) == (again.id,)
+        if kind == "update":
+            changes = [changing(again, kind, importance=0.9)]
+        else:
+            retired = changing(again, kind, state="superseded", superseded_by=new.id)
+            changes = [replace(change, group="g") for change in (*adding(new), retired)]
+        applied = await store.apply(scope, Batch(changes=changes), now=NOW)
+        assert None not in applied.ids
+        assert await contents(store, scope) == (["Rent is 500"] if kind == "update" else ["Rent is 600"])
+        assert (await the(store, scope, again.id)).revision == 2
+
+    async def test_what_came_of_an_event_beside_something_forgotten_can_be_merged(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        gone, kept, other = a_memory("secret", event_ids=("e",)), a_memory("tea", event_ids=("e",)), a_memory("Tea?")
+        await add(store, scope, gone, kept, other)
+        await store.forget(scope, ids=[gone.id], now=NOW)
+        whole = a_memory("tea, always", event_ids=("e",))
+        parts = [changing(one, "merge", state="superseded", superseded_by=whole.id) for one in (kept, other)]
+        first = replace(adding(whole)[0], event_ids=("e",))
+        merge = [replace(change, group="g") for change in (first, *parts)]
+        assert (await store.apply(scope, Batch(changes=merge), now=NOW)).ids == (whole.id, kept.id, other.id)
+        assert await contents(store, scope) == ["tea, always"]
+
+    async def test_an_event_that_is_held_back_changes_no_memory_either(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        gone, kept, old = a_memory("secret", event_ids=("e",)), a_memory("tea", event_ids=("e",)), a_memory("Rome")
+        await add(store, scope, gone, kept, old)
+        await store.forget(scope, ids=[gone.id], now=NOW)
+        worded = replace(changing(kept, "update", content="tea, and the secret"), event_ids=("e",))
+        new = replace(adding(a_memory("Oslo"))[0], event_ids=("e",), group="g")
+        retired = changing(old, "supersede", state="superseded", superseded_by=new.memory.id)
+        changes = [worded, new, replace(retired, event_ids=("e",), group="g")]
+        assert (await store.apply(scope, Batch(changes=changes), now=NOW)).ids == (None, None, None)
+        assert sorted(await contents(store, scope)) == ["Rome", "tea"]

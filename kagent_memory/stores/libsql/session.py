@@ -29,17 +29,19 @@ _TIMES = (
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
-_TRUTHS = ("is_error", "pinned", "verbatim", "asks", "active", "is_operator")
+_TRUTHS = ("is_error", "pinned", "verbatim", "asks", "active", "is_operator", "final")
 
 _PAIRS = ("scope_ids", "ids")
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "erase_memories": _PAIRS,
     "erase_stats": _PAIRS,
+    "end_decisions": _PAIRS,
     "erase_revisions": _PAIRS,
     "erase_vectors": _PAIRS,
     "extend_memories": _PAIRS,
     "reset_delivered": _PAIRS,
     "insert_tombstones": ("kinds", "keys"),
+    "count_usage": ("ids", "retrieved", "delivered"),
     "insert_taken": ("session_ids", "event_ids"),
 }
 """Statements that take lists of equal length; here they take one list, "rows", of what stands side by side in them."""

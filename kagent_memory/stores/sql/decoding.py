@@ -8,7 +8,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, cast
 
-from ...records import Filter, Memory, Revision, Scope, Usage
+from ...records import Filter, Memory, Revision, Scope, Usage, checked_text
 from .. import rows
 from ..base import Job, Place
 from .session import Row
@@ -51,6 +51,7 @@ def to_revision(row: Row) -> Revision:
         why=row["why"],
         event_ids=row["event_ids"],
         group=row["change_group"],
+        final=row["final"],
     )
 
 
@@ -69,6 +70,15 @@ def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]
         values[name] = values[name] or None
     filtered = any(value is not None for name, value in values.items() if name != "superseded")
     return {**values, "filtered": filtered, "scope_id": scope.id, "now": now}
+
+
+def named(**parts: str | None) -> dict[str, str | None]:
+    """The parts of scopes that a statement is narrowed to, by their names; None: not by this one.
+
+    Raises:
+        InvalidInput: one of them can be no part of a scope.
+    """
+    return {name: None if part is None else checked_text(part, f"The {name}") for name, part in parts.items()}
 
 
 def known(ids: Iterable[str]) -> list[str]:

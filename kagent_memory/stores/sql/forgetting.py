@@ -46,7 +46,7 @@ async def erase(session: Session, scope_ids: Sequence[str | bytes], ids: Sequenc
     values = {"scope_ids": list(scope_ids), "ids": list(ids)}
     for row in await session.rows("generations", {}):
         await session.run_many("erase_vectors", [values], generation=row["number"])
-    for statement in ("erase_stats", "erase_revisions", "erase_memories"):
+    for statement in ("erase_stats", "end_decisions", "erase_revisions", "erase_memories"):
         await session.run_many(statement, [values])
     await session.run_many("mark_erased", [{"scope_ids": list(dict.fromkeys(scope_ids))}])
 

@@ -20,6 +20,7 @@ LOAD_ROWS = 250
 class _Kept:
     index: ScopeIndex = field(default_factory=ScopeIndex)
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    size: int = 0  # of the index, as it counts in the sum
 
 
 class Indexes:
@@ -33,16 +34,23 @@ class Indexes:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._size = 0
         self._guard = Lock()  # libSQL searches on a thread of its own
 
     def __len__(self) -> int:
         return len(self._kept)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes all of them hold."""
+        return self._size
+
     def drop(self, scope: Scope | None = None) -> None:
         """Lets go of one scope's index, or of all."""
         with self._guard:
             for key in list(self._kept) if scope is None else [scope.id]:
-                self._kept.pop(key, None)
+                if (gone := self._kept.pop(key, None)) is not None:
+                    self._size -= gone.size
 
     def known(self, scope: Scope, version: int | None) -> ScopeIndex | None:
         """The scope's index as of this version or a later one, if it is kept."""
@@ -61,7 +69,7 @@ class Indexes:
             return kept.index
         async with kept.loading:  # one loads for all who wait
             kept.index = index = await _loaded(session, scope, kept.index)
-        self._shrink()
+            self._weigh(scope, kept)
         return index
 
     def _used(self, scope: Scope) -> _Kept:
@@ -70,12 +78,15 @@ class Indexes:
             self._kept.move_to_end(scope.id)
             return kept
 
-    def _shrink(self) -> None:
+    def _weigh(self, scope: Scope, kept: _Kept) -> None:
+        """Counts the index as it is now, and lets those go that were used longest ago while all hold too much."""
         with self._guard:
-            total = sum(kept.index.size for kept in self._kept.values())
-            while total > self._max_bytes and len(self._kept) > 1:
+            if self._kept.get(scope.id) is kept:  # else it was let go while it loaded
+                self._size += kept.index.size - kept.size
+                kept.size = kept.index.size
+            while self._size > self._max_bytes and len(self._kept) > 1:
                 _, gone = self._kept.popitem(last=False)
-                total -= gone.index.size
+                self._size -= gone.size
 
 
 def _stands(index: ScopeIndex, scope: Row) -> bool:
@@ -99,4 +110,5 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex) -> ScopeInd
 
 
 def _entry(row: Row) -> Entry:
-    return Entry(to_place(row), bool(row["active"]), row["expires_at"], bytes(row["postings"]))
+    expires_at = None if row["pinned"] else row["expires_at"]
+    return Entry(to_place(row), bool(row["active"]), expires_at, bytes(row["postings"]))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 
 from ...records import Scope, Vector
 from .. import rows
 from ..base import Generation, Pruned, external_name
-from .decoding import bounded
+from .decoding import bounded, named
 from .forgetting import erase
 from .session import Row, Session
 
@@ -72,9 +73,13 @@ async def about(session: Session) -> Mapping[str, str]:
     return {row["part"]: row["text"] for row in await session.rows("about", {}) if row["text"]}
 
 
-async def scopes(session: Session, *, tenant: str | None, limit: int) -> Sequence[Scope]:
+async def scopes(
+    session: Session, *, tenant: str | None, user: str | None, app: str | None, after: Scope | None, limit: int
+) -> Sequence[Scope]:
     """See `MemoryStore.scopes`."""
-    found = await session.rows("scopes", {"tenant": tenant, "limit": bounded(limit)})
+    values: dict[str, Any] = {**named(tenant=tenant, user=user, app=app), "limit": bounded(limit)}
+    values |= {f"after_{name}": after and getattr(after, name) for name in ("tenant", "user", "app")}
+    found = await session.rows("scopes", values)
     return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
 
 

@@ -108,27 +108,45 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
         raise InvalidInput("The metadata holds a NUL character; remove it.")
 
 
-def events_of(change: Change, former: Memory | None = None) -> frozenset[str]:
-    """The source events that a change brings with it."""
-    return frozenset({*change.event_ids, *change.memory.event_ids}.difference(former.event_ids if former else ()))
-
-
 def held_back(
     changes: Sequence[Change], stored: Mapping[str, Memory], stones: frozenset[tuple[str, str]], salt: bytes
 ) -> frozenset[str]:
     """The ids of the memories whose changes a tombstone holds back, and of those that they would supersede."""
-    held = {change.memory.id for change in changes if is_stoned(change, stored, stones, salt)}
+    merged = _merged_events(changes, stored)
+    held = {change.memory.id for change in changes if _is_held(change, stored, merged, stones, salt)}
     return frozenset(held | {change.memory.id for change in changes if change.memory.superseded_by in held})
 
 
-def is_stoned(change: Change, stored: Mapping[str, Memory], stones: frozenset[tuple[str, str]], salt: bytes) -> bool:
-    """Whether a tombstone stands against what this change brings."""
+def _merged_events(changes: Sequence[Change], stored: Mapping[str, Memory]) -> Mapping[str, frozenset[str]]:
+    """Group → the source events of the stored memories that it merges: what is merged is there, and comes from none."""
+    merging = {change.group for change in changes if change.kind == "merge" and change.group is not None}
+    found: dict[str, frozenset[str]] = {}
+    for change in changes:
+        former = stored.get(change.memory.id)
+        if former is not None and change.group is not None and change.group in merging:
+            found[change.group] = found.get(change.group, frozenset()) | frozenset(former.event_ids)
+    return found
+
+
+def _is_held(
+    change: Change,
+    stored: Mapping[str, Memory],
+    merged: Mapping[str, frozenset[str]],
+    stones: frozenset[tuple[str, str]],
+    salt: bytes,
+) -> bool:
+    """Whether a tombstone stands against what this change brings; what its memory said before, it does not bring."""
     if change.explicit or change.kind not in _BRINGS_TEXT:
         return False
     former = stored.get(change.memory.id)
-    if any(("event", event) in stones for event in events_of(change, former)):
+    there = frozenset(former.event_ids if former else ())
+    events = ({*change.memory.event_ids} - there).union(change.event_ids) - merged.get(change.group or "", frozenset())
+    if any(("event", event) in stones for event in events):
         return True
-    return ("text", rows.forgotten_key(salt, change.memory.session_id, change.memory.content)) in stones
+    said_before = former is not None and former.content == change.memory.content
+    return not said_before and (
+        ("text", rows.forgotten_key(salt, change.memory.session_id, change.memory.content)) in stones
+    )
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import InvalidInput, NotFound
 from ...records import Scope
 from ..base import Job, JobKind, JobState, checked_key
-from .decoding import bounded, is_id, job_values, to_job
+from .decoding import bounded, is_id, job_values, named, to_job
 from .session import Session
 
 
@@ -65,8 +65,7 @@ async def take(session: Session, job: Job, owner: str, *, now: datetime, lease_s
     mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
     if not await session.run("take_job", {**mine, "owner": owner, "now": now, "lease_until": until}):
         return None
-    found = await session.rows("jobs", {"scope_id": job.scope.id, "state": "running", "id": job.id, "limit": 1})
-    return to_job(found[0])
+    return (await jobs(session, scope=job.scope, state="running", limit=1, id=job.id))[0]
 
 
 async def renew(session: Session, job: Job, *, now: datetime, lease_seconds: float) -> bool:
@@ -87,12 +86,23 @@ async def release(
 
 
 async def jobs(
-    session: Session, *, scope: Scope | None, state: JobState | None, limit: int, id: str | None
+    session: Session,
+    *,
+    scope: Scope | None = None,
+    tenant: str | None = None,
+    user: str | None = None,
+    app: str | None = None,
+    state: JobState | None = None,
+    limit: int,
+    id: str | None = None,
+    payloads: bool = True,
 ) -> Sequence[Job]:
     """See `MemoryStore.jobs`."""
     if id is not None and not is_id(id):
         return []
-    values = {"scope_id": scope and scope.id, "state": state, "id": id, "limit": bounded(limit)}
+    whose = named(tenant=tenant, user=user, app=app)
+    which = {"scope_id": scope and scope.id, "state": state, "id": id}
+    values = {**whose, **which, "payloads": payloads, "limit": bounded(limit)}
     return [to_job(row) for row in await session.rows("jobs", values)]
 
 

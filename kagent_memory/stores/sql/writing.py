@@ -10,9 +10,9 @@ from typing import Any
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
 from .. import rows
-from ..base import Applied, Batch
+from ..base import Applied, Batch, Delivery
 from .decoding import is_id, known, to_memory
-from .planning import Plan, Texts, events_of, held_back
+from .planning import Plan, Texts, held_back
 from .queue import put, touching
 from .session import Session
 
@@ -140,7 +140,7 @@ async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> 
         return frozenset()
     values = {
         "scope_id": scope.id,
-        "events": list(frozenset[str]().union(*(events_of(change) for change in bound))),
+        "events": list({event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}),
         "texts": [rows.forgotten_key(salt, one.memory.session_id, one.memory.content) for one in bound],
     }
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
@@ -197,13 +197,14 @@ async def _write_vectors(session: Session, scope: Scope, batch: Batch, plan: Pla
         await session.run_many("put_vector", values, generation=batch.generation)
 
 
-async def deliver(
-    session: Session, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime
-) -> None:
-    """See `MemoryStore.deliver`."""
-    values = {"scope_id": scope.id, "retrieved": known(retrieved), "delivered": known(delivered), "now": now}
-    if values["retrieved"] or values["delivered"]:
-        await session.run_many("count_usage", [values])
+async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
+    """See `MemoryStore.count`."""
+    values: list[dict[str, Any]] = []
+    for one in sorted(deliveries, key=lambda one: one.scope.id):
+        ids = sorted(known((*one.retrieved, *one.delivered)))
+        counts = {name: [getattr(one, name).get(id, 0) for id in ids] for name in ("retrieved", "delivered")}
+        values += [{"scope_id": one.scope.id, "ids": ids, **counts, "now": one.at}] if ids else []
+    await session.run_many("count_usage", values)
 
 
 async def feedback(session: Session, scope: Scope, memory_id: str, *, success: bool) -> None:

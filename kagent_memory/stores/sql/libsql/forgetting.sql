@@ -5,7 +5,7 @@ SELECT id FROM memory WHERE scope_id = :scope_id AND session_id = :session_id OR
 SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id
 
 -- name: kin
--- What was merged or superseded into these memories, and what a merge made of them.
+-- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history.
 SELECT id FROM memory WHERE scope_id = :scope_id AND superseded_by IN (SELECT value FROM json_each(:ids))
 UNION
 SELECT m.superseded_by
@@ -19,9 +19,15 @@ WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids)) AND
             WHERE g.scope_id = r.scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
         )
     )
+UNION
+SELECT id FROM memory
+WHERE scope_id = :scope_id AND state <> 'active'
+    AND content_hash IN (
+        SELECT content_hash FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+    )
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: insert_tombstones
@@ -48,6 +54,16 @@ DELETE FROM memory WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->>
 
 -- name: erase_stats
 DELETE FROM memory_stats WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+
+-- name: end_decisions
+-- Of what one decision changed a part goes now: the rest cannot be undone any more.
+UPDATE memory_revision SET final = 1
+WHERE (scope_id, change_group) IN (
+    SELECT r.scope_id, r.change_group
+    FROM json_each(:rows) AS gone
+    JOIN memory_revision AS r ON r.scope_id = unhex(gone.value ->> 0) AND r.memory_id = gone.value ->> 1
+    WHERE r.change_group IS NOT NULL
+)
 
 -- name: erase_revisions
 DELETE FROM memory_revision WHERE (scope_id, memory_id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))

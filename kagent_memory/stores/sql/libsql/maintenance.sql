@@ -34,7 +34,7 @@ SELECT s.tenant, s.user_id, s.app, c.visible
 FROM (
     SELECT scope_id, count(*) AS visible
     FROM memory
-    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > :now)
+    WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)
     GROUP BY scope_id
     HAVING count(*) > :above
 ) AS c
@@ -45,6 +45,12 @@ ORDER BY s.tenant, s.app, s.user_id
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (:tenant IS NULL OR s.tenant = :tenant)
+    AND (:user IS NULL OR s.user_id = :user)
+    AND (:app IS NULL OR s.app = :app)
+    AND (
+        :after_tenant IS NULL
+        OR (s.tenant, s.app, s.user_id) > (:after_tenant, :after_app, :after_user)
+    )
     AND (
         EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
         OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)

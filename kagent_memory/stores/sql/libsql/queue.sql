@@ -68,10 +68,16 @@ UPDATE ingest_job SET
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 
 -- name: jobs
-SELECT j.*, s.tenant, s.user_id, s.app
+SELECT
+    j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
+    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, s.tenant, s.user_id, s.app,
+    CASE WHEN :payloads THEN j.payload ELSE json_object() END AS payload
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
 WHERE (:scope_id IS NULL OR j.scope_id = :scope_id)
+    AND (:tenant IS NULL OR s.tenant = :tenant)
+    AND (:user IS NULL OR s.user_id = :user)
+    AND (:app IS NULL OR s.app = :app)
     AND (:state IS NULL OR j.state = :state)
     AND (:id IS NULL OR j.id = :id)
 ORDER BY j.created_at, j.id

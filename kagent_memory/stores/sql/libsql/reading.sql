@@ -2,7 +2,7 @@
 SELECT * FROM remembered
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND (state = 'active' OR :superseded)
-    AND (expires_at IS NULL OR expires_at > :now)
+    AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
@@ -15,14 +15,16 @@ FROM (
             WHEN 'newest' THEN -(unixepoch(m.created_at) * 1000000 + substr(m.created_at, 21, 6))
             WHEN 'oldest' THEN unixepoch(m.created_at) * 1000000 + substr(m.created_at, 21, 6)
             WHEN 'delivered' THEN -m.delivered
-            WHEN 'expires' THEN coalesce(unixepoch(m.expires_at) * 1000000 + substr(m.expires_at, 21, 6), 9e15)
+            WHEN 'expires' THEN coalesce(
+                CASE WHEN NOT m.pinned THEN unixepoch(m.expires_at) * 1000000 + substr(m.expires_at, 21, 6) END, 9e15
+            )
             ELSE -m.importance
         END AS key,
         :order IN ('oldest', 'expires') AS upwards
     FROM remembered AS m
     WHERE m.scope_id = :scope_id
         AND (m.state = 'active' OR :superseded)
-        AND (m.expires_at IS NULL OR m.expires_at > :now)
+        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
         AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
         AND (:topics IS NULL OR EXISTS (
             SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
@@ -62,7 +64,7 @@ WHERE m.scope_id = :scope_id AND m.touched >= :version
 -- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.expires_at, m.postings
+    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings
 FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 
@@ -72,7 +74,7 @@ SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = :scope_id
     AND (m.state = 'active' OR :superseded)
-    AND (m.expires_at IS NULL OR m.expires_at > :now)
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
     AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
     AND (:topics IS NULL OR EXISTS (
         SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
@@ -104,16 +106,16 @@ SELECT key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:event_ids))
 
 -- name: revisions_of
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id = :id ORDER BY revision
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
 FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER BY at, memory_id, revision
 
 -- name: unembedded
 SELECT * FROM remembered AS r
-WHERE r.scope_id = :scope_id AND r.state = 'active' AND (r.expires_at IS NULL OR r.expires_at > :now)
+WHERE r.scope_id = :scope_id AND r.state = 'active' AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > :now)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
     )
@@ -123,12 +125,13 @@ LIMIT :limit
 -- name: scope_counts
 SELECT
     type,
-    count(*) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > :now)) AS visible,
-    count(*) FILTER (WHERE state = 'active' AND expires_at <= :now) AS expired,
+    count(*) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)) AS visible,
+    count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= :now) AS expired,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
-    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > :now)) AS pins,
-    coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > :now)), 0)
-        AS delivered_total
+    count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
+    coalesce(
+        sum(delivered_total) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)), 0
+    ) AS delivered_total
 FROM remembered
 WHERE scope_id = :scope_id
 GROUP BY type

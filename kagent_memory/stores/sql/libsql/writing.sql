@@ -81,17 +81,18 @@ INSERT OR REPLACE INTO memory_vector_{generation} (scope_id, id, embedding) VALU
 -- name: count_usage
 INSERT INTO memory_stats (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
 SELECT
-    m.scope_id, m.id, m.id IN (SELECT value FROM json_each(:retrieved)),
-    m.id IN (SELECT value FROM json_each(:delivered)), m.id IN (SELECT value FROM json_each(:delivered)),
-    CASE WHEN m.id IN (SELECT value FROM json_each(:delivered)) THEN :now END
-FROM memory AS m
-WHERE m.scope_id = :scope_id
-    AND m.id IN (SELECT value FROM json_each(:retrieved) UNION SELECT value FROM json_each(:delivered))
+    m.scope_id, m.id, g.value ->> 1, g.value ->> 2, g.value ->> 2, CASE WHEN g.value ->> 2 > 0 THEN :now END
+FROM json_each(:rows) AS g
+CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = g.value ->> 0
+WHERE true
 ON CONFLICT (scope_id, id) DO UPDATE SET
     retrieved = memory_stats.retrieved + excluded.retrieved,
     delivered = memory_stats.delivered + excluded.delivered,
     delivered_total = memory_stats.delivered_total + excluded.delivered_total,
-    last_delivered_at = coalesce(excluded.last_delivered_at, memory_stats.last_delivered_at)
+    last_delivered_at = max(
+        coalesce(memory_stats.last_delivered_at, excluded.last_delivered_at),
+        coalesce(excluded.last_delivered_at, memory_stats.last_delivered_at)
+    )
 
 -- name: count_feedback
 INSERT INTO memory_stats (scope_id, id, successes, failures)

@@ -5,7 +5,7 @@ SELECT id FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_i
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
 
 -- name: kin
--- What was merged or superseded into these memories, and what a merge made of them.
+-- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history.
 SELECT id FROM memory WHERE scope_id = %(scope_id)s AND superseded_by = ANY(%(ids)s::uuid[])
 UNION
 SELECT m.superseded_by
@@ -19,9 +19,15 @@ WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.superseded
             WHERE g.scope_id = r.scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
         )
     )
+UNION
+SELECT id FROM memory
+WHERE scope_id = %(scope_id)s AND state <> 'active'
+    AND content_hash IN (
+        SELECT content_hash FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    )
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 
 -- name: insert_tombstones
@@ -48,8 +54,25 @@ DELETE FROM memory AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS 
 WHERE t.scope_id = gone.scope_id AND t.id = gone.id
 
 -- name: erase_stats
-DELETE FROM memory_stats AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+-- Locked in the order in which count_usage locks them.
+DELETE FROM memory_stats AS t
+USING (
+    SELECT s.scope_id, s.id
+    FROM memory_stats AS s
+    JOIN unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+        ON s.scope_id = gone.scope_id AND s.id = gone.id
+    ORDER BY s.scope_id, s.id
+    FOR UPDATE OF s
+) AS locked
+WHERE t.scope_id = locked.scope_id AND t.id = locked.id
+
+-- name: end_decisions
+-- Of what one decision changed a part goes now: the rest cannot be undone any more.
+UPDATE memory_revision AS t SET final = true
+FROM memory_revision AS r
+JOIN unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
+    ON r.scope_id = gone.scope_id AND r.memory_id = gone.id
+WHERE t.scope_id = r.scope_id AND t.change_group = r.change_group
 
 -- name: erase_revisions
 DELETE FROM memory_revision AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)

@@ -31,16 +31,24 @@ JOIN scope AS s ON s.scope_id = kept.scope_id
 WHERE t.scope_id = kept.scope_id AND t.id = kept.id
 
 -- name: reset_delivered
+-- Locked in the order in which count_usage locks them.
 UPDATE memory_stats AS t SET delivered = 0
-FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
-WHERE t.scope_id = kept.scope_id AND t.id = kept.id
+FROM (
+    SELECT s.scope_id, s.id
+    FROM memory_stats AS s
+    JOIN unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
+        ON s.scope_id = kept.scope_id AND s.id = kept.id
+    ORDER BY s.scope_id, s.id
+    FOR UPDATE OF s
+) AS locked
+WHERE t.scope_id = locked.scope_id AND t.id = locked.id
 
 -- name: crowded_scopes
 SELECT s.tenant, s.user_id, s.app, c.visible
 FROM (
     SELECT scope_id, count(*) AS visible
     FROM memory
-    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)
+    WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
     GROUP BY scope_id
     HAVING count(*) > %(above)s
 ) AS c
@@ -51,6 +59,12 @@ ORDER BY s.tenant, s.app, s.user_id
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
+    AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
+    AND (
+        %(after_tenant)s::text IS NULL
+        OR (s.tenant, s.app, s.user_id) > (%(after_tenant)s::text, %(after_app)s::text, %(after_user)s::text)
+    )
     AND (
         EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
         OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)

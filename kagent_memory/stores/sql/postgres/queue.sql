@@ -69,10 +69,16 @@ UPDATE ingest_job SET
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 
 -- name: jobs
-SELECT j.*, s.tenant, s.user_id, s.app
+SELECT
+    j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
+    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, s.tenant, s.user_id, s.app,
+    CASE WHEN %(payloads)s::boolean THEN j.payload ELSE json_build_object() END AS payload
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
 WHERE (%(scope_id)s::uuid IS NULL OR j.scope_id = %(scope_id)s::uuid)
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
+    AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
     AND (%(state)s::text IS NULL OR j.state = %(state)s::text)
     AND (%(id)s::uuid IS NULL OR j.id = %(id)s::uuid)
 ORDER BY j.created_at, j.id

@@ -2,7 +2,7 @@
 SELECT * FROM remembered
 WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     AND (state = 'active' OR %(superseded)s)
-    AND (expires_at IS NULL OR expires_at > %(now)s)
+    AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
 
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
@@ -14,14 +14,15 @@ FROM (
             WHEN 'newest' THEN -extract(epoch FROM m.created_at)
             WHEN 'oldest' THEN extract(epoch FROM m.created_at)
             WHEN 'delivered' THEN -m.delivered
-            WHEN 'expires' THEN coalesce(extract(epoch FROM m.expires_at), 'Infinity'::numeric)
+            WHEN 'expires'
+                THEN coalesce(CASE WHEN NOT m.pinned THEN extract(epoch FROM m.expires_at) END, 'Infinity'::numeric)
             ELSE -m.importance::numeric
         END AS key,
         %(order)s::text IN ('oldest', 'expires') AS upwards
     FROM remembered AS m
     WHERE m.scope_id = %(scope_id)s
         AND (m.state = 'active' OR %(superseded)s)
-        AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
         AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
         AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
         AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
@@ -54,7 +55,7 @@ WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
 -- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.expires_at, m.postings
+    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[])
 
@@ -64,7 +65,7 @@ SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s
     AND (m.state = 'active' OR %(superseded)s)
-    AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
     AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
     AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
@@ -85,16 +86,16 @@ SELECT key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(event_ids)s::text[])
 
 -- name: revisions_of
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = %(id)s::uuid ORDER BY revision
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
 FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s ORDER BY at, memory_id, revision
 
 -- name: unembedded
 SELECT * FROM remembered AS r
-WHERE r.scope_id = %(scope_id)s AND r.state = 'active' AND (r.expires_at IS NULL OR r.expires_at > %(now)s)
+WHERE r.scope_id = %(scope_id)s AND r.state = 'active' AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > %(now)s)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
     )
@@ -104,12 +105,15 @@ LIMIT %(limit)s
 -- name: scope_counts
 SELECT
     type,
-    count(*) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)) AS visible,
-    count(*) FILTER (WHERE state = 'active' AND expires_at <= %(now)s) AS expired,
+    count(*) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)) AS visible,
+    count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= %(now)s) AS expired,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
-    count(*) FILTER (WHERE state = 'active' AND pinned AND (expires_at IS NULL OR expires_at > %(now)s)) AS pins,
-    coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)), 0)
-        ::bigint AS delivered_total
+    count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
+    coalesce(
+        sum(delivered_total)
+            FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)),
+        0
+    )::bigint AS delivered_total
 FROM remembered
 WHERE scope_id = %(scope_id)s
 GROUP BY type

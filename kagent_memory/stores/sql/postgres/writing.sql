@@ -91,16 +91,16 @@ ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 -- In the order of ids: two calls that overlap take their row locks in the same order.
 INSERT INTO memory_stats AS s (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
 SELECT
-    m.scope_id, m.id, (m.id = ANY(%(retrieved)s::uuid[]))::integer, (m.id = ANY(%(delivered)s::uuid[]))::integer,
-    (m.id = ANY(%(delivered)s::uuid[]))::integer, CASE WHEN m.id = ANY(%(delivered)s::uuid[]) THEN %(now)s::timestamptz END
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND (m.id = ANY(%(retrieved)s::uuid[]) OR m.id = ANY(%(delivered)s::uuid[]))
+    m.scope_id, m.id, given.retrieved, given.delivered, given.delivered,
+    CASE WHEN given.delivered > 0 THEN %(now)s::timestamptz END
+FROM unnest(%(ids)s::uuid[], %(retrieved)s::integer[], %(delivered)s::integer[]) AS given (id, retrieved, delivered)
+JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = given.id
 ORDER BY m.id
 ON CONFLICT (scope_id, id) DO UPDATE SET
     retrieved = s.retrieved + excluded.retrieved,
     delivered = s.delivered + excluded.delivered,
     delivered_total = s.delivered_total + excluded.delivered_total,
-    last_delivered_at = coalesce(excluded.last_delivered_at, s.last_delivered_at)
+    last_delivered_at = greatest(s.last_delivered_at, excluded.last_delivered_at)
 
 -- name: count_feedback
 INSERT INTO memory_stats AS s (scope_id, id, successes, failures)
