@@ -3,73 +3,145 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
 
 from .errors import KagentMemoryError
 from .records import Scope, new_id
-from .stores.base import MemoryStore, Pruned
+from .stores.base import Delivery, MemoryStore, Pruned
 
 log = logging.getLogger("kagent_memory")
 
 PRUNE_LEASE = "prune"
 LONGEST_LOOK_SECONDS = 600.0
-WAITING_DELIVERIES = 1000
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
+LONGEST_PAUSE_SECONDS = 30.0
+ROWS_AT_ONCE = 500
+ROWS_AT_MOST = 1_000_000
 
-Note: TypeAlias = tuple[Scope, Sequence[str], Sequence[str]]  # whose, retrieved, delivered
+
+@dataclass(slots=True)
+class _Tally:
+    """What waits to be counted of one scope."""
+
+    at: datetime
+    retrieved: Counter[str] = field(default_factory=Counter[str])
+    delivered: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def rows(self) -> int:
+        return len(self.retrieved) + len(self.delivered)
+
+    def add(self, other: _Tally) -> None:
+        self.at = max(self.at, other.at)
+        self.retrieved.update(other.retrieved)
+        self.delivered.update(other.delivered)
 
 
 class Deliveries:
-    """Counts what was retrieved and handed over, one write at a time, without holding up a search."""
+    """Counts what was retrieved and handed over, without holding up a search.
+
+    What waits is added up in memory, so that it never outgrows the memories that were found, and is written by one at
+    a time. While the database refuses it stays; a crash loses what came within the last moments.
+    """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: asyncio.Queue[Note] = asyncio.Queue(WAITING_DELIVERIES)
+        self._waiting: dict[Scope, _Tally] = {}
+        self._rows = 0
+        self._noted = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     def count(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str]) -> None:
-        """Takes note; what does not fit into the bounded backlog is dropped and logged, never waited for."""
+        """Takes note; a memory named several times counts once."""
         if not retrieved and not delivered:
             return
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
-        try:
-            self._waiting.put_nowait((scope, retrieved, delivered))
-        except asyncio.QueueFull:
-            log.warning("Deliveries come faster than they can be counted; some were not counted.")
+        if self._rows > ROWS_AT_MOST:
+            log.error("The database takes no deliveries, and %d wait: those of now are not counted.", self._rows)
+            return
+        self._take(scope, _Tally(self._clock(), Counter({*retrieved}), Counter({*delivered})))
+        self._settled.clear()
+        self._noted.set()
 
     async def drain(self) -> None:
         """Returns when all that was noted is counted."""
-        await self._waiting.join()
+        await self._settled.wait()
+
+    async def flush(self) -> None:
+        """Counts at once what is noted by now.
+
+        Raises:
+            StoreError: the database refuses; it is tried again later.
+        """
+        async with self._writing:
+            left, self._waiting, self._rows = self._waiting, {}, 0
+            try:
+                while left:
+                    some = _first(left)
+                    await self._store.count([_delivery(scope, tally) for scope, tally in some])
+                    for scope, _ in some:
+                        del left[scope]
+            except Exception:
+                for scope, tally in left.items():
+                    self._take(scope, tally)
+                raise
+            if not self._waiting:
+                self._settled.set()
 
     async def close(self) -> None:
         """Counts what is noted, within some seconds, and stops."""
-        if self._task is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.drain(), CLOSE_SECONDS)
-            await ended(self._task)
+        if self._task is None:
+            return
+        try:
+            await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
+        except (KagentMemoryError, TimeoutError) as error:
+            log.error("The deliveries of the last moments were not counted: %s", error or "the database hangs")
+        await ended(self._task)
+
+    def _take(self, scope: Scope, tally: _Tally) -> None:
+        kept = self._waiting.setdefault(scope, _Tally(tally.at))
+        before = kept.rows
+        kept.add(tally)
+        self._rows += kept.rows - before
 
     async def _write(self) -> None:
+        pause = GATHER_SECONDS
         while True:
-            notes = [await self._waiting.get()]
-            await asyncio.sleep(GATHER_SECONDS)
-            while not self._waiting.empty():
-                notes.append(self._waiting.get_nowait())
+            await self._noted.wait()
+            await asyncio.sleep(pause)
+            self._noted.clear()
             try:
-                for scope, retrieved, delivered in gathered(notes):
-                    await self._store.deliver(scope, retrieved=retrieved, delivered=delivered, now=self._clock())
+                await self.flush()
+                pause = GATHER_SECONDS
             except KagentMemoryError as error:
-                log.warning("Deliveries were not counted: %s", error)
-            finally:
-                for _ in notes:
-                    self._waiting.task_done()
+                log.warning("Deliveries are counted later: %s", error)
+                self._noted.set()
+                pause = min(pause * 4, LONGEST_PAUSE_SECONDS)
+
+
+def _first(waiting: Mapping[Scope, _Tally]) -> list[tuple[Scope, _Tally]]:
+    """As many scopes as one write takes."""
+    some: list[tuple[Scope, _Tally]] = []
+    rows = 0
+    for scope, tally in waiting.items():
+        some.append((scope, tally))
+        if (rows := rows + tally.rows) >= ROWS_AT_ONCE:
+            break
+    return some
+
+
+def _delivery(scope: Scope, tally: _Tally) -> Delivery:
+    return Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
@@ -78,24 +150,6 @@ async def ended(*tasks: asyncio.Task[None]) -> None:
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=0.5)
-
-
-def gathered(notes: Sequence[Note]) -> list[Note]:
-    """The same counts in as few notes as hold each id at most once: one a scope, and more for ids met repeatedly."""
-    counts: dict[Scope, tuple[Counter[str], Counter[str]]] = {}
-    for scope, retrieved, delivered in notes:
-        seen = counts.setdefault(scope, (Counter(), Counter()))
-        seen[0].update(dict.fromkeys(retrieved, 1))
-        seen[1].update(dict.fromkeys(delivered, 1))
-    return [
-        (
-            scope,
-            [id for id, count in retrieved.items() if count > number],
-            [id for id, count in delivered.items() if count > number],
-        )
-        for scope, (retrieved, delivered) in counts.items()
-        for number in range(max((*retrieved.values(), *delivered.values()), default=0))
-    ]
 
 
 async def keep_pruned(

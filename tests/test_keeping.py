@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,8 +14,8 @@ import pytest
 
 from kagent_memory import Fact, Memories, Scope
 from kagent_memory.cli import main
-from kagent_memory.errors import NotFound
-from kagent_memory.keeping import ended, gathered
+from kagent_memory.errors import NotFound, StoreError
+from kagent_memory.keeping import ended
 from kagent_memory.lifecycle import ImportanceWeights, least_important, to_memory
 from kagent_memory.memories import Pruned, evicting
 from kagent_memory.recall import RankSettings
@@ -221,7 +222,102 @@ async def test_a_task_that_swallows_a_cancellation_is_ended_all_the_same() -> No
     assert task.cancelled()
 
 
-def test_gathered_deliveries_keep_every_count() -> None:
-    one, other = Scope("", "a", "x"), Scope("", "b", "x")
-    notes = [(one, ["1", "2"], ["1"]), (other, ["9"], ["9"]), (one, ["1"], ["1"]), (one, ["3"], [])]
-    assert gathered(notes) == [(one, ["1", "2", "3"], ["1"]), (one, ["1"], ["1"]), (other, ["9"], ["9"])]
+# -- deliveries ---------------------------------------------------------------------------------
+
+
+async def totals(memories: Memories, *scopes: Scope) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for scope in scopes:
+        rows = (await memories.list(scope, limit=1000)).memories
+        found.update({memory.id: memory.usage.delivered_total for memory in rows if memory.usage.delivered_total})
+    return found
+
+
+@pytest.mark.parametrize("ending", ["close", "drain"])
+async def test_no_delivery_is_lost_however_many_search_at_once_and_whatever_the_prune_does(
+    store_uri: str, ending: str
+) -> None:
+    scopes = [Scope("acme", f"user {number}", "app") for number in range(8)]
+    handed: Counter[str] = Counter()
+    left = 32
+
+    async def client(memories: Memories, number: int) -> None:
+        nonlocal left
+        for turn in range(25):
+            scope = scopes[(number + turn) % len(scopes)]
+            query = f"Which bird number {turn % 7} sings in ward {number % 5}?"
+            ids = [hit.memory.id for hit in await memories.recall(scope, query, limit=1 + turn % 5)]
+            handed.update(ids)
+            if turn % 5 == 0:
+                memories.delivered(scope, ids)
+                handed.update(ids)
+        left -= 1
+
+    async with await opened(store_uri, popular_after=3) as memories:
+        for scope in scopes:
+            await memories.add(scope, [f"Bird number {bird} sings in ward {bird % 5}" for bird in range(20)])
+        clients = [asyncio.create_task(client(memories, number)) for number in range(32)]
+        while left and not any(task.done() and task.exception() for task in clients):
+            await memories.prune()
+            await asyncio.sleep(0.05)
+        await asyncio.gather(*clients)
+        if ending == "drain":
+            assert await memories.drain(60)
+            assert await totals(memories, *scopes) == handed
+    async with await opened(store_uri) as again:
+        assert await totals(again, *scopes) == handed
+
+
+async def test_what_was_delivered_by_the_end_of_its_time_is_extended_however_soon_the_prune_comes(
+    store_uri: str,
+) -> None:
+    clock = Clock()
+    async with await opened(store_uri, clock=clock, ttl_days=1, popular_after=3) as memories:
+        popular, _ = await memories.add(ADA, ["Ada rows on Mondays", "Ada paints kites"])
+        for _ in range(3):
+            assert [hit.memory.id for hit in await memories.recall(ADA, "Mondays", limit=1)] == [popular]
+        clock.now += 2 * DAY
+        assert await memories.prune() == Pruned(deleted=1, extended=1)
+        kept = await memories.get(ADA, popular)
+        assert (kept.usage.delivered, kept.usage.delivered_total) == (0, 3)
+        assert kept.usage.last_delivered_at == NOW
+
+
+@pytest.mark.parametrize("outage", ["refuses", "hangs for a while"])
+async def test_deliveries_outlast_a_database_that_takes_none_for_a_while(
+    store_uri: str, outage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with await opened(store_uri) as memories:
+        [id] = await memories.add(ADA, ["Ada rows on Mondays"])
+        inner, tried = memories.store.count, 0
+
+        async def count(deliveries: Any) -> None:
+            nonlocal tried
+            tried += 1
+            if tried <= 2 and outage == "refuses":
+                raise StoreError("The database is away.")
+            if tried == 1:
+                await asyncio.sleep(0.3)
+            await inner(deliveries)
+
+        object.__setattr__(memories.store, "count", count)
+        for turn in range(40):
+            await memories.recall(ADA, "Mondays")
+            await asyncio.sleep(0.01 * (turn % 3))
+        assert await memories.drain(60)
+        assert (await memories.get(ADA, id)).usage.delivered_total == 40
+        assert ("counted later" in caplog.text) is (outage == "refuses")
+
+
+async def test_deliveries_of_thousands_of_users_are_written_before_the_end(store_uri: str) -> None:
+    scopes = [Scope("acme", f"user {number}", "app") for number in range(1500)]
+    async with await opened(store_uri) as memories:
+        ids = [(await memories.add(scope, ["It rains"]))[0] for scope in scopes[:3]]
+        for scope, id in zip(scopes, ids, strict=False):
+            for _ in range(500):
+                memories.delivered(scope, [id])
+        for scope in scopes[3:]:  # who have no such memory: nothing is counted, and nothing breaks
+            memories.delivered(scope, [ids[0], "no id"])
+    async with await opened(store_uri) as again:
+        assert await totals(again, *scopes[:3]) == dict.fromkeys(ids, 500)
+        assert await totals(again, *scopes[3:9]) == {}
