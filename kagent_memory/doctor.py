@@ -171,7 +171,7 @@ async def _model(choice: Any, settings: MemorySettings) -> Finding:
 
 async def _dead_letters(memories: Memories) -> Finding:
     try:
-        dead = await memories.jobs(state="dead", limit=1000)
+        dead = await memories.jobs(state="dead", limit=1000, payloads=False)
     except KagentMemoryError as error:
         return Finding("queue", "bad", str(error), "See the database.")
     if not dead:

@@ -28,6 +28,7 @@ from .say import Say
 AnyMemories = Memories | RemoteMemories
 
 FOUND_PROBLEMS = 1
+SOME = 100
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
     1: "the doctor found something that does not work",
@@ -183,11 +184,11 @@ async def scope_of(args: argparse.Namespace, memories: AnyMemories, *, new: bool
     tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
     if args.app is not None and args.user is not None:
         return Scope(tenant, args.user, args.app)
-    every = await memories.scopes(tenant=tenant or None, limit=10_000)
-    fitting = [scope for scope in every if args.app in (None, scope.app) and args.user in (None, scope.user)]
+    fitting = await memories.scopes(tenant=tenant or None, user=args.user, app=args.app, limit=SOME)
     if len(fitting) == 1:
         return fitting[0]
     if not fitting or new:
         raise NotFound("Name the agent and the user with --app and --user; no scope fits without them.")
     some = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
-    raise NotFound(f"{len(fitting)} agents and users fit; name one with --app and --user, such as {some}.")
+    many = "Many" if len(fitting) == SOME else str(len(fitting))
+    raise NotFound(f"{many} agents and users fit; name one with --app and --user, such as {some}.")

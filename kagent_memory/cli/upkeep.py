@@ -18,6 +18,7 @@ from .say import Say
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
 TELL_EVERY_SECONDS = 10.0
+PAGE = 1000
 
 
 def stopping() -> asyncio.Event:
@@ -48,7 +49,7 @@ async def _told(memories: AnyMemories, say: Say, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait_for(stop.wait(), TELL_EVERY_SECONDS)
     except TimeoutError:
-        open_jobs = await memories.jobs(limit=1000)
+        open_jobs = await memories.jobs(limit=1000, payloads=False)
         if open_jobs:
             dead = sum(job.state == "dead" for job in open_jobs)
             say.note(f"{len(open_jobs) - dead} jobs open, {dead} dead letters.")
@@ -79,16 +80,21 @@ async def consolidate(args: argparse.Namespace, say: Say) -> int:
 
 
 async def _scopes(args: argparse.Namespace, memories: AnyMemories) -> list[Scope]:
-    if args.app is None and args.user is None:
-        return list(await memories.scopes(tenant=args.tenant, limit=10_000))
-    return [await scope_of(args, memories)]
+    if args.app is not None or args.user is not None:
+        return [await scope_of(args, memories)]
+    found: list[Scope] = []
+    while page := await memories.scopes(tenant=args.tenant, after=found[-1] if found else None, limit=PAGE):
+        if found and page[-1] == found[-1]:  # a server of an earlier version knows one page only
+            break
+        found += page
+    return found
 
 
 async def jobs_list(args: argparse.Namespace, say: Say) -> int:
     """Lists what is accepted and not done."""
     async with opened(args) as memories:
         one = None if args.app is None and args.user is None else await scope_of(args, memories)
-        found = await memories.jobs(scope=one, state=args.state, limit=args.limit)
+        found = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
     say.value([_without_payload(job) for job in found], list[dict[str, object]])
     head = ("ID", "STATE", "KIND", "APP", "USER", "ATTEMPTS", "DUE", "REASON")
     rows = [
@@ -133,8 +139,8 @@ async def jobs_drop(args: argparse.Namespace, say: Say) -> int:
 
 async def _jobs_of_id(memories: AnyMemories, id: str) -> Sequence[Job]:
     if isinstance(memories, Memories):
-        return await memories.store.jobs(id=id)
-    return [job for job in await memories.jobs(limit=1000) if job.id == id]
+        return await memories.store.jobs(id=id, payloads=False)
+    return [job for job in await memories.jobs(limit=1000, payloads=False) if job.id == id]
 
 
 async def stats(args: argparse.Namespace, say: Say) -> int:

@@ -22,10 +22,30 @@ class Upkeep:
         self._stop = asyncio.Event()
 
     async def jobs(
-        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        payloads: bool = True,
     ) -> Sequence[Job]:
-        """Queued, running and dead jobs, oldest first."""
-        return await self._parts.store.jobs(scope=scope, state=state, limit=limit)
+        """Queued, running and dead jobs, oldest first; of one scope, or of all with this tenant, user and app.
+
+        Args:
+            scope: whose; None: everybody's.
+            tenant: only those of scopes with this tenant.
+            user: only those of scopes with this user.
+            app: only those of scopes with this app.
+            state: only those in this state.
+            limit: how many at most.
+            payloads: whether what they carry, which may be much, is read too.
+        """
+        return await self._parts.store.jobs(
+            scope=scope, tenant=tenant, user=user, app=app, state=state, limit=limit, payloads=payloads
+        )
 
     async def retry_job(self, job_id: str) -> None:
         """Queues a dead letter again.
@@ -53,6 +73,7 @@ class Upkeep:
 
         A dry run counts what would be extended as gone already when it looks for scopes that hold too many.
         """
+        await self._parts.deliveries.flush()  # what is popular by now must not be deleted for a count that waits
         parts, now = self._parts, self._parts.clock()
         pruned = await parts.store.prune(now=now, popular_after=parts.settings.popular_after, dry_run=dry_run)
         if not parts.settings.max_memories:
@@ -71,9 +92,25 @@ class Upkeep:
         """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned."""
         return await self._parts.steps.consolidate(scope, dry_run=dry_run)
 
-    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
-        """Scopes that hold memories or jobs."""
-        return await self._parts.store.scopes(tenant=tenant, limit=limit)
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        """Scopes that hold memories or jobs, in order of (tenant, app, user).
+
+        Args:
+            tenant: only scopes with this tenant.
+            user: only scopes with this user.
+            app: only scopes with this app.
+            after: only those that come after this one: the last of the former page.
+            limit: how many at most.
+        """
+        return await self._parts.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
 
     async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
         """Works on the queue in this task, until told to stop or until nothing is due; gives how many jobs ended."""

@@ -318,10 +318,18 @@ class RemoteMemories:
     # -- upkeep ---------------------------------------------------------------------------------
 
     async def jobs(
-        self, *, scope: Scope | None = None, state: JobState | None = None, limit: int = 100
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        payloads: bool = False,
     ) -> Sequence[Job]:
-        """See `Memories.jobs`; the payloads stay at the server."""
-        query = {"limit": limit, **({"state": state} if state else {})}
+        """See `Memories.jobs`; the payloads stay at the server in any case."""
+        query = _given(tenant=tenant, user=user, app=app, state=state, limit=limit)
         return from_wire(await self._door.ask("GET", "/jobs", scope, query=query), list[Job])
 
     async def retry_job(self, job_id: str) -> None:
@@ -340,9 +348,18 @@ class RemoteMemories:
         """See `Memories.consolidate`."""
         return from_wire(await self._door.ask("POST", "/consolidate", scope, {"dry_run": dry_run}), tuple[Change, ...])
 
-    async def scopes(self, *, tenant: str | None = None, limit: int = 1000) -> Sequence[Scope]:
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
         """See `Memories.scopes`."""
-        query = {"limit": limit, **({"tenant": tenant} if tenant is not None else {})}
+        last = {f"after_{name}": getattr(after, name) for name in ("tenant", "user", "app")} if after else {}
+        query = _given(tenant=tenant, user=user, app=app, limit=limit, **last)
         return from_wire(await self._door.ask("GET", "/scopes", query=query), list[Scope])
 
     async def check(self) -> Mapping[str, str]:
@@ -369,6 +386,10 @@ class RemoteMemories:
 def _item(fact: Fact) -> dict[str, Any]:
     # metadata as given, and what is no JSON in it refused: the record's own way would make nulls and texts of it
     return {**to_wire(replace(fact, metadata={})), "metadata": dict(fact.metadata)}
+
+
+def _given(**values: str | int | None) -> dict[str, str | int]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _part(id: str) -> str:

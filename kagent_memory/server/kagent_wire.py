@@ -226,7 +226,7 @@ def found(memory: Memory, score: float) -> dict[str, Any]:
 
 def listed(memory: Memory) -> dict[str, Any]:
     """A memory as kagent's list writes it."""
-    expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at else {}
+    expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at and not memory.pinned else {}
     return {
         "id": memory.id,
         "content": _content(memory),

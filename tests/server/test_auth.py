@@ -15,6 +15,7 @@ from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access, check_binding, is_loopback, new_token
 from kagent_memory.server.limits import RateLimit
+from kagent_memory.testing.ground import a_job
 
 from .ground import Clock, axis, client_of, item
 
@@ -124,6 +125,83 @@ async def test_a_tenants_token_opens_that_tenant_alone(memories: Memories, clock
         assert (await client.get(f"/api/v1/memories{BOB}&tenant=", headers=headers)).status_code == 404
         assert (await client.post("/api/memories/sessions", json=item(), headers=headers)).status_code == 201
     assert Scope("acme", "ada", item()["agent_name"]) in await memories.scopes()
+
+
+MANY = 10_001
+
+
+async def test_a_bound_caller_finds_its_scopes_and_jobs_among_those_of_everybody(memories: Memories, clock: Clock):
+    others = [Scope("", f"aaa {number}", "a") for number in range(MANY)]
+    mine = [Scope("", "zoe", "z"), Scope("acme", "zoe", "a"), Scope("acme", "ada", "z")]
+    heavy = {"messages": [{"text": "x" * 1000, "event_id": "e"}]}
+    await memories.store.enqueue([a_job(scope, now=clock(), payload=heavy) for scope in (*others, *mine)])
+    asked: list[dict[str, Any]] = []
+    inner = memories.store.jobs
+
+    async def jobs(**options: Any) -> Any:
+        asked.append(options)
+        return await inner(**options)
+
+    object.__setattr__(memories.store, "jobs", jobs)
+    found: dict[str, tuple[Any, Any]] = {}
+    async with client_of(memories, clock, GUARDED) as client:
+        for name, bound in (("zoe", {"user": "zoe"}), ("acme", {"tenant": "acme"})):
+            headers = await token(memories, clock, **bound)
+            scopes = (await client.get("/api/v1/scopes?limit=5", headers=headers)).json()
+            listed = (await client.get("/api/v1/jobs?limit=5", headers=headers)).json()
+            found[name] = scopes, [job["scope"] for job in listed]
+            assert all(job["payload"] == {} for job in listed)
+            assert (await client.get("/jobs", headers=headers)).text.count("zoe") >= 1
+            for refused in ("tenant=other", "user=aaa 1", "app=nowhere"):
+                answers = [
+                    await client.get(f"/api/v1/{what}?{refused}", headers=headers) for what in ("jobs", "scopes")
+                ]
+                assert [answer.json() for answer in answers] == [[], []], (name, refused)
+    assert found == {
+        "zoe": ([as_json(mine[0])],) * 2,
+        "acme": ([as_json(mine[1]), as_json(mine[2])],) * 2,
+    }
+    assert all(options["limit"] <= 200 and options["payloads"] is False for options in asked)
+
+
+def as_json(scope: Scope) -> dict[str, str]:
+    return {"tenant": scope.tenant, "user": scope.user, "app": scope.app}
+
+
+async def test_the_list_of_jobs_is_narrowed_by_every_part_that_is_asked_for(memories: Memories, clock: Clock):
+    scopes = [Scope(tenant, user, app) for tenant in ("", "t") for user in ("u", "v") for app in ("a", "b")]
+    for number, scope in enumerate(scopes):
+        await memories.store.enqueue([a_job(scope, now=clock() + timedelta(seconds=number))])
+    async with client_of(memories, clock) as client:
+        for query, wanted in {
+            "": scopes,
+            "app=a": [one for one in scopes if one.app == "a"],
+            "user=v": [one for one in scopes if one.user == "v"],
+            "tenant=t": [one for one in scopes if one.tenant == "t"],
+            "tenant=": [one for one in scopes if one.tenant == ""],
+            "tenant=t&app=b": [one for one in scopes if (one.tenant, one.app) == ("t", "b")],
+            "user=u&app=b": [Scope("", "u", "b")],
+            "user=u&app=b&tenant=t": [Scope("t", "u", "b")],
+            "tenant=nobody": [],
+            "app=b&limit=1": [scopes[1]],
+        }.items():
+            for what, order in (("jobs", list), ("scopes", lambda all: sorted(all, key=in_order))):
+                answer = (await client.get(f"/api/v1/{what}?{query}")).json()
+                told = [one["scope"] if what == "jobs" else one for one in answer]
+                if (what, query) != ("scopes", "user=u&app=b"):  # there it is no one scope
+                    assert told == [as_json(one) for one in order(wanted)], (what, query)
+        for hostile in ("app=%00", "user=a%00b", "tenant=%00", "after_app=x"):
+            assert (await client.get(f"/api/v1/scopes?{hostile}")).status_code == 400
+        pages, after = [], ""
+        while page := (await client.get(f"/api/v1/scopes?limit=3{after}")).json():
+            pages.append(page)
+            after = "".join(f"&after_{name}={page[-1][name]}" for name in ("tenant", "app", "user"))
+        assert [one for page in pages for one in page] == [as_json(one) for one in sorted(scopes, key=in_order)]
+        assert [len(page) for page in pages] == [3, 3, 2]
+
+
+def in_order(scope: Scope) -> tuple[str, str, str]:
+    return scope.tenant, scope.app, scope.user
 
 
 async def test_a_revoked_or_expired_token_holds_no_longer(memories: Memories, clock: Clock):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +17,7 @@ from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Place
 from kagent_memory.stores.index import Entry, ScopeIndex
+from kagent_memory.stores.libsql.vectors import ScopeVectors
 from kagent_memory.stores.postings import TAIL, packed
 from kagent_memory.stores.sql.indexes import Indexes
 
@@ -99,6 +103,55 @@ async def test_only_the_scopes_searched_last_are_kept(pair):
         await add(here, memory("tea"), scope=scope)
         assert len(await found(here, "tea", scope=scope)) == 1
     assert len(here._indexes) == 1
+
+
+@pytest.fixture
+def weighings(monkeypatch):
+    """How often an index or the vectors of a scope were weighed."""
+    asked = Counter()
+    for kind in (ScopeIndex, ScopeVectors):
+        weigh = kind.size.fget
+
+        def size(self, weigh=weigh, name=kind.__name__):
+            asked[name] += 1
+            return weigh(self)
+
+        monkeypatch.setattr(kind, "size", property(size))
+    return asked
+
+
+async def test_a_search_costs_no_more_however_many_scopes_were_searched(pair, weighings):
+    here, _ = pair
+    scopes = [Scope("acme", f"user {number}", "app") for number in range(120)]
+    generation = (await here.add_generation("hash", 2, None)).number
+    near = [np.asarray([1, 0], np.float32)]
+    costs = []
+    for scope in scopes:
+        await add(here, memory("tea"), scope=scope)
+        weighings.clear()
+        assert len(await found(here, "tea", scope=scope)) == 1
+        await here.search_vector(scope, generation, near, limit=3, now=NOW)
+        costs.append(weighings.total())
+    assert len(here._indexes) == len(scopes)
+    assert max(costs) == costs[0] <= 6
+
+
+async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
+    here, _ = pair
+    here._indexes = Indexes(max_bytes=6000)
+    dice, scopes = random.Random(7), [Scope("acme", f"user {number}", "app") for number in range(5)]
+    for turn in range(150):
+        scope = dice.choice(scopes)
+        if dice.random() < 0.5:
+            await add(here, memory(f"tea number {turn} {'and more ' * dice.randrange(20)}"), scope=scope)
+        await found(here, "tea", scope=scope)
+        if dice.random() < 0.1:
+            here._indexes.drop(dice.choice([None, *scopes]))
+        kept = [one.index.size for one in here._indexes._kept.values()]
+        assert here._indexes.size == sum(kept)
+        assert here._indexes.size <= 6000 or len(kept) == 1
+    here._indexes.drop()
+    assert (here._indexes.size, len(here._indexes)) == (0, 0)
 
 
 def entry(id: str, *terms: str, active: bool = True) -> Entry:

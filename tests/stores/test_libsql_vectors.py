@@ -96,9 +96,9 @@ def test_the_scopes_searched_longest_ago_make_room(table):
     cache = VectorCache(max_bytes=one.size * 2)
     for number in range(5):
         cache.current((b"%d" % number, 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
-    assert len(cache) == 2
+    assert (len(cache), cache.size) == (2, 2 * one.size)
     table.loaded = 0
     cache.current((b"4", 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
     assert table.loaded == 0
     cache.drop()
-    assert len(cache) == 0
+    assert (len(cache), cache.size) == (0, 0)

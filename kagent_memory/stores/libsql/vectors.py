@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence, Set
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -98,33 +99,46 @@ class VectorCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._held: OrderedDict[tuple[bytes, int], ScopeVectors] = OrderedDict()
+        self._size = 0
+        self._guard = Lock()  # searches run on the driver's thread
 
     def __len__(self) -> int:
         return len(self._held)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes all of them hold."""
+        return self._size
 
     def current(
         self, key: tuple[bytes, int], dimensions: int, *, version: int, loader: Loader, count: Callable[[], int]
     ) -> ScopeVectors:
         """The scope's vectors as the database holds them in the transaction that `loader` and `count` read in."""
-        held = self._held.pop(key, None) or ScopeVectors(dimensions)
+        held = self._taken(key) or ScopeVectors(dimensions)
         held.load(loader)
         if held.version != version and len(held.ids) != count():
             held = ScopeVectors(dimensions)
             held.load(loader)
         held.version = version
-        self._held[key] = held
-        self._shrink()
+        with self._guard:
+            self._held[key] = held
+            self._size += held.size
+            while self._size > self._max_bytes and self._held:
+                _, gone = self._held.popitem(last=False)
+                self._size -= gone.size
         return held
 
     def drop(self) -> None:
         """Lets go of all."""
-        self._held.clear()
+        with self._guard:
+            self._held.clear()
+            self._size = 0
 
-    def _shrink(self) -> None:
-        total = sum(held.size for held in self._held.values())
-        while total > self._max_bytes:
-            _, gone = self._held.popitem(last=False)
-            total -= gone.size
+    def _taken(self, key: tuple[bytes, int]) -> ScopeVectors | None:
+        with self._guard:
+            held = self._held.pop(key, None)
+            self._size -= held.size if held else 0
+            return held
 
 
 def search(
