@@ -26,7 +26,7 @@ SIZE = 100_000
 SECONDS = 1.0  # linear ones take a tenth of it; the least quadratic one takes ten times as much
 # Expressions whose input is bounded by what it is: at how many characters, and why.
 BOUNDED = {
-    ("adk/fence.py", "_LATIN"): 128,  # a character's name in Unicode
+    ("prompts/escaping.py", "_LATIN"): 128,  # a character's name in Unicode
     ("query/gate.py", "_chatting"): 300,  # longer messages are searched unseen
     ("query/gate.py", "_common"): 300,
 }

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 from pydantic import BaseModel, field_validator
 
 from ..llm import Llm
-from ..prompts import as_data, filled, prompt
+from ..prompts import as_data, as_said, filled, prompt
 from ..records import Memory
 
 Action: TypeAlias = Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"]
@@ -87,7 +87,7 @@ def _shown(number: int, fact: Memory, near: Sequence[Memory]) -> str:
 def _line(memory: Memory) -> str:
     day = (memory.happened_at or memory.created_at).date().isoformat()
     slot = f" (subject: {memory.subject}; attribute: {memory.attribute})" if memory.subject and memory.attribute else ""
-    return as_data(" ".join(f"[{day}] {memory.content}{slot}".split()))
+    return " ".join(f"[{day}] {as_data(memory.content)}{as_data(slot)}".split())
 
 
 async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]], llm: Llm) -> dict[int, Decision]:
@@ -106,4 +106,8 @@ def _closed(item: Decided, near: Sequence[Memory]) -> Decision:
     offered = {f"M{place}": memory for place, memory in enumerate(near, 1)}
     action = _ACTIONS.get(item.action, "ADD")
     memory = offered.get((item.memory or "").upper().strip("[] "))
-    return Decision(action, memory, item.text) if action != "ADD" and memory is not None else Decision("ADD")
+    return (
+        Decision(action, memory, item.text and as_said(item.text))
+        if action != "ADD" and memory is not None
+        else Decision("ADD")
+    )

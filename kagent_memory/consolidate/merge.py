@@ -12,7 +12,7 @@ from pydantic import BaseModel, field_validator
 
 from ..guard import differences
 from ..llm import Llm
-from ..prompts import as_data, filled, prompt
+from ..prompts import as_data, as_said, filled, prompt
 from ..records import Change, Memory, new_id
 from .alike import has_slot, identity_of, keeps, near_identical, upserts
 
@@ -152,7 +152,7 @@ async def _texts(groups: Sequence[Sequence[Memory]], llm: Llm) -> list[str]:
     found: dict[str, str] = {}
     batch: dict[str, str] = {}
     for number, group in enumerate(groups, 1):
-        lines = (f"  - {as_data(' '.join(memory.content.split()))}" for memory in group)
+        lines = (f"  - {' '.join(as_data(memory.content).split())}" for memory in group)
         shown = "\n".join((f"G{number}:", *lines))
         if batch and sum(map(len, batch.values())) + len(shown) > MAX_PROMPT_CHARS:
             found |= await _asked(batch, llm)
@@ -167,7 +167,7 @@ async def _asked(batch: Mapping[str, str], llm: Llm) -> dict[str, str]:
     asked = filled(prompt("merge_groups"), groups="\n".join(batch.values()))
     answer = await llm.complete(asked, schema=MergedGroups)
     named = {item.group.upper().strip("[] "): item for item in answer.groups}
-    return {name: " ".join(named[name].text.split()) for name in batch if name in named and named[name].merge}
+    return {name: " ".join(as_said(named[name].text).split()) for name in batch if name in named and named[name].merge}
 
 
 def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> list[Change]:

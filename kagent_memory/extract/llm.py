@@ -77,7 +77,8 @@ class LlmSummary:
         if self._llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
         said = [message for message in transcript if message.text.strip() and message.compaction is None]
-        summary = "\n".join(transcript.earlier)[: self._max_prompt_tokens] if transcript.ended else ""
+        earlier = (as_data(text, one_line=True) for text in transcript.earlier)
+        summary = "\n".join(earlier)[: self._max_prompt_tokens] if transcript.ended else ""
         if not said and not summary:
             return []
         room = self._max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
@@ -120,6 +121,6 @@ class LlmSummary:
 def _line(number: int, message: Message) -> str:
     """One message as data; its further lines are indented, so that none can pass for another message."""
     when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
-    who = " ".join(message.author.split())
+    who = " ".join(as_data(message.author).split())
     who = f" {who}" if who and who.lower() != message.role else ""
-    return f"[{number}]{when} {message.role}{as_data(who)}: " + as_data(message.text.strip()).replace("\n", "\n    ")
+    return f"[{number}]{when} {message.role}{who}: " + as_data(message.text.strip()).replace("\n", "\n    ")

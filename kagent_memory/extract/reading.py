@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from ..prompts import as_said
 from ..records import MEMORY_TYPES, Fact, MemoryType, Message, Origin
 from .answer import ExtractedFact
 from .transcript import Transcript
@@ -27,7 +28,7 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
     Its sources are messages of this part, named by their number; when it names none of them, the whole part.
     """
     kind = _TYPES.get(item.type.strip().lower())
-    text = " ".join(item.text.split())
+    text = " ".join(as_said(item.text).split())
     if not text or kind is None:
         return None
     numbered = {str(number): message for number, message in enumerate(part, 1)}
@@ -53,7 +54,7 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
 def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) -> Fact:
     """The summary of a session that is over."""
     return Fact(
-        text=" ".join(summary.split()),
+        text=" ".join(as_said(summary).split()),
         type="episodic",
         importance=SUMMARY_IMPORTANCE,
         origin="agent",
@@ -82,13 +83,13 @@ def resolved_time(value: str | None, now: datetime) -> datetime | None:
 
 
 def _topics(found: Sequence[str]) -> tuple[str, ...]:
-    plain = (" ".join(topic.casefold().strip(" #.,;:\"'").split()) for topic in found)
+    plain = (" ".join(as_said(topic).casefold().strip(" #.,;:\"'").split()) for topic in found)
     return tuple(dict.fromkeys(topic for topic in plain if 0 < len(topic) <= MAX_TOPIC_CHARS))[:MAX_TOPICS]
 
 
 def _slot(item: ExtractedFact) -> tuple[str | None, str | None]:
     """Subject and attribute, both or none: half a slot identifies nothing."""
-    subject, attribute = (" ".join((part or "").split()) for part in (item.subject, item.attribute))
+    subject, attribute = (" ".join(as_said(part or "").split()) for part in (item.subject, item.attribute))
     whole = subject and attribute and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS
     reserved = attribute.casefold().startswith("compaction:")  # the slots that compaction summaries fill
     return (subject, attribute) if whole and not reserved else (None, None)

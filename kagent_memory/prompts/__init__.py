@@ -6,8 +6,11 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from .escaping import escaped as as_data
+from .escaping import unescaped as as_said
+
+__all__ = ["as_data", "as_said", "filled", "prompt"]
 _PLACE = re.compile(r"\{([a-z_]+)\}")
-_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:transcript|earlier|memories|facts|groups)\b)", re.IGNORECASE)
 
 
 @cache
@@ -19,8 +22,3 @@ def prompt(name: str) -> str:
 def filled(template: str, **values: str) -> str:
     """The template with `{name}` replaced by each value given; other braces stay, and so do those within values."""
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
-
-
-def as_data(text: str) -> str:
-    """The text without anything that would open or close one of the prompts' data blocks."""
-    return _TAG.sub("&lt;", text)

@@ -1,0 +1,1 @@
+"""Words of many languages, each list once: plain data."""
