@@ -1,22 +1,43 @@
-"""Looks up what agents and tools may be repeating, so that the firewall can keep it from being learnt again."""
+"""Keeps what agents and tools only repeat from being learnt again.
+
+What memory handed over goes before a transcript is queued, what memory holds before it is extracted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ..firewall import mask_recalled
 from ..records import Message, Scope
 from ..stores.base import MemoryStore
 from ..text import query_terms
+from .payload import handed_key
 
 CANDIDATES = 20
 
 
+def without_handed(messages: Sequence[Message]) -> list[Message]:
+    """The messages without echoes of what memory handed over in them; one that nothing is left of has no text."""
+    numbered = [replace(message, event_id=str(number)) for number, message in enumerate(messages)]
+    left, _ = mask_recalled(numbered, ())
+    texts = {message.event_id: message.text for message in left}
+    return [replace(message, text=texts.get(str(number), "")) for number, message in enumerate(messages)]
+
+
 async def without_echoes(
-    store: MemoryStore, scope: Scope, messages: Sequence[Message], *, now: datetime
+    store: MemoryStore, scope: Scope, messages: Sequence[Message], *, handed: Collection[str] = (), now: datetime
 ) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages without echoes of memory, and the ids of the memories that were said again."""
+    """The messages without echoes of memory, and the ids of the memories that were said again.
+
+    Args:
+        store: whose memories.
+        scope: of whom.
+        messages: a transcript in its order.
+        handed: what memory handed over in it, as `handed_key`.
+        now: when.
+    """
     ids: dict[str, None] = {}
     for message in messages:
         if message.role != "user" and message.text.strip():
@@ -25,4 +46,6 @@ async def without_echoes(
     found = await store.get(scope, list(ids), now=now)
     # What an agent said itself it may say again: the same words twice are two turns.
     known = [memory for memory in found.values() if not (memory.verbatim and memory.origin == "agent")]
-    return mask_recalled(messages, [(memory.id, memory.content) for memory in known])
+    left, echoed = mask_recalled(messages, [(memory.id, memory.content) for memory in known])
+    again = (memory.id for memory in known if handed and handed_key(scope, memory.content) in handed)
+    return left, tuple(dict.fromkeys((*echoed, *again)))

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from weakref import WeakValueDictionary
 
 from ..llm import Llm
 from ..records import Message, Scope, new_id
 from ..stores.base import Job, MemoryStore
-from .payload import batch_key, checked_minutes, from_payload, prepared, to_payload
+from .echoes import without_handed
+from .payload import batch_key, checked_minutes, prepared, to_payload
 from .providers import Providers
 
 LARGE_CHARS = 65_536  # masking more than this takes long enough to be felt by others on the loop
@@ -27,7 +27,6 @@ class Intake:
         self._providers = providers
         self._redact = redact
         self._clock = clock
-        self._arming: WeakValueDictionary[tuple[bytes, str], asyncio.Lock] = WeakValueDictionary()
 
     async def queue(
         self,
@@ -44,32 +43,24 @@ class Intake:
         """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
         checked_minutes(end_after_minutes)
         new = await self._new(scope, session_id, await self._prepared(messages, session_id))
+        if any(message.recalled for message in new):
+            new = await asyncio.to_thread(without_handed, new)
         chosen = self._providers.choose(compaction=compaction, at_hand=llm)
         now = self._clock()
         jobs: list[Job] = []
         if save and (new or ended):
             jobs.append(self._transcript(scope, session_id, new, chosen, now, ended=ended))
-        async with self._timer_of(scope, session_id):
-            if end_after_minutes is not None:
-                waiting = await self._store.waiting(scope, "session_end", session_id)
-                kept = _united(from_payload(waiting.payload) if waiting else [], new)
-                timer = self._timer(scope, session_id, kept, chosen, now)
-                jobs.append(replace(timer, run_after=now + timedelta(minutes=end_after_minutes)))
-            await self._store.enqueue(jobs)
+        if end_after_minutes is not None:  # the store adds them to those that wait already
+            timer = self._timer(scope, session_id, new, chosen, now)
+            jobs.append(replace(timer, run_after=now + timedelta(minutes=end_after_minutes)))
+        await self._store.enqueue(jobs)
         return jobs[0].id if save and (new or ended) else None
 
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Makes the session's armed timer due."""
-        async with self._timer_of(scope, session_id):
-            waiting = await self._store.waiting(scope, "session_end", session_id)
-            if waiting is not None:
-                await self._store.enqueue([replace(waiting, run_after=self._clock())])
-
-    def _timer_of(self, scope: Scope, session_id: str) -> asyncio.Lock:
-        """Held while what a timer carries is read and written again: two calls at once must not lose a tail."""
-        lock = self._arming.get((scope.id, session_id)) or asyncio.Lock()
-        self._arming[scope.id, session_id] = lock
-        return lock
+        waiting = await self._store.waiting(scope, "session_end", session_id)
+        if waiting is not None:
+            await self._store.enqueue([replace(waiting, run_after=self._clock())])
 
     async def _prepared(self, messages: Sequence[Message], session_id: str) -> list[Message]:
         if sum(len(message.text) for message in messages) < LARGE_CHARS:
@@ -96,7 +87,7 @@ class Intake:
             kind="transcript",
             session_id=session_id,
             key=batch_key(messages, session_id, ended=ended),
-            payload=to_payload(messages, ended=ended),
+            payload=to_payload(scope, messages, ended=ended),
             provider=chosen[0],
             model=chosen[1],
             run_after=now,
@@ -108,8 +99,3 @@ class Intake:
     ) -> Job:
         transcript = self._transcript(scope, session_id, messages, chosen, now, ended=True)
         return replace(transcript, kind="session_end", key=session_id)
-
-
-def _united(waiting: Sequence[Message], new: Sequence[Message]) -> list[Message]:
-    known = {message.event_id for message in new}
-    return [*(message for message in waiting if message.event_id not in known), *new]

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInput
-from ..records import Message, checked_text, checked_time
+from ..records import Message, Scope, checked_text, checked_time
 from ..stores.base import checked_key
+from ..text import normalised
 
 ROLES = ("user", "agent", "tool")
 LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
@@ -86,14 +87,27 @@ def _made_id(message: Message, session_id: str, seen: Counter[str]) -> str:
     return f"{digest}-{seen[digest]}"
 
 
-def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
-    """The JSON that a job carries; `messages[].event_id` is what `forget` and coalescing look at."""
-    return {"ended": ended, "messages": [_to_json(message) for message in messages]}
+def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
+    """The JSON that a job carries; `messages[].event_id` is what `forget` and coalescing look at.
+
+    Of what memory handed over only hashes are kept (see `handed_key`): once forgotten, it must not be written anew.
+    """
+    return {"ended": ended, "messages": [_to_json(scope, message) for message in messages]}
 
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
-    """The messages that `to_payload` wrote."""
+    """The messages that `to_payload` wrote, without what was recalled."""
     return [_from_json(values) for values in payload.get("messages", ())]
+
+
+def handed_in(payload: Mapping[str, Any]) -> frozenset[str]:
+    """The `handed_key` of every text and line that memory handed over in these messages."""
+    return frozenset(key for values in payload.get("messages", ()) for key in values.get("handed", ()))
+
+
+def handed_key(scope: Scope, text: str) -> str:
+    """What stands in a payload for a text that memory handed over: a hash of its words that no other scope has."""
+    return hashlib.blake2b(normalised(text).encode(), key=scope.id, digest_size=12).hexdigest()
 
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
@@ -105,14 +119,15 @@ def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> s
     return digest.hexdigest()
 
 
-def _to_json(message: Message) -> dict[str, Any]:
+def _to_json(scope: Scope, message: Message) -> dict[str, Any]:
+    texts = (*message.recalled, *(line for text in message.recalled for line in text.splitlines()))
     return {
         "text": message.text,
         "role": message.role,
         "author": message.author,
         "event_id": message.event_id,
         "at": message.at.isoformat() if message.at else None,
-        "recalled": list(message.recalled),
+        "handed": sorted({handed_key(scope, text) for text in texts if text.strip()}),
         "compaction": message.compaction,
     }
 
@@ -124,6 +139,6 @@ def _from_json(values: Mapping[str, Any]) -> Message:
         author=values["author"],
         event_id=values["event_id"],
         at=datetime.fromisoformat(values["at"]) if values["at"] else None,
-        recalled=tuple(values["recalled"]),
+        recalled=tuple(values.get("recalled", ())),  # of earlier versions
         compaction=tuple(values["compaction"]) if values["compaction"] else None,
     )

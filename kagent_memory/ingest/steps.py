@@ -20,7 +20,7 @@ from ..stores.base import Batch, Job, MemoryStore
 from ..vectors import Vectors
 from .consolidation import Consolidation
 from .echoes import without_echoes
-from .payload import from_payload
+from .payload import from_payload, handed_in
 from .providers import Providers, Unresolvable
 from .storable import storable
 
@@ -126,7 +126,8 @@ class Steps:
 
     async def _extract(self, job: Job, provider: SummaryProvider, messages: Sequence[Message]) -> _Extracted:
         now = self._clock()
-        heard, echoed = await without_echoes(self._store, job.scope, messages, now=now)
+        handed = handed_in(job.payload)
+        heard, echoed = await without_echoes(self._store, job.scope, messages, handed=handed, now=now)
         ended = bool(job.payload.get("ended"))
         earlier = await self._earlier(job) if ended else ()
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)

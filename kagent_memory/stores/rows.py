@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from .. import text
 from ..errors import InvalidInput
@@ -72,6 +72,38 @@ def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
     digest = hashlib.blake2b(key=salt, digest_size=16)
     digest.update((session_id or "").encode() + b"\0" + text.normalised(content).encode())
     return digest.hexdigest()
+
+
+def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload of a waiting job that a later one of its key takes over.
+
+    The later one's, with the `messages` of both: an event stands as it came first, and they go by the time of each when
+    all tell it. Two that were sent at once may arrive in any order.
+    """
+    before, after = messages_in(waiting), messages_in(later)
+    if not before:
+        return later
+    known = {message["event_id"] for message in before if message.get("event_id")}
+    both = [*before, *(message for message in after if message.get("event_id") not in known)]
+    times = [at for message in both if (at := _time(message.get("at"))) is not None]
+    if len(times) == len(both):
+        both = [both[place] for place in sorted(range(len(both)), key=times.__getitem__)]
+    return {**later, "messages": both}
+
+
+def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The messages that a payload carries, each with its `event_id`; of other payloads none."""
+    found = payload.get("messages")
+    listed = cast("list[Any]", found) if isinstance(found, list | tuple) else []
+    return [message for message in listed if isinstance(message, Mapping)]
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
 
 
 def to_cursor(*parts: str | float | None) -> str:

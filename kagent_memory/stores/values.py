@@ -37,7 +37,8 @@ class Job:
 
     Attributes:
         key: jobs of one scope, kind and key (not "") coalesce while queued: the later one replaces
-            payload and run_after. An inactivity timer lives as such a job.
+            payload and run_after, and their `messages` are united. An inactivity timer lives as such a job.
+        payload: what the work needs; each of its `messages`, if it has any, names its `event_id`.
         provider, model: which summary provider and model it must run with; "" means none.
         fence: moved by every claim; who holds an older one can no longer finish the job.
         calls, tokens: what the model cost so far.

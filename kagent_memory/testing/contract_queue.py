@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -186,6 +187,72 @@ class QueueContract(ContractPart):
         await queued(store, scope, kind="transcript", key="s")
         await queued(store, a_scope(), kind="session_end", key="s")
         assert len(await store.jobs()) == 4
+
+    async def test_the_messages_of_coalescing_jobs_are_united_in_the_order_of_their_times(
+        self, store: MemoryStore
+    ) -> None:
+        scope = a_scope()
+
+        def said(*events: str, **values: Any) -> dict[str, Any]:
+            at = [(NOW + int(event[1:]) * SECOND).isoformat() for event in events]
+            return {
+                "messages": [{"text": e, "event_id": e, "at": a} for e, a in zip(events, at, strict=True)],
+                **values,
+            }
+
+        payloads = (said("e3", n=1), said("e1", "e2", n=2), said("e2", "e4"), said(), said("e9", n=9))
+        for number, payload in enumerate(payloads[:4]):
+            later = NOW + number * SECOND
+            await queued(store, scope, kind="session_end", session_id="s", key="s", payload=payload, run_after=later)
+        (timer,) = await store.jobs(scope=scope)
+        assert dict(timer.payload) == said("e1", "e2", "e3", "e4")
+        assert timer.run_after == NOW + 3 * SECOND
+        await claimed(store, now=LATER)
+        await queued(store, scope, kind="session_end", session_id="s", key="s", payload=payloads[4])
+        assert [dict(job.payload) for job in await store.jobs(state="queued")] == [payloads[4]]
+        both = [a_job(scope, session_id="t", key="t", payload=payload) for payload in payloads[:2]]
+        await store.enqueue(both)
+        (folded,) = [job for job in await store.jobs(scope=scope) if job.session_id == "t"]
+        assert (folded.id, dict(folded.payload)) == (both[0].id, said("e1", "e2", "e3", n=2))
+
+    async def test_messages_that_do_not_tell_their_time_keep_the_order_in_which_they_came(
+        self, store: MemoryStore
+    ) -> None:
+        scope = a_scope()
+        first, again, new, bare = (
+            {"text": text, "event_id": event, "at": at}
+            for text, event, at in (
+                ("first", "e1", None),
+                ("again", "e1", "2026-01-01T00:00:00+00:00"),
+                ("new", "e2", "2025-01-01T00:00:00+00:00"),
+                ("bare", "", None),
+            )
+        )
+        for messages in ([first, bare], [again, new, bare]):
+            await queued(store, scope, session_id="s", key="k", payload={"messages": messages})
+        (job,) = await store.jobs(scope=scope)
+        assert [message["text"] for message in job.payload["messages"]] == ["first", "bare", "new", "bare"]
+
+    async def test_what_was_taken_in_or_forgotten_in_between_is_not_queued(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        gone = a_memory("a secret", event_ids=("e2",))
+        await store.apply(scope, Batch(changes=adding(gone), taken=[("s", "e1")]), now=NOW)
+        await store.forget(scope, ids=[gone.id], now=NOW)
+        messages = [{"text": f"said {event}", "event_id": event} for event in ("e1", "e2", "e3")]
+        for key in ("", "k", "k"):
+            await queued(store, scope, session_id="s", key=key, payload={"messages": messages, "ended": True})
+        await queued(store, scope, session_id="other", payload={"messages": messages})
+        told = [[one["event_id"] for one in job.payload["messages"]] for job in await store.jobs(scope=scope)]
+        assert sorted(told) == [["e1", "e3"], ["e3"], ["e3"]]
+
+    async def test_timers_armed_at_once_lose_no_message(self, store: MemoryStore) -> None:
+        for number in range(10):
+            scope = a_scope()
+            payloads = [{"messages": [{"text": f"turn {n}", "event_id": f"e{n}"}]} for n in range(8)]
+            jobs = [a_job(scope, "session_end", session_id="s", key="s", payload=payload) for payload in payloads]
+            await asyncio.gather(*(store.enqueue([job]) for job in jobs))
+            (timer,) = await store.jobs(scope=scope)
+            assert {one["event_id"] for one in timer.payload["messages"]} == {f"e{n}" for n in range(8)}, number
 
     async def test_jobs_without_a_key_never_coalesce(self, store: MemoryStore) -> None:
         scope = a_scope()

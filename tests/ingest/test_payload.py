@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from kagent_memory.errors import InvalidInput
-from kagent_memory.ingest.payload import from_payload, prepared, to_payload
+from kagent_memory.ingest.payload import from_payload, handed_in, handed_key, prepared, to_payload
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
 
@@ -49,11 +50,23 @@ async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: 
 
 def test_the_queue_gives_messages_back_as_they_came() -> None:
     at = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    given = Message(text="ü", role="tool", author="t", event_id="e", at=at, recalled=("r",), compaction=(0, 9999.5))
-    [back] = from_payload(json.loads(json.dumps(to_payload(prepared([given], "s", str)))))
+    given = Message(text="ü", role="tool", author="t", event_id="e", at=at, compaction=(0, 9999.5))
+    [back] = from_payload(json.loads(json.dumps(to_payload(SCOPE, prepared([given], "s", str)))))
     assert back == given
     assert back.at is not None
     assert back.at.tzinfo is UTC
+
+
+def test_of_what_memory_handed_over_the_queue_holds_hashes_that_another_scope_cannot_compare() -> None:
+    given = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis", "Ada sails."))
+    payload = to_payload(SCOPE, prepared([given], "s", str))
+    assert "sails" not in json.dumps(payload)
+    assert from_payload(payload) == [replace(given, recalled=())]
+    texts = ("Ada sails.\nBob skis", "ada  SAILS", "Bob skis")
+    assert handed_in(payload) == {handed_key(SCOPE, text) for text in texts}
+    assert handed_in(payload).isdisjoint(handed_key(Scope("", "bob", "demo"), text) for text in texts)
+    earlier = {"messages": [{**payload["messages"][0], "recalled": ["Ada sails."]}]}
+    assert from_payload(earlier)[0].recalled == ("Ada sails.",)
 
 
 def test_a_message_without_an_event_id_has_the_same_one_whenever_it_comes_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ import pytest
 from kagent_memory.errors import Conflict, ModelError, NotFound
 from kagent_memory.extract import CompactionAwareSummary, LlmSummary
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Message, Scope
+from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -372,6 +373,65 @@ async def test_tails_that_come_at_once_are_all_kept(store_uri: str):
         await memories.end_session(SCOPE, "s1")
         await memories.work(until_idle=True)
         assert await contents(memories) == tails
+
+
+async def test_replicas_that_arm_one_sessions_timer_at_once_lose_no_tail(store_uri: str):
+    options: dict[str, Any] = {"llm": False, "worker": False}
+    async with opened(store_uri, **options) as one, opened(store_uri, **options) as two:
+        for number in range(20):
+            session, start = f"s{number}", datetime.now(UTC)
+            tails = [
+                replace(said(f"Tail {turn} of {session}.", f"{session}-{turn}"), at=start + timedelta(seconds=turn))
+                for turn in range(6)
+            ]
+            calls = [
+                (one, two)[turn % 2].remember(SCOPE, tails[first : turn + 1], session, save=False, end_after_minutes=15)
+                for turn in reversed(range(6))
+                for first in (0 if number % 2 else turn,)
+            ]
+            await asyncio.gather(*calls)
+            await asyncio.gather(one.end_session(SCOPE, session), two.end_session(SCOPE, session))
+            await one.work(until_idle=True)
+            page = await one.list(SCOPE, filter=Filter(session_id=session), order="oldest")
+            in_order = sorted(page.memories, key=lambda memory: memory.position or 0)
+            assert [memory.content for memory in in_order] == [tail.text for tail in tails], session
+
+
+REPLICA = """
+import asyncio, sys
+from kagent_memory.memories import Memories
+from kagent_memory.records import Message, Scope
+
+async def main(uri, name):
+    async with await Memories.open(uri, llm=False, worker=False, prune_every_hours=0) as memories:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(25):
+            tail = [Message(text=f"Tail of {name} in {number}.", event_id=f"{name}-{number}")]
+            scope = Scope("acme", "ada", "desk")
+            await memories.remember(scope, tail, f"s{number}", save=False, end_after_minutes=15)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_processes_that_arm_the_same_timers_lose_no_tail(store_uri: str):
+    names, pipe = ("one", "two", "three"), asyncio.subprocess.PIPE
+    started = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", REPLICA, store_uri, name, stdin=pipe, stdout=pipe)
+        for name in names
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+    await asyncio.wait_for(asyncio.gather(*(process.communicate(b"go\n") for process in started)), 120)
+    assert [process.returncode for process in started] == [0, 0, 0]
+    async with opened(store_uri, llm=False, worker=False) as memories:
+        jobs = await memories.jobs(limit=999)
+        assert sorted(job.session_id for job in jobs) == sorted(f"s{number}" for number in range(25))
+        for job in jobs:
+            told = {message["text"] for message in job.payload["messages"]}
+            assert told == {f"Tail of {name} in {job.session_id[1:]}." for name in names}
 
 
 async def test_every_session_that_ends_while_others_wait_has_its_summary(store_uri: str):

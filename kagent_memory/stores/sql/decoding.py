@@ -123,10 +123,13 @@ def _several(items: Mapping[str, object]) -> Iterable[object]:
 
 
 def without_events(payload: object, event_ids: frozenset[str]) -> object:
-    """The payload less the list entries that come from one of these events."""
+    """The payload less the list entries that come from one of these events, and less all texts that were `recalled`:
+    earlier versions queued those as they were.
+    """
     if isinstance(payload, Mapping):
         items = cast("Mapping[str, object]", payload)
-        return {key: without_events(value, event_ids) for key, value in items.items()}
+        kept = {key: without_events(value, event_ids) for key, value in items.items()}
+        return kept | ({"recalled": list[object]()} if "recalled" in kept else {})
     if isinstance(payload, list | tuple):
         entries = cast("list[object]", payload)
         return [without_events(entry, event_ids) for entry in entries if not _comes_from(entry, event_ids)]

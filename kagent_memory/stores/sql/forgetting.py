@@ -108,9 +108,7 @@ async def _bury(session: Session, scope: Scope, stones: set[tuple[str, str]], no
 
 
 async def _clear_queue(session: Session, scope: Scope, events: frozenset[str]) -> None:
-    if not events:
-        return
     for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
-        if events & event_ids_in(row["payload"]):
-            payload = without_events(row["payload"], events)
+        payload = without_events(row["payload"], events)
+        if payload != row["payload"]:
             await session.run_many("replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload}])

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...errors import InvalidInput, NotFound
 from ...records import Scope
+from .. import rows
 from ..base import Job, JobKind, JobState, checked_key
 from .decoding import bounded, is_id, job_values, named, to_job
 from .session import Session
@@ -34,15 +35,67 @@ async def enqueue(session: Session, jobs: Sequence[Job]) -> None:
 
 
 async def put(session: Session, jobs: Sequence[Job]) -> None:
-    """Queues jobs whose scopes' locks are held."""
+    """Queues jobs whose scopes' locks are held, each with the queued one of its key, and without events that were taken
+    in, or forgotten, since its caller looked.
+    """
     for job in jobs:
         if not is_id(job.id):
             raise InvalidInput(f"The job's id {job.id!r} is no UUID.")
         checked_key(job.session_id, "The job's session id")
         checked_key(job.key, "The job's key")
-        values = job_values(job)
-        if not job.key or not await session.run("coalesce_job", values):
+    bringing = _coalesced(jobs)
+    asked = [_waiting(job.scope, job.kind, job.key) for job in bringing if job.key]
+    answers = iter(await session.several(asked) if asked else ())
+    waiting = [next(iter(next(answers)), None) if job.key else None for job in bringing]
+    payloads = [
+        rows.united(row["payload"], job.payload) if row else job.payload
+        for row, job in zip(waiting, bringing, strict=True)
+    ]
+    for row, job, payload in zip(waiting, bringing, await _untaken(session, bringing, payloads), strict=True):
+        values = job_values(replace(job, payload=payload))
+        if row is None:
             await session.run_many("insert_job", [values])
+        else:
+            await session.run_many("coalesce_job", [{**values, "id": row["id"]}])
+
+
+def _coalesced(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs, those of one key as one."""
+    found: dict[object, Job] = {}
+    for number, job in enumerate(jobs):
+        place = (job.scope, job.kind, job.key) if job.key else number
+        first = found.get(place)
+        if first is not None:
+            payload = rows.united(first.payload, job.payload)
+            job = replace(job, id=first.id, created_at=first.created_at, payload=payload)
+        found[place] = job
+    return list(found.values())
+
+
+def _waiting(scope: Scope, kind: JobKind, key: str) -> tuple[str, dict[str, Any]]:
+    return "queued_job", {"scope_id": scope.id, "kind": kind, "key": key}
+
+
+async def _untaken(
+    session: Session, jobs: Sequence[Job], payloads: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The payloads without messages of events that are taken in already, or must not be."""
+    said = [rows.messages_in(payload) for payload in payloads]
+    asked = [
+        ("taken_events", {"scope_id": job.scope.id, "session_id": job.session_id, "event_ids": _events(messages)})
+        for job, messages in zip(jobs, said, strict=True)
+        if messages
+    ]
+    answers = iter(await session.several(asked) if asked else ())
+    taken = [{row["event_id"] for row in next(answers)} if messages else set[str]() for messages in said]
+    return [
+        {**payload, "messages": [one for one in messages if one.get("event_id") not in gone]} if gone else payload
+        for payload, messages, gone in zip(payloads, said, taken, strict=True)
+    ]
+
+
+def _events(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [event for one in messages if isinstance(event := one.get("event_id"), str)]
 
 
 async def claimable(

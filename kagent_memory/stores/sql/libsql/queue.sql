@@ -1,13 +1,17 @@
+-- name: queued_job
+-- The newest queued job of this key, as `waiting_job`; nobody drops it before the end of the transaction.
+SELECT j.id, j.payload
+FROM ingest_job AS j
+WHERE j.scope_id = :scope_id AND j.kind = :kind AND j.key = :key AND j.state = 'queued'
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT 1
+
 -- name: coalesce_job
--- The newest queued job of this key takes over what the later one brings.
+-- A queued job takes over what a later one of its key brings.
 UPDATE ingest_job SET
-    payload = :payload, run_after = :run_after, session_id = :session_id, provider = :provider, model = :model
-WHERE scope_id = :scope_id AND id = (
-    SELECT id FROM ingest_job
-    WHERE scope_id = :scope_id AND kind = :kind AND key = :key AND state = 'queued'
-    ORDER BY created_at DESC, id DESC
-    LIMIT 1
-)
+    payload = :payload, run_after = :run_after, session_id = :session_id, provider = :provider,
+    model = :model
+WHERE scope_id = :scope_id AND id = :id
 
 -- name: insert_job
 INSERT INTO ingest_job (

@@ -1,14 +1,18 @@
+-- name: queued_job
+-- The newest queued job of this key, as `waiting_job`; nobody drops it before the end of the transaction.
+SELECT j.id, j.payload
+FROM ingest_job AS j
+WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.state = 'queued'
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT 1
+FOR UPDATE OF j
+
 -- name: coalesce_job
--- The newest queued job of this key takes over what the later one brings.
+-- A queued job takes over what a later one of its key brings.
 UPDATE ingest_job SET
     payload = %(payload)s, run_after = %(run_after)s, session_id = %(session_id)s, provider = %(provider)s,
     model = %(model)s
-WHERE scope_id = %(scope_id)s AND id = (
-    SELECT id FROM ingest_job
-    WHERE scope_id = %(scope_id)s AND kind = %(kind)s AND key = %(key)s AND state = 'queued'
-    ORDER BY created_at DESC, id DESC
-    LIMIT 1
-)
+WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: insert_job
 INSERT INTO ingest_job (

@@ -1,0 +1,148 @@
+"""What a user had forgotten is gone to the byte, and stays gone however long the same conversation goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kagent_memory import (
+    AutoSave,
+    ForgetMemoryTool,
+    KagentMemoryService,
+    LoadMemoryTool,
+    MemoryPlugin,
+    SaveMemoryTool,
+    Scope,
+)
+from kagent_memory.adk.prefetch import Prefetch
+
+from .scripted import APP, USER, Chat, assistant, call, scripted
+
+SCOPE = Scope("", USER, APP)
+CANARY = "xylophone quokka marmalade"
+SECRET = f"Ada keeps a {CANARY} in the attic"
+
+
+def disk(uri: str) -> Callable[[], str]:
+    """All that a database holds of texts, as it is on disk or in its tables."""
+    path = urlsplit(uri).path[1:]
+
+    def files() -> str:
+        from pathlib import Path
+
+        return "".join(file.read_bytes().decode("latin-1") for file in Path(path).parent.iterdir() if file.is_file())
+
+    def tables() -> str:
+        import psycopg
+
+        with psycopg.connect(uri) as connection:
+            names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'").fetchall()
+            rows = [
+                connection.execute(f"SELECT t::text FROM kagent_memory.{name} AS t").fetchall() for (name,) in names
+            ]
+        return json.dumps(rows, ensure_ascii=False)
+
+    return files if uri.startswith("libsql") else tables
+
+
+def recalling(way: str) -> tuple[list[Any], Any]:
+    """What the model says on its first turns, and what is put before it."""
+    if way == "a tool":
+        return [call("load_memory", query="attic"), f"You keep a {CANARY} in the attic."], None
+    return [f"You keep a {CANARY} in the attic."], Prefetch(every_turn=True)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("every_turns", [1, 2, None])
+@pytest.mark.parametrize("way", ["a tool", "prefetch"])
+async def test_forgotten_text_is_not_written_again_by_further_turns_of_its_conversation(
+    store_uri: str, way: str, every_turns: int | None, restarted: bool
+) -> None:
+    held = disk(store_uri)
+    service = KagentMemoryService(store_uri, llm=False)
+    [id] = await service.memories.add(SCOPE, [SECRET])
+    steps, prefetch = recalling(way)
+    model = scripted(
+        *steps,
+        f"As I said, you keep a {CANARY} in the attic.",
+        "Done.",
+        "I know of nothing in the attic.",
+        f"Ada keeps a {CANARY} in the attic",
+    )
+    plugin = MemoryPlugin(auto_save=AutoSave(every_turns=every_turns), prefetch=prefetch)
+    chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service, plugins=[plugin])
+    await chat.say("What do I keep in the attic?")
+    await chat.say("Where was it again?")
+    assert CANARY in held()
+    await service.memories.forget(SCOPE, id)
+    assert CANARY not in held()
+    if restarted:
+        await service.drain()
+        await service.close()
+    for question in ("Please forget it", "Now what is in the attic?", "Are you sure?"):
+        await chat.say(question)
+        assert CANARY not in held(), question
+    await service.end_session(await chat.session())
+    assert CANARY not in held()
+    assert await service.drain() is True
+    assert CANARY not in held()
+    kept = [memory.content for memory in (await service.memories.list(SCOPE, limit=99)).memories]
+    assert any("Now what is in the attic?" in text for text in kept)
+    assert not any("quokka" in text for text in kept)
+    await service.close()
+    assert CANARY not in held()
+
+
+async def test_what_the_tools_save_and_forget_leaves_nothing_in_the_queue(store_uri: str) -> None:
+    held = disk(store_uri)
+    async with KagentMemoryService(store_uri, llm=False) as service:
+        model = scripted(
+            call("save_memory", content=SECRET),
+            "Saved.",
+            call("forget_memory", query="attic"),
+            f"That is: {SECRET}. Shall I?",
+            lambda request: call("forget_memory", ids=[ids[0]], confirm=True),
+            "Gone.",
+            "Nothing.",
+        )
+        tools = [SaveMemoryTool(), ForgetMemoryTool(), LoadMemoryTool()]
+        plugin = MemoryPlugin(auto_save=AutoSave(every_turns=None), prefetch=None)
+        chat = Chat(assistant(model, tools=tools), service, plugins=[plugin])
+        await chat.say("Remember what I keep in the attic")
+        ids = [memory.id for memory in (await service.memories.list(SCOPE)).memories]
+        await chat.say("Forget what I keep in the attic")
+        await chat.say("Yes, do")
+        await asyncio.sleep(0)
+        await chat.say("What is in the attic?")
+        assert CANARY not in held()
+        await service.end_session(await chat.session())
+        assert await service.drain() is True
+        assert CANARY not in held()
+
+
+async def test_a_forgotten_text_is_corrected_through_the_tools_once_it_is_saved_again(store_uri: str) -> None:
+    async with KagentMemoryService(store_uri, llm=False) as service:
+
+        async def saved(content: str) -> str:
+            await chat.say(content)
+            [id] = [one.id for one in (await service.memories.list(SCOPE)).memories if one.content == content]
+            return id
+
+        ids: list[str] = []
+        model = scripted(
+            *(call("save_memory", content="The rent is 500 euros"), "ok") * 2,
+            lambda request: call("save_memory", content="The rent is 600 euros", replaces=ids[-1]),
+            "ok",
+        )
+        chat = Chat(assistant(model, tools=[SaveMemoryTool()]), service)
+        await service.memories.forget(SCOPE, await saved("The rent is 500 euros"))
+        ids.append(await saved("The rent is 500 euros"))
+        await saved("The rent is 600 euros")
+        kept = [memory.content for memory in (await service.memories.list(SCOPE)).memories]
+        assert kept == ["The rent is 600 euros"]
+        assert (await service.memories.history(SCOPE, ids[0]))[-1].kind == "supersede"
