@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 from ..llm import Llm
 from ..records import Fact, Message
@@ -11,6 +12,7 @@ from .llm import LlmSummary
 from .transcript import SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name
 
 COMPACTION_IMPORTANCE = 0.6
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CompactionAwareSummary:
@@ -50,39 +52,44 @@ class CompactionAwareSummary:
             ModelError: the inner provider's.
         """
         summaries = _surviving([message for message in transcript if message.compaction])
+        ranges = [_times(summary) for summary in summaries]
         said = [message for message in transcript if not message.compaction]
-        rest = [message for message in said if not any(_covers(summary, message) for summary in summaries)]
-        facts = [_fact(summary, said, transcript) for summary in summaries]
+        rest = [message for message in said if not any(_within(message, times) for times in ranges)]
+        facts = [_fact(*found, said, transcript) for found in zip(summaries, ranges, strict=True)]
         if any(message.text.strip() for message in rest):
             facts += await self._inner.facts(transcript.of(rest))
         return facts
 
 
 def _surviving(summaries: Sequence[Message]) -> list[Message]:
-    """Those whose range no other one holds; of equal ranges the last."""
+    """Those whose range no other one holds, by their start; of equal ranges the last."""
+    worded = [summary for summary in reversed(summaries) if summary.text.strip()]
     kept: list[Message] = []
-    for summary in reversed([summary for summary in summaries if summary.text.strip()]):
-        if not any(_holds(other, summary) for other in kept):
-            kept = [other for other in kept if not _holds(summary, other)] + [summary]
-    return sorted(kept, key=_range)
+    for summary in sorted(worded, key=lambda summary: (_range(summary)[0], -_range(summary)[1])):
+        if not kept or _range(summary)[1] > _range(kept[-1])[1]:
+            kept.append(summary)
+    return kept
 
 
 def _range(summary: Message) -> tuple[float, float]:
     return summary.compaction or (0.0, -1.0)
 
 
-def _holds(outer: Message, inner: Message) -> bool:
-    return _range(outer)[0] <= _range(inner)[0] and _range(inner)[1] <= _range(outer)[1]
-
-
-def _covers(summary: Message, message: Message) -> bool:
+def _times(summary: Message) -> tuple[datetime, datetime]:
+    """The summary's range as messages tell their times: in microseconds, cut by some session services and rounded by
+    others.
+    """
     start, end = _range(summary)
-    return message.at is not None and start <= message.at.timestamp() <= end
+    return EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000)), datetime.fromtimestamp(end, UTC)
 
 
-def _fact(summary: Message, said: Sequence[Message], transcript: Transcript) -> Fact:
+def _within(message: Message, times: tuple[datetime, datetime]) -> bool:
+    return message.at is not None and times[0] <= message.at <= times[1]
+
+
+def _fact(summary: Message, times: tuple[datetime, datetime], said: Sequence[Message], transcript: Transcript) -> Fact:
     start, end = _range(summary)
-    covered = (message.event_id for message in said if _covers(summary, message))
+    covered = (message.event_id for message in said if _within(message, times))
     return Fact(
         text=summary.text.strip(),
         type="episodic",

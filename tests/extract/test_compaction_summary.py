@@ -1,8 +1,14 @@
 import json
-from datetime import UTC, datetime
+import math
+import random
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions, EventCompaction
+from google.genai import types
 
+from kagent_memory.adk.convert import messages
 from kagent_memory.extract import CompactionAwareSummary, PassthroughSummary, Transcript, bind, needs_llm
 from kagent_memory.records import Message
 
@@ -63,3 +69,44 @@ async def test_turns_before_between_and_without_a_time_are_not_taken_for_covered
     untimed = Message(text="no time", event_id="x")
     facts = await provider.facts(transcript(turn(1), turn(3), turn(5), untimed, summary(2, 4), summary(6, 7)))
     assert [fact.text for fact in facts] == ["summary", "summary", "turn 1", "turn 5", "no time"]
+
+
+def event(text, at, compaction=None):
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    actions = EventActions()
+    if compaction:
+        start, end = compaction
+        actions.compaction = EventCompaction(start_timestamp=start, end_timestamp=end, compacted_content=content)
+    return Event(author="user", content=None if compaction else content, timestamp=at, actions=actions)
+
+
+def cut_to_microseconds(at):
+    return math.floor(at * 1e6) / 1e6
+
+
+def rounded_to_microseconds(at):
+    return datetime.fromtimestamp(at, UTC).timestamp()
+
+
+@pytest.mark.parametrize("kept", [float, cut_to_microseconds, rounded_to_microseconds])
+async def test_the_first_and_the_last_turn_of_a_range_are_covered_whatever_their_fractions(kept):
+    chance = random.Random(8)
+    provider = CompactionAwareSummary(PassthroughSummary())
+    for _ in range(200):
+        at = chance.uniform(1e6, 2e9)
+        times = [at := at + chance.choice((1e-5, 1e-3, 1.0, 900.0)) * chance.uniform(1, 9) for _ in range(12)]
+        first, last = sorted(chance.sample(range(12), 2))
+        said = [event(f"turn {number}", kept(at)) for number, at in enumerate(times)]
+        compacted = event("summary", times[-1] + 1, (times[first], times[last]))
+        found = [fact.text for fact in await provider.facts(transcript(*messages([*said, compacted])))]
+        assert found == ["summary", *(f"turn {n}" for n in range(12) if not first <= n <= last)], (times, first, last)
+
+
+async def test_a_turn_a_microsecond_before_or_after_a_range_is_not_covered():
+    provider = CompactionAwareSummary(PassthroughSummary())
+    start, end = 1_700_000_000.1234567, 1_700_000_060.7654321
+    step = timedelta(microseconds=1)
+    before = Message(text="before", event_id="b", at=datetime.fromtimestamp(start, UTC) - 2 * step)
+    after = Message(text="after", event_id="a", at=datetime.fromtimestamp(end, UTC) + step)
+    facts = await provider.facts(transcript(before, after, summary(start, end)))
+    assert [fact.text for fact in facts] == ["summary", "before", "after"]
