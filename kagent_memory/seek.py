@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
-from .errors import ConfigurationError, ModelError
+from .errors import ConfigurationError, InvalidInput, ModelError
 from .lifecycle import ImportanceWeights, importance, importance_parts
 from .llm import Llm
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
@@ -17,6 +20,7 @@ from .recall import (
     Ranked,
     Ranking,
     RankSettings,
+    Settled,
     admits,
     bare_dates,
     dense_text,
@@ -41,6 +45,7 @@ log = logging.getLogger("kagent_memory")
 GATED = "gated"
 RERANK_AT_MOST = 50
 SPARE = 5
+MODELS_SHARE = 0.6  # of the time that is left, to each model that helps a search; the rest is the search's own
 Brought = tuple[Generation, Vector]
 WINDOWS_AT_MOST = 3  # each is one more read; a pasted log names hundreds
 
@@ -51,6 +56,23 @@ class _Nearest:
 
     ranking: Sequence[Sequence[tuple[str, float]]] = ()
     full: Sequence[Sequence[tuple[str, float]]] = ()
+
+
+class Deadline:
+    """How long each model that helps a search may take, so that the search ends within its caller's time.
+
+    Raises:
+        InvalidInput: the time is not more than 0.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is not None and not seconds > 0:  # NaN is not
+            raise InvalidInput("timeout_seconds must be more than 0.")
+        self._until = None if seconds is None else time.monotonic() + seconds
+
+    def share(self, seconds: float) -> float:
+        """As many seconds, or the greater part of those that are left."""
+        return seconds if self._until is None else min(seconds, MODELS_SHARE * max(0.0, self._until - time.monotonic()))
 
 
 class Seeker:
@@ -88,21 +110,23 @@ class Seeker:
         brought: Brought | None = None,
         gated: bool = False,
         tool: bool = False,
+        is_fact: bool | None = None,
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
+        deadline: Deadline = Deadline(),
     ) -> Recall:
         """The answer to a query; see `Memories.recall`."""
-        if gated and self._settings.gate and not self._gate.searches(query.text, tool=tool):
+        if gated and self._settings.gate and not self._gate.searches(query.text, tool=tool, is_fact=is_fact):
             return Recall(mode=self._mode(brought), degraded=(GATED,))
         degraded: list[str] = []
-        asked = await self._asked(query.text, history, degraded)
+        asked = await self._asked(query.text, history, deadline, degraded)
         weights = self._weights(query.limit)
         size = len(asked)
         spans = await aside(size, partial(_named, asked, now))
         dated = await self._dated(scope, query, spans, weights, now)
         bare, terms = await aside(size, partial(_searched, asked, bool(dated)))
         found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
-        nearest = await self._nearest(scope, query, asked, found, weights, brought, now, degraded)
+        nearest = await self._nearest(scope, query, asked, found, weights, brought, now, deadline, degraded)
         legs = join(terms, found, nearest.ranking, nearest.full, settings=weights)
         wanted = list(dict.fromkeys((*shortlist(legs, weights), *dated)))
         places = await self._store.places(scope, wanted, reach=1, version=found.version, now=now)
@@ -118,7 +142,7 @@ class Seeker:
             only_when=bare is not None,
         )
         ranking = await aside(size, ranked)
-        hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, degraded)
+        hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, deadline, degraded)
         mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
         left_out = (*ranking.left_out, *left_out)
         if query.explain:
@@ -139,12 +163,11 @@ class Seeker:
             vector_limit=max(few.vector_limit, limit * 3),
         )
 
-    async def _asked(self, text: str, history: Sequence[str], degraded: list[str]) -> str:
+    async def _asked(self, text: str, history: Sequence[str], deadline: Deadline, degraded: list[str]) -> str:
         asked = await aside(len(text), partial(complete, text, history))
         if self._settings.rewrite and self._llm is not None:
-            asked, trouble = await rewrite(
-                self._llm, asked, history, timeout_seconds=self._settings.rewrite_timeout_seconds
-            )
+            seconds = deadline.share(self._settings.rewrite_timeout_seconds)
+            asked, trouble = await rewrite(self._llm, asked, history, timeout_seconds=seconds)
             degraded += [trouble] if trouble else []
         return asked
 
@@ -157,11 +180,14 @@ class Seeker:
         weights: RankSettings,
         brought: Brought | None,
         now: datetime,
+        deadline: Deadline,
         degraded: list[str],
     ) -> _Nearest:
         try:
             generation, vectors, ranking = (
-                (brought[0], [brought[1]], [0]) if brought else await self._embedded(asked, found, weights, degraded)
+                (brought[0], [brought[1]], [0])
+                if brought
+                else await self._embedded(asked, found, weights, deadline, degraded)
             )
         except ModelError as error:
             log.warning("The search goes by words alone: %s", error)
@@ -181,22 +207,23 @@ class Seeker:
         return _Nearest([lists[place] for place in ranking], lists[:1])
 
     async def _embedded(
-        self, asked: str, found: TextMatches, weights: RankSettings, degraded: list[str]
+        self, asked: str, found: TextMatches, weights: RankSettings, deadline: Deadline, degraded: list[str]
     ) -> tuple[Generation | None, list[Vector], list[int]]:
         """The vectors, the full query's first, and the places of those that rank."""
         if self._vectors is None or not asked.strip():
             return None, [], []
         ranking = await aside(len(asked), partial(_sentences, asked, found, weights))
         if self._settings.hyde and self._llm is not None:
-            note, trouble = await hypothetical(self._llm, asked, timeout_seconds=self._settings.rewrite_timeout_seconds)
+            seconds = deadline.share(self._settings.rewrite_timeout_seconds)
+            note, trouble = await hypothetical(self._llm, asked, timeout_seconds=seconds)
             ranking += [note] if note else []
             degraded += [trouble] if trouble else []
         texts = list(dict.fromkeys((asked, *ranking)))
-        patience = self._settings.query_embed_timeout_seconds
+        seconds = deadline.share(self._settings.query_embed_timeout_seconds)
         try:
-            generation, vectors = await asyncio.wait_for(self._vectors.embed(texts, kind="query"), patience)
+            generation, vectors = await asyncio.wait_for(self._vectors.embed(texts, kind="query"), seconds)
         except TimeoutError as error:
-            raise ModelError(f"The embedder did not answer within {patience:g} s.") from error
+            raise ModelError(f"The embedder did not answer within {seconds:.3g} s.") from error
         return generation, vectors, [texts.index(text) for text in dict.fromkeys(ranking)]
 
     async def _dated(
@@ -223,6 +250,7 @@ class Seeker:
         ranking: Ranking,
         budget_tokens: int | None,
         now: datetime,
+        deadline: Deadline,
         degraded: list[str],
     ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
@@ -231,7 +259,7 @@ class Seeker:
             memories = await self._store.get(scope, [row.id for row in head], now=now)
             # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
             asked_for = [row for row in head if row.id not in memories or admits(query.filter, memories[row.id])]
-            top = await self._reranked(asked, asked_for, memories, degraded)
+            top = await self._reranked(asked, asked_for, memories, deadline, degraded)
             settled = settle(
                 top,
                 memories,
@@ -250,23 +278,40 @@ class Seeker:
                 memory=memories[row.id],
                 score=row.score,
                 cosine=row.cosine,
-                why=ranking.explain(row.id) if query.explain else {},
+                why=self._why(ranking, settled, row) if query.explain else {},
             )
             for row in settled.kept
         )
         return hits, settled.left_out
 
+    def _why(self, ranking: Ranking, settled: Settled, row: Ranked) -> dict[str, Any]:
+        """What found a memory, and what each sign added to the score that it has in the end."""
+        why = ranking.explain(row.id)
+        scores = {name: value * settled.share for name, value in why["scores"].items()}
+        scores |= settled.usage.get(row.id, {})
+        if self._reranker is not None:
+            scores["rerank"] = row.score - sum(scores.values())
+        return {**why, "scores": {name: round(value, 4) for name, value in scores.items() if round(value, 4)}}
+
     async def _reranked(
-        self, asked: str, top: list[Ranked], memories: Mapping[str, Memory], degraded: list[str]
+        self,
+        asked: str,
+        top: list[Ranked],
+        memories: Mapping[str, Memory],
+        deadline: Deadline,
+        degraded: list[str],
     ) -> list[Ranked]:
         if self._reranker is None or len(top) < 2:
             return top
         head = [row for row in top[:RERANK_AT_MOST] if row.id in memories]
+        seconds = deadline.share(math.inf)
         try:
-            scores = await self._reranker.rerank(asked, [memories[row.id].content for row in head])
-        except ModelError as error:
-            log.warning("The fused order stands: %s", error)
-            degraded.append(f"rerank: {error}")
+            rerank = self._reranker.rerank(asked, [memories[row.id].content for row in head])
+            scores = await asyncio.wait_for(rerank, None if seconds == math.inf else seconds)
+        except (ModelError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {seconds:.3g} s"
+            log.warning("The fused order stands: %s", reason)
+            degraded.append(f"rerank: {reason}")
             return top
         order = sorted(range(len(head)), key=lambda place: (-scores[place], place))
         # the scores go down with the new order, so that usage is mixed into it and a gap is one

@@ -69,6 +69,7 @@ class MemorySettings:
         max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
         prefetch_tokens: the most that prefetched memories may add to a turn, in tokens (of 4 ASCII characters, or 1
             other).
+        load_tokens: the most that an answer of load_memory or recall_memory may hold of memories' texts, in tokens.
         embed_timeout_seconds: the longest that one attempt at the embedder may take.
         query_embed_timeout_seconds: the longest that a search waits for the embedder, all attempts together; after it
             the search goes by words.
@@ -108,6 +109,7 @@ class MemorySettings:
     batch_size: int = Field(default=64, ge=1)
     max_content_bytes: int = Field(default=16_384, ge=1)
     prefetch_tokens: int = Field(default=1024, ge=1)
+    load_tokens: int = Field(default=2048, ge=1)
     embed_timeout_seconds: float = Field(default=30.0, gt=0)
     query_embed_timeout_seconds: float = Field(default=10.0, gt=0)
     llm_timeout_seconds: float = Field(default=60.0, gt=0)

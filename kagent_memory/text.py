@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -161,6 +162,12 @@ def estimated_tokens(text: str) -> int:
     """
     plain = len(text.encode("ascii", "ignore"))
     return (plain + 3) // 4 + len(text) - plain
+
+
+def beginning(text: str, most_tokens: int) -> str:
+    """As much of the text as has at most so many tokens."""
+    lengths = range(min(len(text), 4 * most_tokens) + 1)
+    return text[: bisect_right(lengths, most_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]
 
 
 def _telling(terms: list[str]) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast, overload
 
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
@@ -16,8 +16,11 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
+from ..prompts.escaping import escaped
 from ..records import Fact, Filter, Hit
 from ..redact import redact
+from ..seek import GATED
+from ..text import beginning, estimated_tokens
 from .convert import is_user_turn, text_of
 from .plain import storable_id
 from .service import KagentMemoryService
@@ -40,6 +43,24 @@ class Found:
     at: datetime | None
     origin: str
     fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings(Sequence[Found]):
+    """What a search found, best first, and whether it was held back as asking for nothing."""
+
+    found: Sequence[Found] = ()
+    gated: bool = False
+
+    @overload
+    def __getitem__(self, index: int) -> Found: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Found]: ...
+    def __getitem__(self, index: int | slice) -> Found | Sequence[Found]:
+        return self.found[index]
+
+    def __len__(self) -> int:
+        return len(self.found)
 
 
 def service_of(context: Context, explicit: BaseMemoryService | None = None) -> BaseMemoryService | None:
@@ -84,28 +105,62 @@ async def find(
     *,
     limit: int | None = None,
     filter: Filter = Filter(),
-    gate: bool = False,
-    tool: bool = False,
-    history: Sequence[str] = (),
     budget_tokens: int | None = None,
-) -> list[Found]:
-    """The memories that answer a query; services of others know only the query."""
+    **more: Any,
+) -> Findings:
+    """The memories that answer a query, within a budget of tokens; services of others know only the query.
+
+    Args:
+        service: any memory service.
+        context: whose memories.
+        query: what for.
+        limit: memories at most; None: the service's setting.
+        filter: which memories count.
+        budget_tokens: of all their texts and labels; a memory that is longer alone is cut.
+        **more: further arguments of `Memories.recall`.
+    """
     session = context.session
     if not isinstance(service, KagentMemoryService):
         answer = await service.search_memory(app_name=session.app_name, user_id=session.user_id, query=query)
-        return [_of_entry(entry) for entry in answer.memories[:limit]]
-    budget = budget_tokens if budget_tokens is not None else service.settings.prefetch_tokens if gate else None
-    found = await service.memories.recall(
-        service.scope(session.app_name, session.user_id),
-        query,
-        limit=limit,
-        filter=filter,
-        gate=gate,
-        tool=tool,
-        history=history,
-        budget_tokens=budget,
-    )
-    return [_of_hit(hit) for hit in found]
+        return Findings(affordable([_of_entry(entry) for entry in answer.memories[:limit]], budget_tokens))
+    scope = service.scope(session.app_name, session.user_id)
+    recall = service.memories.recall
+    found = await recall(scope, query, limit=limit, filter=filter, budget_tokens=budget_tokens, **more)
+    hits = affordable([_of_hit(hit) for hit in found], budget_tokens)
+    return Findings(hits, gated=GATED in found.degraded)
+
+
+def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]:
+    """The first of them that the budget allows for, as a model will read them; the very first is cut if need be."""
+    if budget_tokens is None:
+        return list(found)
+    kept: list[Found] = []
+    spent = 0
+    for one in found:
+        spent += sum(map(_weight, one.fields.values()))
+        if spent > budget_tokens and not kept:
+            return [_cut(one, budget_tokens)]
+        if spent > budget_tokens:
+            break
+        kept.append(one)
+    return kept
+
+
+def _weight(value: object) -> int:
+    """The tokens of a field as a model will read it; what is no text is short."""
+    if isinstance(value, str):
+        return estimated_tokens(escaped(value, one_line=True))
+    return sum(map(_weight, cast("list[object]", value))) if isinstance(value, list) else 0
+
+
+def _cut(one: Found, budget_tokens: int) -> Found:
+    """A memory that is longer than the budget alone: without its labels, and the beginning of its text."""
+    whole = escaped(one.text, one_line=True)
+    text = beginning(whole, budget_tokens)
+    if text != whole:
+        text += f" … [cut off; it has {len(one.text):,} characters in all]"
+    fields = {name: value for name, value in one.fields.items() if not isinstance(value, list) and name != "author"}
+    return replace(one, text=text, fields={**fields, "text": text})
 
 
 async def store(service: BaseMemoryService, context: Context, fact: Fact, replaces: str | None) -> str | None:

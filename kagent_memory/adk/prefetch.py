@@ -6,11 +6,12 @@ import asyncio
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from google.adk.agents.context import Context
+from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
@@ -20,9 +21,11 @@ from google.genai import types
 from typing_extensions import override
 
 from ..errors import ConfigurationError
-from ..records import ORIGINS, Filter
+from ..query import WordGate
+from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
+from ..settings import MemorySettings
 from . import door
-from .convert import is_user_turn, text_of, user_turns
+from .convert import is_user_turn, text_of
 from .fence import OPENING, fenced, memory_line
 from .given import checked_policy, checked_whole
 from .handed import Key, session_key
@@ -31,7 +34,8 @@ from .service import KagentMemoryService
 REMEMBERED_SESSIONS = 10_000
 REMEMBERED_BLOCKS = 1_000
 HISTORY_TURNS = 3
-TOOL_QUERY = "tool_query"  # in the run's custom_metadata
+NOBODY = ""  # no invocation
+TOOL_QUERY, IS_FACT = "tool_query", "is_fact"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
 
 
@@ -40,11 +44,12 @@ class Prefetch:
     """When and how much is put before the model.
 
     Attributes:
-        every_turn: on every user message; otherwise only on the first of a session.
+        every_turn: on every user message; otherwise once a session, on the first message that the gate lets through.
         limit: memories at most; None: the service's setting.
         budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other; None: the service's setting.
         tool_memories: also what tools said, which is the easiest way to smuggle something in.
-        timeout_seconds: a turn waits no longer for memory.
+        timeout_seconds: a turn waits no longer for memory. The search knows it, and goes by words in time when the
+            embedder does not answer.
 
     Raises:
         ConfigurationError: a number does not fit.
@@ -79,32 +84,52 @@ class Prefetch:
         if block and not any(_is_block(content) for content in request.contents):
             insert_before(request.contents, block, context.user_content)
 
-    async def block(self, context: Context, service: BaseMemoryService) -> str:
+    async def block(self, context: Context, service: BaseMemoryService) -> Block:
         """What memory holds that may help with the current message, fenced; "" when it holds nothing or fails."""
-        query = text_of(context.user_content, between=" ")
+        query = shortened(text_of(context.user_content, between=" "))
         if not query.strip():
-            return ""
+            return Block(searched=False)
+        settings = service.settings if isinstance(service, KagentMemoryService) else MemorySettings()
+        run_config = context.get_invocation_context().run_config
         search = door.find(
             service,
             context,
             query,
             limit=self.limit,
             filter=Filter() if self.tool_memories else NO_TOOLS,
+            budget_tokens=settings.prefetch_tokens if self.budget_tokens is None else self.budget_tokens,
             gate=True,
-            tool=_marked_for_a_tool(context),
+            **_marks(run_config.custom_metadata if run_config else None),
             history=_earlier_turns(context) if self.every_turn else (),
-            budget_tokens=self.budget_tokens,
+            timeout_seconds=self.timeout_seconds,
         )
         try:
             found = await asyncio.wait_for(search, self.timeout_seconds)
         except Exception as error:
             door.report("prefetch_memory", error)
-            return ""
+            return Block(searched=isinstance(error, TimeoutError))  # else it heals by itself: the next turn tries again
         # The search lends a hit's neighbours their place; what a tool said stays out however it was found.
-        found = [memory for memory in found if self.tool_memories or memory.origin != "tool"]
+        shown = [memory for memory in found if self.tool_memories or memory.origin != "tool"]
         if isinstance(service, KagentMemoryService):
-            service.handed.add(context.session, [memory.text for memory in found])
-        return fenced([memory_line(memory.text, at=memory.at, origin=memory.origin) for memory in found])
+            service.handed.add(context.session, [memory.text for memory in shown])
+        text = fenced([memory_line(memory.text, at=memory.at, origin=memory.origin) for memory in shown])
+        return Block(text, searched=not found.gated)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is put before the model in one invocation, and whether memory was searched for it at all."""
+
+    text: str = ""
+    searched: bool = True
+
+
+def shortened(text: str) -> str:
+    """A message as a search takes it: of a longer one its beginning and its end."""
+    if len(text) <= MAX_QUERY_CHARS:
+        return text
+    half = MAX_QUERY_CHARS // 2 - 1
+    return f"{text[:half]}\n{text[-half:]}"
 
 
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
@@ -123,10 +148,11 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
 
 
-def _marked_for_a_tool(context: Context) -> bool:
-    """Whether whoever began this run marked the message as a tool query."""
-    config = context.get_invocation_context().run_config
-    return bool(config and (config.custom_metadata or {}).get(TOOL_QUERY))
+def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
+    """What whoever began a run says of its message: that it is a tool query, that it asks for general knowledge."""
+    marks = metadata or {}
+    fact = marks.get(IS_FACT)
+    return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
 
 
 def _answers_a_tool(content: types.Content) -> bool:
@@ -138,12 +164,23 @@ def _is_block(content: types.Content) -> bool:
 
 
 def _earlier_turns(context: Context) -> Sequence[str]:
-    said = [
-        text_of(event.content, between=" ")
-        for event in context.session.events
-        if is_user_turn(event) and event.invocation_id != context.invocation_id
-    ]
-    return [text for text in said if text][-HISTORY_TURNS:]
+    return [shortened(text) for text in _earlier_texts(context) if text][-HISTORY_TURNS:]
+
+
+def _earlier_texts(context: Context) -> list[str]:
+    return [text_of(event.content, between=" ") for event in _earlier_events(context)]
+
+
+def _earlier_events(context: Context) -> list[Event]:
+    events = context.session.events
+    return [event for event in events if is_user_turn(event) and event.invocation_id != context.invocation_id]
+
+
+def _was_searched(event: Event) -> bool:
+    """Whether an earlier message was worth a search; ADK notes on it how its run was marked."""
+    marks = _marks(event.custom_metadata)
+    text = shortened(text_of(event.content, between=" "))
+    return WordGate().searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"])
 
 
 class _Blocks:
@@ -151,12 +188,12 @@ class _Blocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[Prefetch, Key, str], asyncio.Task[str]] = OrderedDict()
-        self._first: OrderedDict[Key, str] = OrderedDict()
+        self._made: OrderedDict[tuple[Prefetch, Key, str], asyncio.Task[Block]] = OrderedDict()
+        self._searching: OrderedDict[Key, str] = OrderedDict()
 
     async def get(self, prefetch: Prefetch, context: Context, service: BaseMemoryService) -> str:
         session = session_key(context.session)
-        if not prefetch.every_turn and not self._is_first(session, context):
+        if not prefetch.every_turn and not self._may_search(session, context):
             return ""
         key = (prefetch, session, context.invocation_id)
         with self._lock:
@@ -165,20 +202,35 @@ class _Blocks:
                 task = self._made[key] = asyncio.ensure_future(prefetch.block(context, service))
             while len(self._made) > REMEMBERED_BLOCKS:
                 self._made.popitem(last=False)
-        return task.result() if task.done() else await asyncio.shield(task)
+        block = task.result() if task.done() else await asyncio.shield(task)
+        if not block.searched:
+            self._go_on(session, context.invocation_id)
+        return block.text
 
-    def _is_first(self, session: Key, context: Context) -> bool:
-        """Whether this invocation began the session; a truncated session alone cannot tell."""
-        if user_turns(context.session.events) != 1:
-            return False
+    def _may_search(self, session: Key, context: Context) -> bool:
+        """Whether nothing was searched yet in this session, and this invocation is the one to do it.
+
+        Of a session that this process did not see begin, its earlier turns tell: a truncated one may tell wrong.
+        """
         with self._lock:
-            first = self._first.setdefault(session, context.invocation_id)
-            while len(self._first) > REMEMBERED_SESSIONS:
-                self._first.popitem(last=False)
-        return first == context.invocation_id
+            if session not in self._searching:
+                if any(map(_was_searched, _earlier_events(context))):
+                    return False
+                self._searching[session] = NOBODY
+                while len(self._searching) > REMEMBERED_SESSIONS:
+                    self._searching.popitem(last=False)
+            if self._searching[session] == NOBODY:
+                self._searching[session] = context.invocation_id
+            return self._searching[session] == context.invocation_id
+
+    def _go_on(self, session: Key, invocation_id: str) -> None:
+        """This invocation searched nothing: the next one may."""
+        with self._lock:
+            if self._searching.get(session) == invocation_id:
+                self._searching[session] = NOBODY
 
 
-def _cancelled(task: asyncio.Task[str]) -> bool:
+def _cancelled(task: asyncio.Task[Block]) -> bool:
     return task.done() and task.cancelled()
 
 
@@ -192,7 +244,8 @@ def _blocks_of(service: BaseMemoryService) -> _Blocks:
 
 
 class PrefetchMemoryTool(BaseTool):
-    """Puts what memory knows before the model on the first user message of a session; never offered as a function.
+    """Puts what memory knows before the model once a session, on the first user message that is worth a search; never
+    offered as a function.
 
     Args:
         memory_service: for use inside AgentTool; None: the run's.

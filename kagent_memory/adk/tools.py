@@ -16,13 +16,16 @@ from typing_extensions import override
 
 from ..errors import ConfigurationError, InvalidInput
 from ..records import MEMORY_TYPES, Fact, Filter
+from ..settings import MemorySettings
 from . import door
-from .arguments import asked_filter, given, holds_all, labels, narrowed
+from .arguments import asked_filter, given, holds_all, labels, narrowed, whole
 from .fence import fenced_answer
 from .given import checked_whole
+from .service import KagentMemoryService
 
 SAVED = "Successfully saved information to long-term memory."
 MAX_FORGOTTEN = 10
+DEFAULT_LIMIT, MAX_LIMIT = 5, 50  # of recall_memory
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 
@@ -127,10 +130,12 @@ class LoadMemoryTool(_MemoryTool):
         memory_service: for use inside AgentTool; None: the run's.
         limit: memories at most; None: the service's setting.
         filter: which memories count, whatever the model asks.
+        budget_tokens: of all their texts together, in tokens of 4 ASCII characters or 1 other; None: the service's
+            `load_tokens`.
         name: what the model calls it.
 
     Raises:
-        ConfigurationError: the limit does not fit.
+        ConfigurationError: a number does not fit.
     """
 
     def __init__(
@@ -139,6 +144,7 @@ class LoadMemoryTool(_MemoryTool):
         memory_service: BaseMemoryService | None = None,
         limit: int | None = None,
         filter: Filter = Filter(),
+        budget_tokens: int | None = None,
         name: str = "load_memory",
     ) -> None:
         super().__init__(
@@ -147,6 +153,7 @@ class LoadMemoryTool(_MemoryTool):
             memory_service,
         )
         self.limit = checked_whole(f"The limit of {name}", limit)
+        self.budget_tokens = checked_whole(f"The budget_tokens of {name}", budget_tokens)
         self.filter = filter
 
     @property
@@ -160,27 +167,33 @@ class LoadMemoryTool(_MemoryTool):
         self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
     ) -> dict[str, Any]:
         query = given(args, "query")
-        wanted = self._wanted(args, context)
-        found = await door.find(service, context, query, limit=self.limit, filter=wanted)
+        wanted, limit = self._wanted(args, context), self._limit(args)
+        budget = _budget(self.budget_tokens, service)
+        found = await door.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
         return fenced_answer([memory.fields for memory in found])
 
     def _wanted(self, args: Mapping[str, Any], context: ToolContext) -> Filter:
         return self.filter
 
+    def _limit(self, args: Mapping[str, Any]) -> int | None:
+        return self.limit
+
 
 class RecallMemoryTool(LoadMemoryTool):
     """`recall_memory(query, …)`: LoadMemoryTool with filters that a model can use.
 
-    The model may narrow by types, topics, tags, importance, dates and to this session; metadata and the rest of a
-    `Filter` are the developer's, by `filter=`.
+    The model may ask for a number of memories, and narrow by types, topics, tags, importance, dates and to this
+    session; metadata and the rest of a `Filter` are the developer's, by `filter=`.
 
     Args:
-        limit: memories at most; None: the service's setting.
+        limit: memories at most, and as many as come when the model names no number; None: 5 come, and the model may ask
+            for up to 50.
         memory_service: for use inside AgentTool; None: the run's.
         filter: which memories count, whatever the model asks.
+        budget_tokens: see `LoadMemoryTool`.
 
     Raises:
-        ConfigurationError: the limit does not fit.
+        ConfigurationError: a number does not fit.
     """
 
     def __init__(
@@ -189,8 +202,15 @@ class RecallMemoryTool(LoadMemoryTool):
         *,
         memory_service: BaseMemoryService | None = None,
         filter: Filter = Filter(),
+        budget_tokens: int | None = None,
     ) -> None:
-        super().__init__(memory_service=memory_service, limit=limit, filter=filter, name="recall_memory")
+        super().__init__(
+            memory_service=memory_service,
+            limit=limit,
+            filter=filter,
+            budget_tokens=budget_tokens,
+            name="recall_memory",
+        )
 
     @property
     @override
@@ -198,6 +218,7 @@ class RecallMemoryTool(LoadMemoryTool):
         plain = super()._arguments
         day = {"type": "string", "description": "ISO 8601 date or time; when it happened."}
         more = {
+            "limit": {"type": "integer", "minimum": 1, "description": f"Max results (default: {self._default})"},
             "types": {"type": "array", "items": {"type": "string", "enum": list(MEMORY_TYPES)}},
             "topics": {**_TEXTS, "description": "Any of these."},
             "tags": {**_TEXTS, "description": "All of these."},
@@ -214,6 +235,21 @@ class RecallMemoryTool(LoadMemoryTool):
         if str(args.get("this_session")).lower() == "true":  # models write booleans as texts too
             asked = replace(asked, session_id=context.session.id)
         return narrowed(self.filter, asked)
+
+    @property
+    def _default(self) -> int:
+        return DEFAULT_LIMIT if self.limit is None else self.limit
+
+    @override
+    def _limit(self, args: Mapping[str, Any]) -> int:
+        asked = whole(args, "limit")
+        return self._default if asked is None else min(asked, MAX_LIMIT if self.limit is None else self.limit)
+
+
+def _budget(given: int | None, service: BaseMemoryService) -> int:
+    """The tokens that an answer may hold of memories' texts."""
+    settings = service.settings if isinstance(service, KagentMemoryService) else MemorySettings()
+    return settings.load_tokens if given is None else given
 
 
 class ForgetMemoryTool(_MemoryTool):
@@ -261,4 +297,5 @@ class ForgetMemoryTool(_MemoryTool):
         if args.get("confirm") is True and certain:
             return {"status": "forgotten", "ids": await door.erase(service, context, certain)}
         message = "Nothing was erased. Call again with the ids to erase and confirm=true."
-        return {"status": "confirmation required", "message": message, **fenced_answer([m.fields for m in found])}
+        shown = door.affordable(found, _budget(None, service))
+        return {"status": "confirmation required", "message": message, **fenced_answer([m.fields for m in shown])}

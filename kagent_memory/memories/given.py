@@ -23,12 +23,22 @@ def with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate 
     if gate is None or isinstance(gate, bool):
         return None, settings if gate is None else settings.updated({"gate": gate})
     searches = getattr(gate, "searches", None)
-    if isinstance(gate, type) or not callable(searches) or not _takes_a_message(searches):
+    if isinstance(gate, type) or not callable(searches) or not _takes(searches):
         raise ConfigurationError(
-            f"gate takes True, False, WordGate(…), or an object with a plain method searches(text, *, tool=False); "
-            f"{_kind(gate)} is none of these."
+            f"gate takes True, False, WordGate(…), or an object with a plain method searches(text, *, tool=False, "
+            f"is_fact=None); {_kind(gate)} is none of these."
         )
-    return gate, settings
+    return (gate if _takes(searches, is_fact=None) else _FactlessGate(gate)), settings
+
+
+class _FactlessGate:
+    """A gate whose method does not take `is_fact`: what the caller says is not told to it."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
+        return self._gate.searches(text, tool=tool)
 
 
 def check_given(
@@ -59,11 +69,12 @@ def _check_kind(name: str, value: object, kind: type, home: str) -> None:
         raise ConfigurationError(f"{name} takes {kind.__name__}(…) of kagent_memory.{home}, not {_kind(value)}.")
 
 
-def _takes_a_message(searches: Callable[..., object]) -> bool:
+def _takes(searches: Callable[..., object], **more: object) -> bool:
+    """Whether a gate's method takes a message, and this too."""
     if inspect.iscoroutinefunction(searches):
         return False
     try:
-        inspect.signature(searches).bind("", tool=False)
+        inspect.signature(searches).bind("", tool=False, **more)
     except TypeError:
         return False
     except ValueError:  # compiled functions tell no signature

@@ -10,7 +10,7 @@ from .. import telemetry
 from ..errors import InvalidInput
 from ..query import EARLIER_TURNS
 from ..records import MAX_QUERY_CHARS, Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
-from ..seek import GATED
+from ..seek import GATED, Deadline
 from ..stores.base import Order, Page, ScopeStats, checked_vector, external_name
 from ..threads import aside
 from .parts import Parts
@@ -36,8 +36,10 @@ class Reading:
         deliver: bool = True,
         gate: bool = False,
         tool: bool = False,
+        is_fact: bool | None = None,
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
+        timeout_seconds: float | None = None,
     ) -> Recall:
         """The memories that answer a query, best first.
 
@@ -54,13 +56,18 @@ class Reading:
             deliver: counts the hits as delivered.
             gate: lets the gate answer empty for what needs no memory; `degraded` says "gated" then.
             tool: tells the gate that the query is meant for a tool, so that it is not searched.
+            is_fact: tells the gate what a classifier of yours found: True: the query asks for general knowledge and is
+                held back unless it holds a personal word; False: it does not; None: the gate's patterns decide.
             history: the last user turns, oldest first, to complete a vague query from; the last three count.
             budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters, or 1 other).
+            timeout_seconds: how long the caller waits: models that help the search get a part of it, so that it
+                goes on without them in time; None: they get what the settings give them.
 
         Raises:
             InvalidInput: the query, limit or vector does not fit.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
+        deadline = Deadline(timeout_seconds)
         text, earlier = await self._masked(query, history)
         question = Query(
             text=text,
@@ -83,8 +90,10 @@ class Reading:
                 brought=brought,
                 gated=gate,
                 tool=tool,
+                is_fact=is_fact,
                 history=earlier,
                 budget_tokens=budget_tokens,
+                deadline=deadline,
             )
             seen.mode(found.mode)
             if GATED in found.degraded:

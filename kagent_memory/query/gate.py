@@ -17,8 +17,14 @@ MAX_CHARS = 300
 class Gate(Protocol):
     """Decides before a prefetch whether a message is worth a search. Any object of this shape will do."""
 
-    def searches(self, text: str, *, tool: bool = False) -> bool:
-        """Whether to search for `text`; `tool`: the caller says that it is meant for a tool."""
+    def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
+        """Whether to search for `text`.
+
+        Args:
+            text: what the user says.
+            tool: the caller says that it is meant for a tool.
+            is_fact: the caller says that it asks for general knowledge (True), or that it does not (False).
+        """
         ...
 
 
@@ -27,7 +33,8 @@ class WordGate:
     """Passes whatever is not small talk, general knowledge, or meant for a tool.
 
     When in doubt it searches: a needless search costs milliseconds, a missed one the answer. A message of more than
-    300 characters is always worth one.
+    300 characters is always worth one. Words alone cannot tell "Who was Albert Einstein?" from "Who was Anna Berg?";
+    a caller who can says `is_fact`.
 
     Attributes:
         small_talk: phrases; a message made of nothing else is not searched.
@@ -39,16 +46,22 @@ class WordGate:
     general: Sequence[str] = GENERAL
     personal: Sequence[str] = PERSONAL
 
-    def searches(self, text: str, *, tool: bool = False) -> bool:
-        """False for tool queries, small talk, and general questions without a personal word."""
+    def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
+        """False for tool queries, small talk, and general questions without a personal word.
+
+        Which questions are general is told by the patterns, unless `is_fact` says so.
+        """
         if tool:
             return False
+        if is_fact:
+            return bool(self._own.search(plain(text)))
         if len(text.strip()) > MAX_CHARS:
             return True
         folded = plain(text)
         if not folded or self._chatting.fullmatch(folded):
             return False
-        return not self._common.fullmatch(_decapitalised(text)) or bool(self._own.search(folded))
+        general = is_fact is None and self._common.fullmatch(_decapitalised(text))
+        return not general or bool(self._own.search(folded))
 
     @cached_property
     def _chatting(self) -> re.Pattern[str]:

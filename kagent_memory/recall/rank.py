@@ -29,7 +29,11 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranking:
-    """All candidates, best first, and those that the floor left out."""
+    """All candidates, best first, and those that the floor left out.
+
+    Attributes:
+        explain: what found a memory, and what each sign added to its score.
+    """
 
     ranked: list[Ranked]
     left_out: tuple[LeftOut, ...]
@@ -64,7 +68,8 @@ def rank(
     own = np.maximum(own, table.dated) if only_when else own
     signs = _signs(query, own, table, now, settings)
     scores = sum(signs.values(), np.zeros(len(places)))
-    scores = np.clip(scores / _most(settings, legs), 0.0, 1.0)
+    most = _most(settings, legs)
+    scores = np.clip(scores / most, 0.0, 1.0)
     wanted = _wanted(legs, table, min_score, settings)
     order = np.lexsort((np.arange(len(places)), -scores))
     cosines = legs.cosines[table.rows]
@@ -78,7 +83,7 @@ def rank(
             ranked.append(Ranked(places[row].id, score, None if cosine != cosine else cosine))
         elif min_score and legs.has_vectors:
             left_out.append(LeftOut(memory_id=places[row].id, reason="below_min_score"))
-    return Ranking(ranked, tuple(left_out), partial(_why, legs=legs, table=table, signs=signs))
+    return Ranking(ranked, tuple(left_out), partial(_why, legs=legs, table=table, signs=signs, most=most))
 
 
 class _Table:
@@ -173,7 +178,7 @@ def _wanted(legs: Legs, table: _Table, min_score: float, settings: RankSettings)
     return matched | (np.nan_to_num(cosines, nan=-2.0) >= (min_score or -2.0))
 
 
-def _why(memory_id: str, *, legs: Legs, table: _Table, signs: dict[str, Numbers]) -> dict[str, Any]:
+def _why(memory_id: str, *, legs: Legs, table: _Table, signs: dict[str, Numbers], most: float) -> dict[str, Any]:
     spot = next(number for number, place in enumerate(table.places) if place.id == memory_id)
     row = int(table.rows[spot])
     matched, cosine = bool(legs.counts[row].any()), float(legs.cosines[row])
@@ -184,5 +189,5 @@ def _why(memory_id: str, *, legs: Legs, table: _Table, signs: dict[str, Numbers]
     if cosine == cosine:
         why["vector_rank"] = 1 + int((legs.cosines > cosine).sum())
         why["cosine"] = round(cosine, 6)
-    why["scores"] = {name: round(float(values[spot]), 4) for name, values in signs.items() if values[spot]}
+    why["scores"] = {name: float(values[spot]) / most for name, values in signs.items() if values[spot]}
     return why

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from ..records import LeftOut, Memory, Usage
+from ..records import LeftOut, Memory
 from ..text import STOP_WORDS, estimated_tokens, tokens
 from .rank import Ranked
 from .weights import RankSettings
@@ -24,10 +24,17 @@ _NAME = re.compile(r"(?<![\w'’])[^\W\d_a-z][\w]*")
 
 @dataclass(frozen=True)
 class Settled:
-    """What is handed over, best first, and what was left out why."""
+    """What is handed over, best first, and what was left out why.
+
+    Attributes:
+        usage: by id, what deliveries, feedback and standing added to a score; empty when none of them counts.
+        share: how much of its score each had before usage was mixed in.
+    """
 
     kept: list[Ranked]
     left_out: tuple[LeftOut, ...]
+    usage: Mapping[str, Mapping[str, float]]
+    share: float = 1.0
 
 
 def settle(
@@ -51,12 +58,15 @@ def settle(
     """
     left_out = [LeftOut(memory_id=hit.id, reason="expired") for hit in ranked if hit.id not in memories]
     here = [hit for hit in ranked if hit.id in memories]
-    if settings.deliveries or settings.feedback or settings.standing:
-        here = _by_usage(here, memories, settings, standing)
+    share = 1 / (1 + settings.deliveries + settings.feedback + settings.standing)
+    usage: dict[str, Mapping[str, float]] = {}
+    if share < 1:
+        usage = {hit.id: _usage_signs(memories[hit.id], settings, standing, share) for hit in here}
+        here = _by_usage(here, usage, share)
     here = _distinct(here, memories, left_out, limit)
     here = _upper(here, settings.gap, left_out)
     left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
-    return Settled(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out))
+    return Settled(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out), usage, share)
 
 
 def same_in_substance(one: str, other: str) -> bool:
@@ -91,26 +101,26 @@ class _Substance:
         return not any(not term.isalpha() for term in apart) and apart.isdisjoint(self.names | other.names)
 
 
-def _by_usage(
-    ranked: Sequence[Ranked],
-    memories: Mapping[str, Memory],
-    settings: RankSettings,
-    standing: Callable[[Memory], float],
-) -> list[Ranked]:
-    most = 1 + settings.deliveries + settings.feedback + settings.standing
-
-    def lifted(hit: Ranked) -> Ranked:
-        memory = memories[hit.id]
-        extra = _liking(memory.usage, settings) + (settings.standing and settings.standing * standing(memory))
-        return hit._replace(score=min(1.0, max(0.0, (hit.score + extra) / most)))
-
-    return sorted(map(lifted, ranked), key=lambda hit: -hit.score)
-
-
-def _liking(usage: Usage, settings: RankSettings) -> float:
+def _usage_signs(
+    memory: Memory, settings: RankSettings, standing: Callable[[Memory], float], share: float
+) -> Mapping[str, float]:
+    """What each sign of usage adds to a score."""
+    usage = memory.usage
     delivered = min(1.0, math.log1p(usage.delivered_total) / math.log1p(100))
     judged = (usage.successes - usage.failures) / (usage.successes + usage.failures + 2)
-    return settings.deliveries * delivered + settings.feedback * judged
+    signs = {
+        "deliveries": settings.deliveries * delivered,
+        "feedback": settings.feedback * judged,
+        "standing": settings.standing and settings.standing * standing(memory),
+    }
+    return {name: value * share for name, value in signs.items()}
+
+
+def _by_usage(ranked: Sequence[Ranked], usage: Mapping[str, Mapping[str, float]], share: float) -> list[Ranked]:
+    def lifted(hit: Ranked) -> Ranked:
+        return hit._replace(score=min(1.0, max(0.0, hit.score * share + sum(usage[hit.id].values()))))
+
+    return sorted(map(lifted, ranked), key=lambda hit: -hit.score)
 
 
 def _distinct(

@@ -266,8 +266,10 @@ class RemoteMemories:
         deliver: bool = True,
         gate: bool = False,
         tool: bool = False,
+        is_fact: bool | None = None,
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
+        timeout_seconds: float | None = None,
     ) -> Recall:
         """See `Memories.recall`."""
         own = self.settings
@@ -282,8 +284,10 @@ class RemoteMemories:
             "deliver": deliver,
             "gate": gate,
             "tool": tool,
+            "is_fact": is_fact,
             "history": list(history),
             "budget_tokens": budget_tokens,
+            "timeout_seconds": timeout_seconds,
         }
         return from_wire(await self._door.ask("POST", "/memories/search", scope, body), Recall)
 

@@ -133,8 +133,10 @@ async def search(memories: TheMemories, scope: TheScope, body: Question) -> Reca
         deliver=body.deliver,
         gate=body.gate,
         tool=body.tool,
+        is_fact=body.is_fact,
         history=body.history,
         budget_tokens=body.budget_tokens,
+        timeout_seconds=body.timeout_seconds,
     )
 
 

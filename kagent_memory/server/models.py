@@ -226,8 +226,10 @@ class Question(Strict):
     deliver: bool = Field(default=True, description="Counts the hits as delivered.")
     gate: bool = Field(default=False, description="May answer nothing to a text that asks for nothing.")
     tool: bool = Field(default=False, description="Tells the gate that the query is meant for a tool.")
+    is_fact: bool | None = Field(default=None, description="Tells the gate whether it asks for general knowledge.")
     history: list[Text] = Field(default_factory=list, max_length=50, description="The last turns of the user.")
     budget_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="How long the caller waits.")] | None = None
     vector: Annotated[list[float], Field(min_length=1, max_length=4000)] | None = None
     generation: Label | None = None
 

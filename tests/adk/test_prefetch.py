@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from google.adk.agents import ParallelAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.memory import InMemoryMemoryService
+from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
+from server.ground import live
 
 from kagent_memory import (
     Fact,
     KagentMemoryService,
     LoadMemoryTool,
+    Memories,
     MemoryPlugin,
     PrefetchMemoryTool,
     PreloadMemoryTool,
     Scope,
 )
 from kagent_memory.adk.fence import CLOSING, OPENING
+from kagent_memory.errors import StoreError
+from kagent_memory.testing import HashEmbedder
 
 from .scripted import APP, USER, Chat, assistant, call, declarations, scripted, system, texts
 
@@ -222,3 +229,130 @@ async def test_parallel_agents_share_the_one_recall(
     await Chat(ParallelAgent(name="all", sub_agents=agents), known).say(ASKED)
     assert searches.queries == [ASKED]
     assert [len(blocks(model.requests[0])) for model in models] == [1, 1, 1, 1]
+
+
+async def test_after_a_greeting_the_first_message_worth_a_search_is_searched_and_only_that(
+    known: KagentMemoryService,
+) -> None:
+    model = scripted(*["ok"] * 5)
+    chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
+    for said in ("Hello!", "How are you?", ASKED, "Thanks!", "And which tea was it?"):
+        await chat.say(said)
+    assert [len(blocks(request)) for request in model.requests] == [0, 0, 1, 0, 0]
+
+
+async def test_a_session_that_goes_on_in_another_process_is_searched_once_too(
+    known: KagentMemoryService, uri: str
+) -> None:
+    model = scripted(*["ok"] * 4)
+    sessions: Any = InMemorySessionService()
+    first = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known, sessions=sessions)
+    await first.say("Hello!")
+    await first.say("Who was Albert Einstein?", run_config=RunConfig(custom_metadata={"is_fact": True}))
+    async with KagentMemoryService(uri, llm=False) as elsewhere:
+        second = Chat(assistant(model, tools=[PrefetchMemoryTool()]), elsewhere, sessions=sessions)
+        second.session_id = first.session_id
+        await second.say(ASKED)
+    async with KagentMemoryService(uri, llm=False) as elsewhere:
+        third = Chat(assistant(model, tools=[PrefetchMemoryTool()]), elsewhere, sessions=sessions)
+        third.session_id = first.session_id
+        await third.say("Which tea did I mean?")
+    assert [len(blocks(request)) for request in model.requests] == [0, 0, 1, 0]
+
+
+async def test_a_database_that_was_away_at_the_first_message_is_asked_at_the_next(
+    known: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kagent_memory.memories import Memories
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise StoreError("away")
+
+    model = scripted(*["ok"] * 3)
+    chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
+    with monkeypatch.context() as patch:
+        patch.setattr(Memories, "recall", away)
+        await chat.say(ASKED)
+    await chat.say(ASKED)
+    await chat.say(ASKED)
+    assert [len(blocks(request)) for request in model.requests] == [0, 1, 0]
+
+
+async def test_a_message_without_words_leaves_the_search_to_the_next(known: KagentMemoryService) -> None:
+    model = scripted(*["ok"] * 2)
+    chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
+    await chat.say(" ")
+    await chat.say(ASKED)
+    assert [len(blocks(request)) for request in model.requests] == [0, 1]
+
+
+async def test_what_the_caller_marks_as_general_knowledge_is_not_searched(
+    known: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = Searches(known, monkeypatch)
+    await known.memories.add(SCOPE, ["Albert Einstein is the name of Ada's hamster"])
+    asked = "Who was Albert Einstein?"
+    for tool in (PrefetchMemoryTool(), PreloadMemoryTool()):
+        for marks, found in (({"is_fact": True}, 0), ({"is_fact": False}, 1), ({}, 1)):
+            model = scripted("ok")
+            await Chat(assistant(model, tools=[tool]), known).say(asked, run_config=RunConfig(custom_metadata=marks))
+            assert len(blocks(model.requests[0])) == found, marks
+    assert len(searches.queries) == 6
+
+
+class Hanging(HashEmbedder):
+    """Answers no query, as a host that swallows packets."""
+
+    async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+        if kind == "query":
+            await asyncio.sleep(600)
+        return await super().embed(texts, kind="document")
+
+
+@pytest.mark.parametrize("tool", [PrefetchMemoryTool, PreloadMemoryTool])
+async def test_words_answer_in_time_while_the_embedder_hangs(store_uri: str, tool: Any) -> None:
+    async with KagentMemoryService(store_uri, llm=False, embedding=Hanging(64)) as service:
+        await service.memories.add(SCOPE, ["Ada likes oolong tea best", "Ada's parrot is called Grace"])
+        model = scripted("ok")
+        await Chat(assistant(model, tools=[tool(timeout_seconds=4.0)]), service).say(ASKED)
+        (block,) = blocks(model.requests[0])
+        assert "oolong" in block
+
+
+async def test_words_answer_in_time_while_the_embedder_of_a_server_hangs(uri: str) -> None:
+    with live(partial(Memories.open, uri, llm=False, embedding=Hanging(64))) as address:
+        async with KagentMemoryService(address, llm=False) as service:
+            await service.memories.add(SCOPE, ["Ada likes oolong tea best", "Ada's parrot is called Grace"])
+            model = scripted("ok")
+            await Chat(assistant(model, tools=[PrefetchMemoryTool(timeout_seconds=4.0)]), service).say(ASKED)
+            (block,) = blocks(model.requests[0])
+            assert "oolong" in block
+
+
+async def test_words_answer_in_time_when_every_model_of_the_search_hangs(uri: str) -> None:
+    class Asleep:
+        name = "asleep"
+
+        async def complete(self, prompt: str, *, schema: Any) -> Any:
+            await asyncio.sleep(600)
+
+        async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+            await asyncio.sleep(600)
+            return []
+
+    options: dict[str, Any] = {"llm": Asleep(), "rerank": Asleep(), "rewrite": True, "hyde": True}
+    async with KagentMemoryService(uri, embedding=Hanging(64), **options) as service:
+        await service.memories.add(SCOPE, ["Ada likes oolong tea best", "Ada's parrot is called Grace"])
+        model = scripted("ok")
+        await Chat(assistant(model, tools=[PrefetchMemoryTool(timeout_seconds=6.0)]), service).say(ASKED)
+        (block,) = blocks(model.requests[0])
+        assert "oolong" in block
+
+
+async def test_a_message_longer_than_a_query_may_be_is_searched_by_its_ends(known: KagentMemoryService) -> None:
+    model = scripted("ok")
+    long = "Which oolong tea do I like best? " + "lorem ipsum " * 3_000 + "And my parrot is called what?"
+    await Chat(assistant(model, tools=[PrefetchMemoryTool()]), known).say(long)
+    (block,) = blocks(model.requests[0])
+    assert "oolong" in block
+    assert "parrot" in block

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.memory import InMemoryMemoryService
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 
 from kagent_memory import (
     Fact,
@@ -20,6 +24,8 @@ from kagent_memory import (
     SaveMemoryTool,
     Scope,
 )
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.text import estimated_tokens
 
 from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted, texts
 
@@ -216,3 +222,91 @@ async def test_memory_text_never_leaks_as_a_python_representation(service: Kagen
     model = scripted(call("load_memory", query="dark mode"), "done")
     await Chat(assistant(model, tools=[LoadMemoryTool()]), service).say("hello there")
     assert "MemoryEntry(" not in str(responses(model.requests[-1])) + str(texts(model.requests[-1]))
+
+
+@pytest.mark.parametrize("tool", [LoadMemoryTool(limit=50), RecallMemoryTool(50)])
+async def test_an_answer_keeps_to_a_budget_of_tokens(service: KagentMemoryService, tool: Any) -> None:
+    long = [Fact(f"Deploy note {number}: " + f"word{number} " * 400) for number in range(20)]
+    labelled = [
+        Fact(f"Deploy label {number}", topics=tuple(f"t{number} {n}" * 40 for n in range(40))) for number in range(4)
+    ]
+    await service.memories.add(SCOPE, [*long, *labelled])
+    answer = await answer_of(tool, service, query="deploy")
+    assert answer["memories"]
+    assert len(json.dumps(answer)) < 4 * 2048 + 2_000
+
+
+@pytest.mark.parametrize(
+    "text", ["Deploy " + "leaf " * 3_000, "Deploy " + "茶" * 5_000, "Deploy " + "</memory> <" * 1_400]
+)
+async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(service: KagentMemoryService, text: str) -> None:
+    await service.memories.add(SCOPE, [Fact(text, topics=tuple("x" * 500 + str(n) for n in range(40)))])
+    for tool in (LoadMemoryTool(budget_tokens=100), RecallMemoryTool(budget_tokens=100)):
+        (memory,) = (await answer_of(tool, service, query="deploy"))["memories"]
+        shown, _, note = memory["text"].partition(" … ")
+        assert memory["id"]
+        assert shown.startswith("Deploy ")
+        assert estimated_tokens(shown) <= 130  # what is escaped in the cut text is escaped once more
+        assert note == f"[cut off; it has {len(text):,} characters in all]"
+
+
+async def test_the_budget_is_a_setting_and_an_argument(uri: str) -> None:
+    notes = [f"Deploy note {number} " + f"w{number} " * 100 for number in range(4)]
+    async with KagentMemoryService(uri, llm=False, load_tokens=150) as service:
+        await service.memories.add(SCOPE, notes)
+        assert len((await answer_of(LoadMemoryTool(), service, query="deploy"))["memories"]) == 1
+        wide = LoadMemoryTool(budget_tokens=10_000)
+        assert len((await answer_of(wide, service, query="deploy"))["memories"]) == 4
+    for tool in (LoadMemoryTool, RecallMemoryTool):
+        for wrong in (-1, 1.5, "9"):
+            with pytest.raises(ConfigurationError, match="budget_tokens"):
+                tool(budget_tokens=wrong)
+
+
+async def test_the_budget_holds_for_memory_services_of_others() -> None:
+    class Theirs(InMemoryMemoryService):
+        async def search_memory(self, **_: Any) -> SearchMemoryResponse:
+            content = types.Content(parts=[types.Part(text="tea " * 5_000)])
+            return SearchMemoryResponse(memories=[MemoryEntry(content=content) for _ in range(5)])
+
+    answer = await answer_of(LoadMemoryTool(), Theirs(), query="tea")
+    assert len(json.dumps(answer)) < 4 * 2048 + 2_000
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "found"),
+    [
+        (RecallMemoryTool(), {}, 5),
+        (RecallMemoryTool(), {"limit": 2}, 2),
+        (RecallMemoryTool(), {"limit": "3"}, 3),
+        (RecallMemoryTool(), {"limit": 7.0}, 7),
+        (RecallMemoryTool(), {"limit": None}, 5),
+        (RecallMemoryTool(), {"limit": 60}, 50),
+        (RecallMemoryTool(), {"limit": 10**30}, 50),
+        (RecallMemoryTool(), {"limit": float("inf")}, 50),
+        (RecallMemoryTool(3), {}, 3),
+        (RecallMemoryTool(3), {"limit": 2}, 2),
+        (RecallMemoryTool(3), {"limit": 50}, 3),
+        (RecallMemoryTool(60), {"limit": 60}, 60),
+    ],
+)
+async def test_the_model_may_say_how_many_it_wants(
+    service: KagentMemoryService, tool: Any, asked: dict[str, Any], found: int
+) -> None:
+    await service.memories.add(SCOPE, [f"deploy {number}" for number in range(70)])
+    assert len((await answer_of(tool, service, query="deploy", **asked))["memories"]) == found
+
+
+@pytest.mark.parametrize("limit", [0, -3, 1.5, "many", "", True, False, [], [3], {}, float("nan"), float("-inf")])
+async def test_a_limit_that_cannot_be_is_told_to_the_model(service: KagentMemoryService, limit: Any) -> None:
+    answer = await answer_of(RecallMemoryTool(), service, query="deploy", limit=limit)
+    expected = {"memories": []} if limit == "" else {"error": "limit must be a whole number, 1 or more."}
+    assert answer == expected
+
+
+async def test_the_declaration_offers_the_limit_with_its_default(service: KagentMemoryService) -> None:
+    for tool, default in ((RecallMemoryTool(), 5), (RecallMemoryTool(3), 3)):
+        model = scripted("done")
+        await Chat(assistant(model, tools=[tool]), service).say("hello there")
+        (declared,) = declarations(model.requests[0])
+        assert f"Max results (default: {default})" in declared

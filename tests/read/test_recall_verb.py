@@ -104,6 +104,68 @@ async def test_only_gated_callers_meet_the_gate(memories: Memories):
     assert texts(await memories.recall(SCOPE, "Hi, where is my spare key?", gate=True))[0] == NOTES[4]
 
 
+async def test_a_caller_s_own_classifier_tells_the_gate_what_asks_for_general_knowledge(memories: Memories):
+    for asked in ("Who was Albert Einstein?", "Who painted the ceiling?", "When did the war end? " * 20):
+        held = await memories.recall(SCOPE, asked, gate=True, is_fact=True)
+        assert (held.degraded, len(held)) == (("gated",), 0)
+        for is_fact in (None, False):
+            assert (await memories.recall(SCOPE, asked, gate=True, is_fact=is_fact)).degraded == ()
+        assert (await memories.recall(SCOPE, asked, is_fact=True)).degraded == ()
+    assert texts(await memories.recall(SCOPE, "Where is my spare key?", gate=True, is_fact=True))[0] == NOTES[4]
+    assert (await memories.recall(SCOPE, "What is the capital of France?", gate=True)).degraded == ("gated",)
+    assert (await memories.recall(SCOPE, "What is the capital of France?", gate=True, is_fact=False)).degraded == ()
+    assert (await memories.recall(SCOPE, "Thanks a lot!", gate=True, is_fact=False)).degraded == ("gated",)
+
+
+async def test_gates_of_others_are_told_only_if_they_can_take_it():
+    class Old:
+        def searches(self, text: str, *, tool: bool = False) -> bool:
+            return "tea" in text
+
+    class New:
+        def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
+            return is_fact is not True
+
+    class Wide:
+        def searches(self, text: str, **told: Any) -> bool:
+            return not told["is_fact"]
+
+    for gate, asked, passes in (
+        (Old(), "tea", True),
+        (Old(), "cocoa", False),
+        (New(), "tea", False),
+        (Wide(), "tea", False),
+    ):
+        async with await Memories.open("libsql:///:memory:", llm=False, worker=False, gate=gate) as memories:
+            found = await memories.recall(SCOPE, asked, gate=True, is_fact=True)
+            assert (found.degraded == ()) is passes
+
+
+async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: str):
+    class Hanging(HashEmbedder):
+        async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+            await asyncio.sleep(600 if kind == "query" else 0)
+            return await super().embed(texts, kind="document")
+
+    class Asleep:
+        name = "asleep"
+
+        async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+            await asyncio.sleep(600)
+            return []
+
+    async with await Memories.open(store_uri, embedding=Hanging(256), rerank=Asleep(), worker=False) as memories:
+        await memories.add(SCOPE, NOTES)
+        started = asyncio.get_running_loop().time()
+        found = await memories.recall(SCOPE, "Which tea for Ada and Grace?", timeout_seconds=2.0)
+        assert asyncio.get_running_loop().time() - started < 20
+        assert (found.mode, texts(found)[0]) == ("keyword", NOTES[0])
+        assert [trouble.split(" ")[0] for trouble in found.degraded] == ["embedder:", "rerank:"]
+        for wrong in (0, -1.0, float("nan")):
+            with pytest.raises(InvalidInput, match="timeout_seconds"):
+                await memories.recall(SCOPE, "tea", timeout_seconds=wrong)
+
+
 async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
     history = ["Tell me about the parrots of Grace."]
     assert texts(await memories.recall(SCOPE, "How many?", history=history, limit=1)) == [NOTES[3]]
@@ -245,6 +307,42 @@ async def test_usage_is_mixed_into_the_reranker_s_order_and_scores_fall_with_it(
         found = await turned.recall(SCOPE, "hot tea")
         assert texts(found) == order[::-1]
         assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
+@pytest.mark.parametrize("rerank", [None, Backwards()])
+async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, rerank: Any):
+    rank = RankSettings(deliveries=0.4, feedback=0.3, standing=0.2)
+    async with await Memories.open(
+        store_uri, embedding=HashEmbedder(256), rank=rank, rerank=rerank, worker=False
+    ) as memories:
+        liked, disliked, plain = await memories.add(
+            SCOPE, ["Ada's tea is green", "Grace's tea is black and hot", "Tea is sold on Mill Lane"]
+        )
+        for _ in range(5):
+            await memories.feedback(SCOPE, liked, success=True)
+            await memories.feedback(SCOPE, disliked, success=False)
+        for _ in range(4):
+            await memories.recall(SCOPE, "Which tea?")
+        await memories.drain(10)
+        found = await memories.recall(SCOPE, "Which tea?", explain=True)
+        why = {hit.memory.id: hit.why["scores"] for hit in found}
+        assert set(why) == {liked, disliked, plain}
+        assert {"deliveries", "feedback", "standing"} <= set(why[liked])
+        assert why[liked]["feedback"] > 0 > why[disliked]["feedback"]
+        assert "feedback" not in why[plain]
+        for hit in found:
+            assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
+        unseen = await memories.recall(SCOPE, "Which tea?", explain=True)
+        assert {hit.memory.id: hit.why["scores"] for hit in unseen} == why
+
+
+async def test_usage_that_does_not_count_is_not_named(memories: Memories):
+    (liked,) = await memories.add(SCOPE, ["Ada drinks tea"])
+    await memories.feedback(SCOPE, liked, success=True)
+    found = await memories.recall(SCOPE, "Which tea does Ada drink?", explain=True)
+    for hit in found:
+        assert not {"deliveries", "feedback", "standing", "rerank"} & set(hit.why["scores"])
+        assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
 
 
 async def test_rewrite_and_hyde_ask_the_model_and_fall_back(store_uri: str):
