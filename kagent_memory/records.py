@@ -29,6 +29,7 @@ MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "r
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 MAX_QUERY_CHARS = 16_384
 DEEPEST = 100  # levels of nesting in a value of metadata; what is deeper no answer over HTTP could carry
+EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
 
 _ids = threading.Lock()
 _last_id = 0
@@ -46,6 +47,17 @@ def new_id(at: datetime | None = None) -> str:
             value = _last_id + 1 + int.from_bytes(os.urandom(4), "big")
         _last_id = value
     return str(uuid.UUID(int=value))
+
+
+def scaled(rows: npt.NDArray[np.float64]) -> Vector:
+    """Vectors along the last axis as float32 of a size that half precision keeps too.
+
+    One whose greatest number lies beyond 2^±8 is multiplied by the power of two that brings it near 1. That leaves its
+    direction as it is, to the last bit; only the direction counts.
+    """
+    _, exponents = np.frexp(np.abs(rows).max(axis=-1, keepdims=True, initial=0.0))
+    shift = np.where(np.abs(exponents) > EASY_EXPONENT, -exponents, 0)
+    return (np.ldexp(rows, shift) if shift.any() else rows).astype(np.float32)
 
 
 def checked_text(value: str, what: str) -> str:

@@ -79,7 +79,7 @@ class Vectors:
         return generation
 
     def _checked(self, answer: object, count: int, generation: Generation | None) -> list[Vector]:
-        rows = np.asarray(answer, dtype=np.float32)
+        rows = np.asarray(answer)
         if rows.ndim != 2 or rows.shape[0] != count:
             raise UnusableAnswer(f"The embedder {self.name!r} gave shape {rows.shape} for {count} text(s); {ADVICE}.")
         try:

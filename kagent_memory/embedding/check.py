@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ConfigurationError, UnusableAnswer
+from ..records import scaled
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
 ADVICE = "see that its name is an embedding model's and its server is in order, or choose another"
@@ -40,18 +41,18 @@ def matrix(answer: Any, count: int, name: str) -> Matrix:
 
 
 def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
-    """The rows as float32.
+    """The rows as float32, of a size that half precision keeps too (`records.scaled`).
 
     Raises:
-        UnusableAnswer: a row is not finite, or is zero, as float32.
+        UnusableAnswer: a row is not finite, or is zero, as float32: no model answers that.
     """
     with np.errstate(over="ignore", under="ignore"):
-        narrow = np.ascontiguousarray(rows, dtype=np.float32)
+        narrow = rows.astype(np.float32)
     if not bool(np.isfinite(narrow).all()):
         raise UnusableAnswer(f"{name} answered a vector with NaN or infinity; {ADVICE}.")
     if not bool(narrow.any(axis=1).all()):
         raise UnusableAnswer(f"{name} answered a vector of zeros; {ADVICE}.")
-    return narrow
+    return np.ascontiguousarray(scaled(rows))
 
 
 def joined(parts: Sequence[Matrix], name: str) -> Matrix:

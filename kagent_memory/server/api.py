@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Query, Response
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import InvalidInput
-from ..records import Memory, Recall, Revision, Vector
-from ..stores.base import Page, ScopeStats
+from ..records import Memory, Recall, Revision
+from ..stores.base import Page, ScopeStats, checked_vector
 from .deps import TheCaller, TheId, TheMemories, TheScope, known_id, one_way, who
 from .models import (
     Added,
@@ -79,24 +78,12 @@ async def add(memories: TheMemories, scope: TheScope, caller: TheCaller, body: A
     ids = await memories.add(
         scope,
         items,
-        embedding=None if body.vectors is None else [narrowed(vector) for vector in body.vectors],
+        embedding=None if body.vectors is None else [checked_vector(vector, None) for vector in body.vectors],
         generation=body.generation,
         who=who(body.who, caller),
         replaces=None if body.replaces is None else known_id(body.replaces, "memory"),
     )
     return Added(ids=ids)
-
-
-def narrowed(numbers: Sequence[float]) -> Vector:
-    """The numbers as a vector of ours.
-
-    Raises:
-        InvalidInput: one is too large for 32 bits.
-    """
-    vector = np.asarray(numbers, dtype=np.float64)
-    if not (np.abs(vector) <= np.finfo(np.float32).max).all():
-        raise InvalidInput("The vector holds NaN, infinite or too large numbers.")
-    return vector.astype(np.float32)
 
 
 @router.get("/memories")
@@ -127,7 +114,7 @@ async def search(memories: TheMemories, scope: TheScope, body: Question) -> Reca
         limit=body.limit,
         min_score=body.min_score,
         filter=body.filter.record(body.filter.metadata),
-        embedding=None if body.vector is None else narrowed(body.vector),
+        embedding=None if body.vector is None else checked_vector(body.vector, None),
         generation=body.generation,
         explain=body.explain,
         deliver=body.deliver,

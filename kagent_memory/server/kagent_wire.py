@@ -181,7 +181,7 @@ def _vector(numbers: Sequence[float]) -> Vector:
     if len(numbers) != DIMENSIONS:
         raise Refused(f"vector must have exactly {DIMENSIONS} dimensions, got {len(numbers)}")
     try:
-        return checked_vector(np.asarray(numbers, dtype=np.float32), DIMENSIONS)
+        return checked_vector(numbers, DIMENSIONS)
     except InvalidInput as error:
         raise Refused(str(error)) from error
 

@@ -81,7 +81,7 @@ class SqlStore(MemoryStore):
             raise InvalidInput("Vectors need the number of their generation.")
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
         size = sum(len(change.memory.content) for change in batch.changes)
-        texts = await aside(size, partial(planning.prepared, batch, dimensions))
+        batch, texts = await aside(size, partial(planning.prepared, batch, dimensions))
         return await self._write(partial(writing.apply, scope=scope, batch=batch, texts=texts, now=now))
 
     @override

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from ..errors import InvalidInput
-from ..records import Change, Memory, Scope, Vector
+from ..records import Change, Memory, Scope, Vector, scaled
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
@@ -265,19 +265,22 @@ def external_name(dimensions: int) -> str:
 
 
 def checked_vector(vector: object, dimensions: int | None) -> Vector:
-    """A finite, non-zero float32 vector that also survives half precision.
+    """A finite, non-zero vector, as `records.scaled` makes it.
 
     Raises:
-        InvalidInput: wrong shape or length, NaN or infinite, zero, or beyond ±65,504.
+        InvalidInput: no flat sequence of numbers, another length, NaN or infinite, or zero.
     """
     try:
-        array = np.asarray(vector, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(vector)
+        if given.dtype.kind not in "fiuO":
+            raise TypeError
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput("A vector must be a flat sequence of numbers.") from error
-    if array.ndim != 1 or (dimensions is not None and array.shape[0] != dimensions):
-        raise InvalidInput(f"The vector has shape {array.shape}; {dimensions or 'one'} dimension(s) are expected.")
-    if not np.isfinite(array).all() or np.abs(array).max(initial=0.0) > 65504:
-        raise InvalidInput("The vector holds NaN, infinite or too large numbers.")
-    if not array.astype(np.float16).any():
+    if numbers.ndim != 1 or (dimensions is not None and numbers.shape[0] != dimensions):
+        raise InvalidInput(f"The vector has shape {numbers.shape}; {dimensions or 'one'} dimension(s) are expected.")
+    if not np.isfinite(numbers).all():
+        raise InvalidInput("The vector holds NaN or infinite numbers.")
+    if not numbers.any():
         raise InvalidInput("The vector is zero; a direction is needed.")
-    return array
+    return scaled(numbers)

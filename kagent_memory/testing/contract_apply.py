@@ -51,7 +51,6 @@ async def bad_batches(store: MemoryStore, scope: Scope, stored: Memory, generati
         "zero vector": (_with_vector(fresh, number, vector(0, 0)), InvalidInput),
         "NaN": (_with_vector(fresh, number, vector(1, float("nan"))), InvalidInput),
         "infinity": (_with_vector(fresh, number, vector(1, float("inf"))), InvalidInput),
-        "beyond half": (_with_vector(fresh, number, vector(1, 70_000)), InvalidInput),
         "long session": (Batch(changes=[*good, *adding(a_memory("x", session_id=long_key))]), InvalidInput),
         "long event": (Batch(changes=[*good, *adding(a_memory("x", event_ids=(long_key,)))]), InvalidInput),
         "long taken session": (Batch(changes=good, taken=[(long_key, "e")]), InvalidInput),
@@ -61,7 +60,7 @@ async def bad_batches(store: MemoryStore, scope: Scope, stored: Memory, generati
 
 BAD = (
     "unknown memory", "stale revision", "twin by edit", "taken event", "stale version", "future version",
-    "unclaimed job", "unknown job", "short vector", "long vector", "zero vector", "NaN", "infinity", "beyond half",
+    "unclaimed job", "unknown job", "short vector", "long vector", "zero vector", "NaN", "infinity",
     "long session", "long event", "long taken session", "long taken event",
 )  # fmt: skip
 

@@ -59,14 +59,13 @@ class Texts:
         return memory.content, memory.verbatim, tuple(memory.event_ids)
 
 
-def prepared(batch: Batch, dimensions: int | None) -> Texts:
-    """`check`, and the batch's texts."""
-    check(batch, dimensions)
-    return Texts(batch.changes)
+def prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, Texts]:
+    """The batch as `checked`, and its texts."""
+    return checked(batch, dimensions), Texts(batch.changes)
 
 
-def check(batch: Batch, dimensions: int | None) -> None:
-    """Refuses what cannot be stored before anything is.
+def checked(batch: Batch, dimensions: int | None) -> Batch:
+    """The batch with its vectors as stores keep them; what cannot be stored is refused before anything is.
 
     Raises:
         InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not fit.
@@ -76,8 +75,7 @@ def check(batch: Batch, dimensions: int | None) -> None:
         _check_keys(change.event_ids, "An event id")
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
-    for vector in batch.vectors.values():
-        checked_vector(vector, dimensions)
+    return replace(batch, vectors={id: checked_vector(vector, dimensions) for id, vector in batch.vectors.items()})
 
 
 def _check_memory(memory: Memory) -> None:
