@@ -7,9 +7,9 @@ STORE  ?= libsql
 MODEL  ?=
 EMBEDDING ?=
 BIN    := $(VENV)/bin
-APT    := chromium fonts-noto-cjk fonts-noto-color-emoji
+APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 
-.PHONY: demo test check lint types architecture format docs wheel matrix local browser bench clean
+.PHONY: demo test check lint types architecture format docs wheel matrix local programs bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -27,12 +27,12 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 demo: $(VENV)/.demo-$(STORE)
 	$(BIN)/kagent-memory demo --store "$(STORE)" --model "$(MODEL)" --embedding "$(EMBEDDING)"
 
-browser:
-	@command -v chromium >/dev/null || { apt-get update -qq && \
+programs:
+	@{ command -v chromium && PATH=$$PATH:/usr/sbin command -v pgbouncer; } >/dev/null || { apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(APT) >/dev/null; } || \
-	  { echo "The tests of the page need Chromium as 'chromium' on the PATH: install $(APT) as root." >&2; exit 1; }
+	  { echo "The tests need Chromium as 'chromium' and PgBouncer: install $(APT) as root." >&2; exit 1; }
 
-test: $(VENV)/.dev browser
+test: $(VENV)/.dev programs
 	$(BIN)/pytest
 
 format: $(VENV)/.dev

@@ -89,6 +89,12 @@ class MemorySettings:
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
         postgres_schema: the schema of Postgres that our tables live in.
         pool_size: the most connections to Postgres.
+        pool_wait_seconds: the longest that a call waits for a free connection to Postgres while all are at work; a call
+            that is cancelled stops waiting at once, and a database that is away is told at once.
+        statement_timeout_seconds: the longest that Postgres may work on one statement; when no answer has come 2 s
+            later, the connection is given up. Migrations may take longer.
+        postgres_pooler: whether a pooler that hands its connections around from transaction to transaction (PgBouncer,
+            say) stands before Postgres; None: each connection finds out.
     """
 
     embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
@@ -105,7 +111,7 @@ class MemorySettings:
     popular_after: int = Field(default=10, ge=0)
     max_memories: int = Field(default=0, ge=0)
     prune_every_hours: float = Field(default=24.0, ge=0)
-    dimensions: int | None = Field(default=None, ge=1, le=4000)
+    dimensions: int | None = Field(default=None, ge=1, le=16_000)
     batch_size: int = Field(default=64, ge=1)
     max_content_bytes: int = Field(default=16_384, ge=1)
     prefetch_tokens: int = Field(default=1024, ge=1)
@@ -128,6 +134,9 @@ class MemorySettings:
     worker: bool = True
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     pool_size: int = Field(default=10, ge=1)
+    pool_wait_seconds: float = Field(default=60.0, gt=0)
+    statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
+    postgres_pooler: bool | None = None
 
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:

@@ -90,6 +90,26 @@ def postgres_uri(postgres_server: str, postgres_template: str) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="session")
+def pooler_port(postgres_server: str) -> Iterator[int]:
+    """The port of a PgBouncer in transaction mode, with four connections to a database: fewer than a store has."""
+    from relay import pgbouncer
+
+    with (
+        tempfile.TemporaryDirectory(prefix="kagent-memory-pgbouncer-") as folder,
+        pgbouncer(postgres_server, Path(folder)) as running,
+    ):
+        yield running.port
+
+
+@pytest.fixture
+def pooled_uri(postgres_uri: str, pooler_port: int) -> str:
+    """The URI of a database with an empty store, behind a transaction pooler."""
+    from relay import at
+
+    return at(postgres_uri, pooler_port)
+
+
 @pytest.fixture(params=["libsql", "postgres"])
 def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URI of an empty store, on each database in turn."""

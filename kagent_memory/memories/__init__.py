@@ -94,7 +94,14 @@ class Memories(Writing, Reading, Upkeep):
         reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
         allow_model = llm is not False and (settings.llm is not False or llm is not None)
         providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
-        store = await open_store(bare, schema=settings.postgres_schema, pool_size=settings.pool_size)
+        store = await open_store(
+            bare,
+            schema=settings.postgres_schema,
+            pool_size=settings.pool_size,
+            pool_wait_seconds=settings.pool_wait_seconds,
+            statement_timeout_seconds=settings.statement_timeout_seconds,
+            postgres_pooler=settings.postgres_pooler,
+        )
         try:
             vectors = Vectors(store, embedder) if embedder is not None else None
             if vectors is not None:

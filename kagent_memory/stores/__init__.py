@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
+from typing_extensions import Unpack
+
 from ..errors import ConfigurationError
-from .base import MemoryStore
+from .base import MemoryStore, OpenOptions
 
 __all__ = ["MemoryStore", "open_store"]
 
@@ -24,7 +26,7 @@ def _adapter(scheme: str) -> type[MemoryStore]:
         raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
 
 
-async def open_store(uri: str, *, schema: str = "kagent_memory", pool_size: int = 10) -> MemoryStore:
+async def open_store(uri: str, **options: Unpack[OpenOptions]) -> MemoryStore:
     """Opens the store of a URI (without query parameters of ours) and migrates it.
 
     Raises:
@@ -33,4 +35,4 @@ async def open_store(uri: str, *, schema: str = "kagent_memory", pool_size: int 
     """
     scheme = urlsplit(uri).scheme.removeprefix("kagent+")
     adapter = _adapter(scheme)
-    return await adapter.open(uri.removeprefix("kagent+"), schema=schema, pool_size=pool_size)
+    return await adapter.open(uri.removeprefix("kagent+"), **options)

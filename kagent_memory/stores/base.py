@@ -12,7 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict
+
+from typing_extensions import Unpack
 
 from ..records import Filter, Memory, Revision, Scope, Vector
 from .values import (
@@ -50,6 +52,7 @@ __all__ = [
     "JobKind",
     "JobState",
     "MemoryStore",
+    "OpenOptions",
     "Order",
     "Page",
     "Place",
@@ -63,6 +66,24 @@ __all__ = [
 ]
 
 
+class OpenOptions(TypedDict, total=False):
+    """How a store is opened; a store leaves aside what means nothing to it, and what is left out is at its default.
+
+    Attributes:
+        schema: of the server's database; two schemas are two stores.
+        pool_size: the most connections at a time.
+        pool_wait_seconds: the longest that a call waits for a free one of them.
+        statement_timeout_seconds: the longest that one statement may take.
+        postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
+    """
+
+    schema: str
+    pool_size: int
+    pool_wait_seconds: float
+    statement_timeout_seconds: float
+    postgres_pooler: bool | None
+
+
 class MemoryStore(ABC):
     """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
 
@@ -72,7 +93,7 @@ class MemoryStore(ABC):
 
     @classmethod
     @abstractmethod
-    async def open(cls, uri: str, *, schema: str = "kagent_memory", pool_size: int = 10) -> Self:
+    async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
         """Connects and migrates to the newest schema; safe when many processes do so at once.
 
         Raises:

@@ -14,10 +14,18 @@ from kagent_memory.stores.postgres.session import RECORDS
 from kagent_memory.stores.sql import migrations, queries
 
 ALONE = {
-    "postgres": {"search_vector", "make_vectors", "make_wide_vectors", "tune_vectors"},
+    "postgres": {
+        "search_vector",
+        "make_vectors",
+        "make_wide_vectors",
+        "tune_vectors",
+        "tune_long_vectors",
+        "set_up",
+        "set_locally",
+    },
     "libsql": {"make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors"},
 }
-POSTGRES_ONLY_MIGRATIONS = {"tuning"}
+POSTGRES_ONLY_MIGRATIONS = {"tuning", "long_vectors"}
 
 
 def values_of(dialect, text):

@@ -12,13 +12,14 @@ import psycopg
 import pytest
 from pgvector.psycopg import register_vector
 
+from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.records import Change, Memory, Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import bound, statement
 from kagent_memory.stores.sql import migrations
-from kagent_memory.testing import StoreContract
+from kagent_memory.testing import HashEmbedder, StoreContract
 
 
 class TestPostgres(StoreContract):
@@ -59,7 +60,7 @@ async def test_a_thousand_closer_rows_of_others_take_no_place(postgres_uri):
     assert [id for id, _ in found] == [mine[place] for place in np.argsort(-cosines)[:10]]
 
 
-@pytest.mark.parametrize("dimensions", [8, 1536])
+@pytest.mark.parametrize("dimensions", [8, 1536, 4000])
 async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approximate_index(postgres_uri, dimensions):
     scope = Scope("t", "u", "a")
     async with await open_store(postgres_uri) as store:
@@ -79,6 +80,46 @@ async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approxi
                 text = "\n".join(line for (line,) in plan)
                 assert f"memory_vector_{generation}_pkey" in text
                 assert "tempting" not in text
+
+
+async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):
+    async with await open_store(postgres_uri) as store:
+        for _ in range(2):
+            with pytest.raises(ConfigurationError, match="set dimensions=16000 or less"):
+                await store.add_generation("giant", 16_001, None)
+            assert list(await store.generations()) == []
+    embedder = HashEmbedder(20_000)
+    async with await Memories.open(postgres_uri, embedding=embedder, worker=False) as memories:
+        with pytest.raises(ConfigurationError, match="up to 16,000 dimensions"):
+            await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
+        assert "16,000" in (await memories.check())["embedding"]
+
+
+async def test_a_database_whose_long_vectors_could_not_be_written_is_mended_by_its_upgrade(postgres_uri):
+    scope, row = Scope("t", "u", "a"), np.random.default_rng(2).normal(size=4096).astype(np.float32)
+    async with await open_store(postgres_uri) as store:
+        number = (await store.add_generation("long", 4096, None)).number
+    with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory,public") as connection:  # as it was
+        connection.execute(f"ALTER TABLE memory_vector_{number} ALTER embedding SET STORAGE PLAIN")
+        connection.execute(f"ALTER TABLE memory_vector_{number} SET (toast_tuple_target = 8160)")
+        connection.execute("DELETE FROM schema_migration WHERE name = 'long_vectors'")
+    async with await open_store(postgres_uri) as store:
+        [id] = await _fill(store, scope, row[None, :], number)
+        assert await store.search_vector(scope, number, [row], limit=3, now=NOW) == [[(id, 1.0)]]
+
+
+@pytest.mark.parametrize("dimensions", [1536, 3072, 4096])
+async def test_memories_of_wide_embedders_are_saved_in_sessions_and_recalled(store_uri, dimensions):
+    scope = Scope("t", "u", "a")
+    async with await Memories.open(store_uri, embedding=HashEmbedder(dimensions), llm=False) as memories:
+        await memories.add(scope, ["The spare key is with Grace."])
+        await memories.remember(scope, [Message(text="The gateway restarts nightly.", event_id="e1")], "s")
+        assert await memories.drain(20)
+        found = await memories.recall(scope, "Where is the spare key?", explain=True)
+        assert found.mode == "hybrid"
+        assert found.hits[0].memory.content == "The spare key is with Grace."
+        assert (await memories.check())["embedding"] == "ok"
+        assert not await memories.jobs(state="dead")
 
 
 async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):

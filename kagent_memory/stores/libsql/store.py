@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import partial
 from typing import Self, TypeVar
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from ...records import Filter, Scope, Vector
-from ..base import Generation, Pruned
+from ..base import Generation, OpenOptions, Pruned
 from ..sql import reading
 from ..sql.decoding import bounded
 from ..sql.session import Session
@@ -36,8 +36,10 @@ class LibSQLStore(SqlStore):
 
     @classmethod
     @override
-    async def open(cls, uri: str, *, schema: str = "kagent_memory", pool_size: int = 10) -> Self:
-        """Opens or makes the file; a file has one schema and one connection, so those two are left aside."""
+    async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
+        """Opens or makes the file; the options are a server's, and are left aside: a file has one schema and one
+        connection, and waits five seconds for another process's lock.
+        """
         return cls(await Database.open(uri))
 
     @override

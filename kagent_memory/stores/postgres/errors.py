@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 import psycopg
 from psycopg import errors
-from psycopg_pool import PoolClosed
 
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 
@@ -25,25 +21,16 @@ _REFUSED = {
 _PASSING = ("starting up", "shutting down", "recovery mode", "too many", "not yet accepting", "remaining connection")
 
 
-@contextmanager
-def translated() -> Generator[None]:
-    """Turns errors of the driver into ours."""
-    try:
-        yield
-    except psycopg.Error as error:
-        raise ours(error) from error
-
-
 def ours(error: psycopg.Error) -> KagentMemoryError:
     """The error of ours that says the same as the driver's."""
     words = " ".join(str(error).split())
-    if isinstance(error, PoolClosed):
-        return StoreError("The store is closed; open it again.")
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a right: {words}.")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreError(f"memory unavailable: {words}; the database is read-only: use its primary, or let it write.")
-    if isinstance(error, psycopg.DataError):
+    if isinstance(error, errors.QueryCanceled):
+        return StoreError(f"memory unavailable: {words}; raise statement_timeout_seconds if it must take so long.")
+    if isinstance(error, psycopg.DataError | errors.ProgramLimitExceeded):
         return InvalidInput(f"The database cannot keep this: {words}.")
     if isinstance(error, errors.UniqueViolation | errors.SerializationFailure | errors.DeadlockDetected):
         return Conflict(f"Somebody else wrote the same at the same time; retry. ({words})")

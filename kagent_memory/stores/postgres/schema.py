@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import psycopg
-from psycopg import AsyncConnection, errors, sql
-from psycopg.rows import TupleRow
+from psycopg import errors, sql
 
 from ...errors import ConfigurationError
 from ..sql import migrations
-from .errors import refused, translated
+from .connection import DIALECT, Connection
+from .errors import ours
 
-DIALECT = "postgres"
+MIGRATION_SECONDS = 1800.0
 _LOCK = 0x6B61_6765_6E74_6D65
 _LEDGER = """
 CREATE TABLE schema_migration (
@@ -19,62 +19,56 @@ CREATE TABLE schema_migration (
 """
 
 
-async def prepare(conninfo: str, schema: str, timeout_seconds: int) -> str:
-    """Migrates the schema and gives the search path under which its tables and pgvector's types are found.
+async def prepare(connection: Connection, schema: str) -> bool:
+    """Migrates the schema where it must; gives whether there was something to do.
 
     Raises:
-        ConfigurationError: the URI, the user's rights or a missing pgvector do not allow it.
-        StoreError: the database cannot be reached.
+        ConfigurationError: the user's rights or a missing pgvector do not allow it.
+        StoreError: the database went away.
     """
     try:
-        connection = await AsyncConnection.connect(conninfo, autocommit=True, connect_timeout=timeout_seconds)
+        if connection.has_vectors and not await _missing(connection, schema):
+            return False
+        connection.patience = MIGRATION_SECONDS
+        async with connection.transaction():
+            await connection.execute("SELECT set_config('statement_timeout', '0', true)")
+            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            await _migrate(connection, schema)
     except psycopg.Error as error:
-        raise refused(error) from error
-    with translated():
-        async with connection:
-            await connection.set_autocommit(True)
-            path = await _search_path(connection, schema)
-            if path is None or await _missing(connection, path):
-                path = await _migrate(connection, schema)
-            return path
+        raise ours(error) from error
+    return True
 
 
-async def _search_path(connection: AsyncConnection[TupleRow], schema: str) -> str | None:
+async def _missing(connection: Connection, schema: str) -> set[int]:
+    numbers = {migration.number for migration in migrations(DIALECT)}
+    ledger = sql.Identifier(schema, "schema_migration")
+    cursor = await connection.execute("SELECT to_regclass(%s) AS place", (ledger.as_string(connection),))
+    [found] = await cursor.fetchall()
+    if found["place"] is None:
+        return numbers
+    cursor = await connection.execute(sql.SQL("SELECT number FROM {}").format(ledger))
+    return numbers - {row["number"] for row in await cursor.fetchall()}
+
+
+async def _migrate(connection: Connection, schema: str) -> None:
+    # All of it is set for this transaction only: behind a pooler the session is somebody else's a moment later.
+    await _ensure_extension(connection)
     cursor = await connection.execute(
-        "SELECT nspname FROM pg_type JOIN pg_namespace AS n ON n.oid = typnamespace WHERE typname = 'halfvec'"
+        "SELECT n.nspname AS name FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace "
+        "JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname = 'halfvec' WHERE e.extname = 'vector'"
     )
     found = await cursor.fetchone()
     if found is None:
-        return None
-    return ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found[0]))
+        raise ConfigurationError("The installed pgvector has no halfvec; update the extension to 0.7 or newer.")
+    present = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+    if not await present.fetchone():
+        await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found["name"]))
+    await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
+    await _catch_up(connection, schema)
 
 
-async def _missing(connection: AsyncConnection[TupleRow], path: str) -> set[int]:
-    await connection.execute("SELECT set_config('search_path', %s, false)", (path,))
-    ledger = await (await connection.execute("SELECT to_regclass('schema_migration')")).fetchone()
-    numbers = {migration.number for migration in migrations(DIALECT)}
-    if ledger is None or ledger[0] is None:
-        return numbers
-    return numbers - {
-        row[0] for row in await (await connection.execute("SELECT number FROM schema_migration")).fetchall()
-    }
-
-
-async def _migrate(connection: AsyncConnection[TupleRow], schema: str) -> str:
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        await _ensure_extension(connection)
-        path = await _search_path(connection, schema)
-        if path is None:
-            raise ConfigurationError("The installed pgvector has no halfvec; update the extension to 0.7 or newer.")
-        present = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
-        if not await present.fetchone():
-            await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-        await _catch_up(connection, path)
-    return path
-
-
-async def _ensure_extension(connection: AsyncConnection[TupleRow]) -> None:
+async def _ensure_extension(connection: Connection) -> None:
     present = await connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'")
     if await present.fetchone():
         return
@@ -87,10 +81,10 @@ async def _ensure_extension(connection: AsyncConnection[TupleRow]) -> None:
         ) from error
 
 
-async def _catch_up(connection: AsyncConnection[TupleRow], path: str) -> None:
-    missing = await _missing(connection, path)
-    ledger = await (await connection.execute("SELECT to_regclass('schema_migration')")).fetchone()
-    if ledger is None or ledger[0] is None:
+async def _catch_up(connection: Connection, schema: str) -> None:
+    missing = await _missing(connection, schema)
+    ledger = await (await connection.execute("SELECT to_regclass('schema_migration') AS place")).fetchone()
+    if ledger is None or ledger["place"] is None:
         await connection.execute(_LEDGER)
     for migration in migrations(DIALECT):
         if migration.number in missing:

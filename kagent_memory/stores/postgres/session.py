@@ -1,28 +1,27 @@
-"""One transaction of PostgreSQL, as the shared scripts see it."""
+"""One script on one connection of PostgreSQL: values encoded, rows decoded, and much of it in bounded pieces."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString, TypeVar, cast
 
 import numpy as np
 from pgvector import HalfVector
-from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor
-from psycopg.abc import Buffer
-from psycopg.adapt import Loader
-from psycopg.pq import Format
+from psycopg import AsyncCursor, AsyncPipeline, generators
 from psycopg.types.json import Json
 
 from ..sql import queries
-from ..sql.decoding import id_text
-from ..sql.session import Row, Values
+from ..sql.session import Row, Session, Values
+from .connection import DIALECT, Connection
 
-DIALECT = "postgres"
-_TEXT_ARRAY = 1009
+PIECE_BYTES = 2**18
+PIECE_ROWS = 50
+T = TypeVar("T")
 RECORDS = frozenset({"insert_memory"})
 """Statements that take all their sets of values as one JSON text, "rows"."""
 STACKED = frozenset({"put_vector"})
@@ -34,32 +33,6 @@ def statement(query: str, generation: int | None = None, dimensions: int | None 
     """The text of a named query, for one vector table where it has to do with one."""
     text = queries(DIALECT)[query]
     return cast("LiteralString", text.replace("{generation}", str(generation)).replace("{dimensions}", str(dimensions)))
-
-
-class IdLoader(Loader):
-    """Ids as the text that they are everywhere in Python."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> str:
-        """The canonical spelling."""
-        return id_text(bytes(data).hex())
-
-
-def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
-    """A row factory: rows by name, lists as tuples."""
-    result = cursor.pgresult  # the driver's own description of it makes an object a column
-    named = [(result.fname(column) or b"", result.ftype(column)) for column in range(result.nfields)] if result else []
-    names = [name.decode() for name, _ in named]
-    lists = [name.decode() for name, kind in named if kind == _TEXT_ARRAY]
-
-    def row(values: Sequence[Any]) -> Row:
-        made = dict(zip(names, values, strict=True))
-        for name in lists:
-            made[name] = tuple(made[name])
-        return made
-
-    return row
 
 
 def bound(values: Values) -> Mapping[str, Any]:
@@ -91,54 +64,93 @@ def _list(name: str, values: Sequence[Any]) -> Any:
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
 
 
-def _records(values: Sequence[Values]) -> str:
-    rows = [{**one, "scope_id": one["scope_id"].hex()} for one in values]
-    return json.dumps(rows, default=_plain, ensure_ascii=False, separators=(",", ":"))
-
-
 def _plain(value: object) -> str | dict[str, Any]:
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     return value.isoformat() if isinstance(value, datetime) else dict(cast("Mapping[str, Any]", value))
 
 
+def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
+    """The sets of values as the statement takes them, in pieces of a bounded size: each is sent before the next is
+    made, so that neither side holds much, and the event loop goes on in between.
+    """
+    if query in RECORDS:
+        for texts in _portions((_record(one) for one in values), len):
+            yield [{"rows": f"[{','.join(texts)}]"}]
+    elif query in STACKED:
+        for some in _portions(values, _size):
+            yield [{name: [one[name] for one in some] for name in some[0]}]
+    else:
+        for start in range(0, len(values), PIECE_ROWS):
+            yield values[start : start + PIECE_ROWS]
+
+
+def _portions(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    portion: list[T] = []
+    held = 0
+    for item in items:
+        if portion and held + size(item) > PIECE_BYTES:
+            yield portion
+            portion, held = [], 0
+        portion.append(item)
+        held += size(item)
+    if portion:
+        yield portion
+
+
+def _record(values: Values) -> str:
+    row = {**values, "scope_id": values["scope_id"].hex()}
+    return json.dumps(row, default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _size(values: Values) -> int:
+    return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))
+
+
 class PostgresSession:
     """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip."""
 
-    def __init__(self, connection: AsyncConnection[Row], pipeline: AsyncPipeline | None = None) -> None:
+    def __init__(self, connection: Connection, pipeline: AsyncPipeline | None = None) -> None:
         self._connection = connection
         self._pipeline = pipeline
 
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
-        cursor = await self._connection.execute(statement(query, generation), bound(values), binary=True, prepare=True)
-        return await cursor.fetchall()
+        [found] = await self._asked([(statement(query, generation), values)])
+        return found
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """The rows of several named queries; in a pipeline all of them go out before the first answer is awaited."""
-        cursors = [
-            await self._connection.execute(statement(query), bound(values), binary=True, prepare=True)
-            for query, values in queries
-        ]
+        return await self._asked([(statement(query), values) for query, values in queries])
+
+    async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
+        if self._pipeline is None and self._connection.pooled:
+            async with self._connection.pipeline():  # what is sent before its sync is one transaction
+                await self._connection.execute(statement("set_locally"), self._connection.settings)
+                cursors = [await self._executed(text, values) for text, values in queries]
+        else:
+            cursors = [await self._executed(text, values) for text, values in queries]
+            await self._sync()
         return [await cursor.fetchall() for cursor in cursors]
+
+    async def _executed(self, text: LiteralString, values: Values) -> AsyncCursor[Row]:
+        return await self._connection.execute(text, bound(values), binary=True, prepare=True)
 
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """How many rows the named statement changed."""
         cursor = await self._connection.execute(statement(query, generation), bound(values), prepare=True)
-        if self._pipeline is not None:
-            await self._pipeline.sync()
+        await self._sync()
         return cursor.rowcount
 
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
-        if values and query in RECORDS:
-            values = [{"rows": _records(values)}]
-        if values and query in STACKED:
-            values = [{name: [one[name] for one in values] for name in values[0]}]
-        if len(values) == 1:
-            await self._connection.execute(statement(query, generation), bound(values[0]), prepare=True)
-        elif values:
-            await self._connection.cursor().executemany(statement(query, generation), [bound(one) for one in values])
+        text = statement(query, generation)
+        for piece in pieces(query, values):
+            if len(piece) == 1:
+                await self._connection.execute(text, bound(piece[0]), prepare=True)
+            else:
+                await self._connection.cursor().executemany(text, [bound(one) for one in piece])
+            await self._sent()
 
     async def define(self, query: str, generation: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
@@ -146,5 +158,30 @@ class PostgresSession:
         if self._pipeline is not None:
             # The driver forgets its prepared statements when it sees the answer, but tells the server only after the
             # next statement: that one must not be a prepared one, or the server would forget what the driver knows.
-            await self._pipeline.sync()
+            await self._sync()
             await self._connection.execute("SELECT 1", prepare=False)
+
+    async def _sync(self) -> None:
+        # Answers are asked for by a sync, not a flush: after it the server knows that it waits for its client, and lets
+        # go of the locks of one that vanished.
+        if self._pipeline is not None:
+            await self._sent()
+            await self._pipeline.sync()
+
+    async def _sent(self) -> None:
+        # The driver's sync waits for answers alone: with output still unsent, both sides would wait for ever. Here
+        # what the server says meanwhile is taken in.
+        if self._pipeline is not None and self._connection.pgconn.flush():
+            await self._connection.wait(generators.send(self._connection.pgconn))
+
+
+async def transact(connection: Connection, script: Callable[[Session], Awaitable[T]]) -> T:
+    """Runs a script in one transaction, with the settings of its own where no session has any."""
+    async with connection.pipeline() as pipeline, connection.transaction():
+        if connection.pooled:
+            await connection.execute(statement("set_locally"), connection.settings)
+        try:
+            return await script(PostgresSession(connection, pipeline))
+        except asyncio.CancelledError:
+            connection.hurry()
+            raise

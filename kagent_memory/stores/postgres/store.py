@@ -1,4 +1,4 @@
-"""The PostgreSQL adapter: its pool, its transactions, and the vector search, which is its own."""
+"""The PostgreSQL adapter: its connections, its transactions, and the vector search, which is its own."""
 
 from __future__ import annotations
 
@@ -9,141 +9,111 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from pgvector.psycopg.halfvec import register_halfvec_info
-from psycopg import AsyncConnection
-from psycopg.types import TypeInfo
-from psycopg_pool import AsyncConnectionPool
-from typing_extensions import override
+import psycopg
+from typing_extensions import Unpack, override
 
-from ...errors import StoreError
+from ...errors import ConfigurationError, StoreError
 from ...records import Filter, Scope, Vector
-from ..base import Generation
+from ..base import Generation, OpenOptions
 from ..sql.decoding import bounded
-from ..sql.session import Row, Session
+from ..sql.session import Session
 from ..sqlstore import Script, SqlStore, T
 from . import searching, server
-from .errors import translated
+from .connection import Connection, Target, dial
+from .errors import ours, refused
+from .pool import Pool
 from .schema import prepare
-from .session import IdLoader, PostgresSession, decoded
+from .session import PostgresSession, transact
 
-CONNECT_SECONDS = 3
-WAIT_SECONDS = 3.0
-TRUSTED_SECONDS = 1.0
-STATEMENT_MILLISECONDS = 60_000
-COVERED_DIMENSIONS = 1300
-_SETTINGS = """
-SELECT set_config('search_path', %s, false), set_config('TimeZone', 'UTC', false), set_config('jit', 'off', false),
-    set_config('statement_timeout', %s, false)
-"""
-
-
-class Connection(AsyncConnection[Row]):
-    """A connection that knows when the server last answered it, on the event loop's clock."""
-
-    answered_at = -TRUSTED_SECONDS
-
-
-async def _alive(connection: Connection) -> None:
-    # A round trip, so only for a connection that was idle; one that breaks in between costs its user one StoreError.
-    clock = asyncio.get_running_loop().time
-    if clock() - connection.answered_at >= TRUSTED_SECONDS:
-        await connection.execute("")
-        connection.answered_at = clock()
+COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
+INLINE_DIMENSIONS = 4000  # what fits into a row of one page
+MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
 
 
 class PostgresStore(SqlStore):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], directory: Path | None) -> None:
+    def __init__(self, pool: Pool, directory: Path | None) -> None:
         super().__init__()
         self._pool = pool
         self._directory = directory
-        self._writing: set[asyncio.Task[Any]] = set()
 
     @override
     @classmethod
-    async def open(cls, uri: str, *, schema: str = "kagent_memory", pool_size: int = 10) -> Self:
+    async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
         if not uri.startswith("pgserver:"):
-            return await cls._open(uri, schema, pool_size, None)
+            return await cls._open(uri, None, options)
         directory = server.directory_of(uri)
         conninfo = await asyncio.to_thread(server.start, directory)
         try:
-            return await cls._open(conninfo, schema, pool_size, directory)
+            return await cls._open(conninfo, directory, options)
         except BaseException:
             await asyncio.to_thread(server.stop, directory)
             raise
 
     @classmethod
-    async def _open(cls, conninfo: str, schema: str, pool_size: int, directory: Path | None) -> Self:
-        path = await prepare(conninfo, schema, CONNECT_SECONDS)
-
-        async def configure(connection: Connection) -> None:
-            await connection.execute(_SETTINGS, (path, str(STATEMENT_MILLISECONDS)))
-            if (info := await TypeInfo.fetch(connection, "halfvec")) is not None:
-                register_halfvec_info(connection, info)
-            connection.adapters.register_loader("uuid", IdLoader)
-
-        pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            conninfo,
-            connection_class=Connection,
-            kwargs={"autocommit": True, "row_factory": decoded, "connect_timeout": CONNECT_SECONDS},
-            configure=configure,
-            check=_alive,
-            # None is kept ready: after an outage the next caller dials at once, instead of waiting out a back-off.
-            min_size=0,
-            max_size=pool_size,
-            timeout=WAIT_SECONDS,
-            reconnect_timeout=WAIT_SECONDS,
-            open=False,
+    async def _open(cls, conninfo: str, directory: Path | None, options: OpenOptions) -> Self:
+        target = Target(
+            conninfo=conninfo,
+            schema=options.get("schema", "kagent_memory"),
+            statement_seconds=options.get("statement_timeout_seconds", 15.0),
+            pooled=options.get("postgres_pooler"),
         )
-        with translated():
-            await pool.open()
+        first = await _first(target)
+        try:
+            migrated = await prepare(first, target.schema)
+        except BaseException:
+            first.pgconn.finish()
+            raise
+        size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
+        pool = Pool(partial(dial, target), size=size, wait_seconds=wait)
+        if migrated:  # what it found when it was set up is no longer so
+            first.pgconn.finish()
+        else:
+            pool.add(first)
         return cls(pool, directory)
 
     @override
     async def close(self) -> None:
-        await self._pool.close()
+        self._pool.close()
         if self._directory is not None:
             directory, self._directory = self._directory, None
             await asyncio.to_thread(server.stop, directory)
 
     @override
     async def _read(self, script: Script[T]) -> T:
-        with translated():
-            async with self._pool.connection() as connection:
-                return await script(PostgresSession(connection))
+        connection = await self._pool.take()
+        try:
+            return await script(PostgresSession(connection))
+        except psycopg.Error as error:
+            raise ours(error) from error
+        finally:
+            self._pool.give_back(connection)
 
     @override
     async def _write(self, script: Script[T]) -> T:
-        # A pipeline that is cancelled midway may wait for ever for answers that were never asked for: so a caller that
-        # is cancelled waits for the end of its transaction, as with libSQL.
-        task = asyncio.ensure_future(self._transaction(script))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        connection = await self._pool.take()
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()
-            raise
-
-    async def _transaction(self, script: Script[T]) -> T:
-        with translated():
-            async with (
-                self._pool.connection() as connection,
-                connection.pipeline() as pipeline,
-                connection.transaction(),
-            ):
-                return await script(PostgresSession(connection, pipeline))
+            return await transact(connection, script)
+        except psycopg.Error as error:
+            raise ours(error) from error
+        finally:
+            self._pool.give_back(connection)
 
     @override
     async def _make_vectors(self, session: Session, generation: Generation) -> None:
         if not isinstance(session, PostgresSession):
             raise StoreError("A session of another store.")
-        covered = generation.dimensions <= COVERED_DIMENSIONS
-        for query in ("make_vectors" if covered else "make_wide_vectors", "tune_vectors"):
-            await session.define(query, generation.number, generation.dimensions)
+        width = generation.dimensions
+        if width > MOST_DIMENSIONS:
+            raise ConfigurationError(
+                f"PostgreSQL keeps vectors of up to {MOST_DIMENSIONS:,} dimensions, and {generation.name!r} has "
+                f"{width:,}; set dimensions={MOST_DIMENSIONS} or less, choose another model, or use libSQL."
+            )
+        made = "make_vectors" if width <= COVERED_DIMENSIONS else "make_wide_vectors"
+        tuned = "tune_vectors" if width <= INLINE_DIMENSIONS else "tune_long_vectors"
+        for query in (made, tuned):
+            await session.define(query, generation.number, width)
 
     @override
     async def search_vector(
@@ -167,3 +137,10 @@ class PostgresStore(SqlStore):
         }
         search = partial(searching.nearest, indexes=self._indexes, scope=scope, generation=generation, **options)
         return await self._read(search) if checked else []
+
+
+async def _first(target: Target) -> Connection:
+    try:
+        return await dial(target)
+    except psycopg.Error as error:
+        raise refused(error) from error

