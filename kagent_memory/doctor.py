@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from .errors import ConfigurationError, KagentMemoryError
 from .llm import open_llm
-from .memories import Memories, utc_now
+from .memories import Memories
 from .records import new_id
 from .settings import MemorySettings, compose
 
@@ -124,7 +124,7 @@ def _unopened(error: KagentMemoryError) -> Finding:
 
 async def _writing(memories: Memories) -> Finding:
     try:
-        await memories.store.lease("doctor", new_id(), now=utc_now(), seconds=1)
+        await memories.store.lease("doctor", new_id(), seconds=1)
     except KagentMemoryError as error:
         return Finding("permissions", "bad", str(error), "Give this database user the right to write.")
     return Finding("permissions", "ok", "A row was written.")

@@ -152,15 +152,13 @@ async def ended(*tasks: asyncio.Task[None]) -> None:
         await asyncio.wait(left, timeout=0.5)
 
 
-async def keep_pruned(
-    store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, clock: Callable[[], datetime], every_hours: float
-) -> None:
+async def keep_pruned(store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
     """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
     period = every_hours * 3600
     while True:
         try:
             # the lease outlives its taker on purpose: nobody else prunes again before the period is over
-            if await store.lease(PRUNE_LEASE, new_id(), now=clock(), seconds=period):
+            if await store.lease(PRUNE_LEASE, new_id(), seconds=period):
                 pruned = await prune()
                 log.info(
                     "Pruned: %d deleted, %d extended, %d evicted.", pruned.deleted, pruned.extended, pruned.evicted

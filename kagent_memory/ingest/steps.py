@@ -116,7 +116,7 @@ class Steps:
         raise StoreError("The scope kept changing while a session was taken in; it is tried again later.")
 
     async def _still_ours(self, job: Job) -> None:
-        if not await self._store.renew(job, now=self._clock(), lease_seconds=self._settings.lease_seconds):
+        if not await self._store.renew(job, lease_seconds=self._settings.lease_seconds):
             raise Conflict(f"The job {job.id} is no longer ours.")
 
     async def _untaken(self, job: Job) -> list[Message]:

@@ -147,7 +147,7 @@ class Worker:
         while True:
             await asyncio.sleep(self._lease_seconds / 3)
             try:
-                held = await self._store.renew(job, now=self._clock(), lease_seconds=self._lease_seconds)
+                held = await self._store.renew(job, lease_seconds=self._lease_seconds)
             except KagentMemoryError as error:
                 log.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue

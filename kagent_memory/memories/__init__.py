@@ -147,9 +147,7 @@ class Memories(Writing, Reading, Upkeep):
             return
         self._background.append(asyncio.create_task(self._parts.worker.work(self._stop), name="kagent-memory-worker"))
         if settings.prune_every_hours:
-            kept = keep_pruned(
-                self._parts.store, self.prune, clock=self._parts.clock, every_hours=settings.prune_every_hours
-            )
+            kept = keep_pruned(self._parts.store, self.prune, every_hours=settings.prune_every_hours)
             self._background.append(asyncio.create_task(kept, name="kagent-memory-prune"))
         for task in self._background:
             task.add_done_callback(_told)

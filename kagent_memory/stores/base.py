@@ -303,14 +303,16 @@ class MemoryStore(ABC):
     async def claim(
         self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
     ) -> Job | None:
-        """The oldest due job whose lease is free and whose scope has no other running job with a live lease, now
-        leased to `owner` with a moved fence and one more attempt. `exclude`: (provider, model) pairs that this
-        worker cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
+        """The oldest job due at `now` whose lease is free and whose scope has no other running job with a live lease,
+        from now on leased to `owner` with a moved fence and one more attempt. `exclude`: (provider, model) pairs that
+        this worker cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
+
+        Leases begin and end by the database's own clock, so that workers whose clocks differ agree on who holds a job.
         """
 
     @abstractmethod
-    async def renew(self, job: Job, *, now: datetime, lease_seconds: float) -> bool:
-        """Prolongs the lease; False when the fence moved on or the job is gone."""
+    async def renew(self, job: Job, *, lease_seconds: float) -> bool:
+        """Prolongs the lease to so long from now; False when the fence moved on or the job is gone."""
 
     @abstractmethod
     async def release(
@@ -361,8 +363,10 @@ class MemoryStore(ABC):
         """Deletes a job that is not running. Raises NotFound when there is none."""
 
     @abstractmethod
-    async def lease(self, name: str, owner: str, *, now: datetime, seconds: float) -> bool:
-        """Takes or renews the named lease for `owner`; False while somebody else holds it. Crosses scopes."""
+    async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
+        """Takes or renews the named lease for `owner`; False while somebody else holds it. It ends by the database's
+        clock. Crosses scopes.
+        """
 
     @abstractmethod
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:

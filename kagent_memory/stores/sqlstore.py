@@ -227,8 +227,8 @@ class SqlStore(MemoryStore):
         return None
 
     @override
-    async def renew(self, job: Job, *, now: datetime, lease_seconds: float) -> bool:
-        return await self._write(partial(queue.renew, job=job, now=now, lease_seconds=lease_seconds))
+    async def renew(self, job: Job, *, lease_seconds: float) -> bool:
+        return await self._write(partial(queue.renew, job=job, lease_seconds=lease_seconds))
 
     @override
     async def release(
@@ -275,8 +275,8 @@ class SqlStore(MemoryStore):
         await self._write(partial(queue.drop, job_id=job_id))
 
     @override
-    async def lease(self, name: str, owner: str, *, now: datetime, seconds: float) -> bool:
-        return await self._write(partial(maintenance.lease, name=name, owner=owner, now=now, seconds=seconds))
+    async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
+        return await self._write(partial(maintenance.lease, name=name, owner=owner, seconds=seconds))
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:

@@ -40,6 +40,7 @@ class Job:
             payload and run_after, and their `messages` are united. An inactivity timer lives as such a job.
         payload: what the work needs; each of its `messages`, if it has any, names its `event_id`.
         provider, model: which summary provider and model it must run with; "" means none.
+        lease_until: on the database's clock.
         fence: moved by every claim; who holds an older one can no longer finish the job.
         calls, tokens: what the model cost so far.
     """

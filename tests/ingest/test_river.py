@@ -142,12 +142,12 @@ async def test_two_workers_race_and_apply_each_job_once(store_uri: str):
 
 
 async def test_a_worker_that_lost_its_lease_cannot_commit(store_uri: str):
-    now = datetime.now(UTC)
     async with opened(store_uri, llm=False, worker=False) as memories:
         await memories.remember(SCOPE, [said("Said once.", "e1")], "s1")
-        late = await memories.store.claim("late", now=now + timedelta(seconds=1), lease_seconds=5)
+        late = await memories.store.claim("late", now=datetime.now(UTC), lease_seconds=0.01)
         assert late is not None
-        heir = await memories.store.claim("heir", now=now + timedelta(seconds=60), lease_seconds=5)
+        await asyncio.sleep(0.1)
+        heir = await memories.store.claim("heir", now=datetime.now(UTC), lease_seconds=5)
         assert heir is not None
         assert heir.fence > late.fence
         with pytest.raises(Conflict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,9 @@ async def release_widths(session: Session) -> None:
             await session.run("release_widths", {"dimensions": one.dimensions}, generation=one.number)
 
 
-async def lease(session: Session, name: str, owner: str, *, now: datetime, seconds: float) -> bool:
+async def lease(session: Session, name: str, owner: str, *, seconds: float) -> bool:
     """See `MemoryStore.lease`."""
-    values = {"name": name, "owner": owner, "now": now, "until": now + timedelta(seconds=seconds)}
-    return bool(await session.run("take_lease", values))
+    return bool(await session.run("take_lease", {"name": name, "owner": owner, "seconds": seconds}))
 
 
 async def about(session: Session) -> Mapping[str, str]:

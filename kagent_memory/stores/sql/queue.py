@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ...errors import InvalidInput, NotFound
@@ -114,18 +114,16 @@ async def claimable(
 async def take(session: Session, job: Job, owner: str, *, now: datetime, lease_seconds: float) -> Job | None:
     """The job leased to `owner`; None when somebody else was first."""
     await session.run_many("lock_scope", [{"scope_id": job.scope.id}])
-    until = now + timedelta(seconds=lease_seconds)
-    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
-    if not await session.run("take_job", {**mine, "owner": owner, "now": now, "lease_until": until}):
+    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence, "lease_seconds": lease_seconds}
+    if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
         return None
     return (await jobs(session, scope=job.scope, state="running", limit=1, id=job.id))[0]
 
 
-async def renew(session: Session, job: Job, *, now: datetime, lease_seconds: float) -> bool:
+async def renew(session: Session, job: Job, *, lease_seconds: float) -> bool:
     """See `MemoryStore.renew`."""
-    until = now + timedelta(seconds=lease_seconds)
-    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
-    return bool(await session.run("renew_job", {**mine, "lease_until": until}))
+    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence, "lease_seconds": lease_seconds}
+    return bool(await session.run("renew_job", mine))
 
 
 async def release(

@@ -1,8 +1,9 @@
 -- name: take_lease
+-- By the database's clock.
 INSERT INTO lease (name, owner, until)
-VALUES (:name, :owner, :until)
+VALUES (:name, :owner, strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :seconds)))
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-WHERE lease.owner = excluded.owner OR lease.until <= :now
+WHERE lease.owner = excluded.owner OR lease.until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.

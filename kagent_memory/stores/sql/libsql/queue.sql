@@ -24,17 +24,22 @@ INSERT INTO ingest_job (
 ON CONFLICT (scope_id, id) DO NOTHING
 
 -- name: claimable
--- take_job decides.
+-- take_job decides. What is due goes by the caller's clock, leases by the database's alone: two workers whose clocks
+-- differ still agree on who holds a job.
 SELECT j.*, s.tenant, s.user_id, s.app
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
 WHERE (
         (j.state = 'queued' AND j.run_after <= :now)
-        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= :now))
+        OR (
+            j.state = 'running'
+            AND (j.lease_until IS NULL OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'))
+        )
     )
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
-        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running' AND o.lease_until > :now
+        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
+            AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
     )
     AND NOT EXISTS (
         SELECT 1 FROM json_each(:providers) AS p JOIN json_each(:models) AS x ON x.key = p.key
@@ -46,15 +51,17 @@ LIMIT :limit
 -- name: take_job
 -- Compare and set: of two workers with two jobs of one scope only one gets through.
 UPDATE ingest_job SET
-    state = 'running', fence = fence + 1, attempts = attempts + 1, owner = :owner, lease_until = :lease_until
+    state = 'running', fence = fence + 1, attempts = attempts + 1, owner = :owner,
+    lease_until = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds))
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence
     AND (
         (state = 'queued' AND run_after <= :now)
-        OR (state = 'running' AND (lease_until IS NULL OR lease_until <= :now))
+        OR (state = 'running' AND (lease_until IS NULL OR lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')))
     )
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
-        WHERE o.scope_id = :scope_id AND o.id <> :id AND o.state = 'running' AND o.lease_until > :now
+        WHERE o.scope_id = :scope_id AND o.id <> :id AND o.state = 'running'
+            AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
     )
 
 -- name: lock_scope
@@ -62,7 +69,7 @@ WHERE scope_id = :scope_id AND id = :id AND fence = :fence
 UPDATE scope SET version = version WHERE scope_id = :scope_id
 
 -- name: renew_job
-UPDATE ingest_job SET lease_until = :lease_until
+UPDATE ingest_job SET lease_until = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds))
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 
 -- name: release_job

@@ -1,8 +1,9 @@
 -- name: take_lease
+-- By the database's clock.
 INSERT INTO lease AS l (name, owner, until)
-VALUES (%(name)s, %(owner)s, %(until)s)
+VALUES (%(name)s, %(owner)s, statement_timestamp() + %(seconds)s::float8 * interval '1 second')
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-WHERE l.owner = excluded.owner OR l.until <= %(now)s
+WHERE l.owner = excluded.owner OR l.until <= statement_timestamp()
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.

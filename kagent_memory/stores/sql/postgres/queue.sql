@@ -25,17 +25,19 @@ INSERT INTO ingest_job (
 ON CONFLICT (scope_id, id) DO NOTHING
 
 -- name: claimable
--- Read without locks; take_job decides.
+-- Read without locks; take_job decides. What is due goes by the caller's clock, leases by the database's alone: two
+-- workers whose clocks differ still agree on who holds a job.
 SELECT j.*, s.tenant, s.user_id, s.app
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
 WHERE (
         (j.state = 'queued' AND j.run_after <= %(now)s)
-        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= %(now)s))
+        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp()))
     )
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
-        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running' AND o.lease_until > %(now)s
+        WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
+            AND o.lease_until > statement_timestamp()
     )
     AND NOT EXISTS (
         SELECT 1 FROM unnest(%(providers)s::text[], %(models)s::text[]) AS x (provider, model)
@@ -47,15 +49,17 @@ LIMIT %(limit)s
 -- name: take_job
 -- Compare and set, under the scope's lock: of two workers with two jobs of one scope only one gets through.
 UPDATE ingest_job AS j SET
-    state = 'running', fence = j.fence + 1, attempts = j.attempts + 1, owner = %(owner)s, lease_until = %(lease_until)s
+    state = 'running', fence = j.fence + 1, attempts = j.attempts + 1, owner = %(owner)s,
+    lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
 WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
     AND (
         (j.state = 'queued' AND j.run_after <= %(now)s)
-        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= %(now)s))
+        OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp()))
     )
     AND NOT EXISTS (
         SELECT 1 FROM ingest_job AS o
-        WHERE o.scope_id = %(scope_id)s AND o.id <> j.id AND o.state = 'running' AND o.lease_until > %(now)s
+        WHERE o.scope_id = %(scope_id)s AND o.id <> j.id AND o.state = 'running'
+            AND o.lease_until > statement_timestamp()
     )
 
 -- name: lock_scope
@@ -63,7 +67,7 @@ WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
 UPDATE scope SET version = version WHERE scope_id = %(scope_id)s
 
 -- name: renew_job
-UPDATE ingest_job SET lease_until = %(lease_until)s
+UPDATE ingest_job SET lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 
 -- name: release_job

@@ -1,0 +1,103 @@
+"""Workers whose clocks differ: a job is worked on once, whoever's clock is ahead or jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kagent_memory import Memories
+from kagent_memory.records import Message, Scope
+
+SESSIONS = 6
+
+
+class SlowModel:
+    """States one fact a session, after a while, and counts how often it was asked about each."""
+
+    name = "slow"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.asked: list[str] = []
+
+    async def complete(self, prompt: str, *, schema: type[Any]) -> Any:
+        number = prompt.rpartition("locker number ")[2].partition(" ")[0]
+        self.asked.append(number)
+        await asyncio.sleep(self.seconds)
+        return schema.model_validate(
+            {"facts": [{"text": f"Locker {number} opens with K-{number}00."}], "decisions": []}
+        )
+
+
+class Clock:
+    """The time, off by some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.seconds)
+
+
+async def taken_in_once(memories: Sequence[Memories], model: SlowModel) -> None:
+    scope = Scope("t", "u", "a")
+    scopes = [Scope("t", f"u{number}", "a") for number in range(SESSIONS)]
+    for number, scope in enumerate(scopes):
+        said = Message(text=f"Note that locker number {number} opens with K-{number}00.", event_id=f"e{number}")
+        await memories[0].remember(scope, [said], f"s{number}")
+    async with asyncio.timeout(60):
+        while [job for job in await memories[0].jobs() if job.kind == "transcript"]:  # noqa: ASYNC110 no event of ours
+            await asyncio.sleep(0.05)
+    assert sorted(model.asked) == [str(number) for number in range(SESSIONS)]
+    for number, scope in enumerate(scopes):
+        page = await memories[0].list(scope)
+        assert [memory.content for memory in page.memories] == [f"Locker {number} opens with K-{number}00."]
+
+
+@pytest.mark.parametrize("skews", [(-60, 0, 60), (0, 3600), (0, -3600), (0, 86_400)], ids=str)
+async def test_no_job_is_taken_from_a_worker_by_one_whose_clock_is_ahead(store_uri, skews):
+    model = SlowModel(2.5)  # longer than a lease that nobody renews
+    async with AsyncExitStack() as stack:
+        memories = [
+            await stack.enter_async_context(
+                await Memories.open(store_uri, llm=model, clock=Clock(seconds), lease_seconds=2, consolidate_after=0)
+            )
+            for seconds in sorted(skews, key=abs)
+        ]
+        await taken_in_once(memories, model)
+
+
+async def test_a_clock_that_jumps_while_a_job_runs_takes_no_job_away(store_uri):
+    model = SlowModel(2.5)
+    clocks = [Clock(0), Clock(0)]
+    async with (
+        await Memories.open(store_uri, llm=model, clock=clocks[0], lease_seconds=2, consolidate_after=0) as one,
+        await Memories.open(store_uri, llm=model, clock=clocks[1], lease_seconds=2, consolidate_after=0) as two,
+    ):
+
+        async def jumps() -> None:
+            for seconds in (60, -60, 7200, 0):
+                await asyncio.sleep(0.7)
+                clocks[1].seconds = seconds
+
+        jumping = asyncio.create_task(jumps())
+        await taken_in_once([one, two], model)
+        await jumping
+
+
+async def test_the_job_of_a_worker_that_died_is_taken_over_when_its_lease_ends_whatever_the_clocks_say(store_uri):
+    async with await Memories.open(store_uri, llm=False, worker=False) as dead:
+        await dead.remember(Scope("t", "u", "a"), [Message(text="Said once.", event_id="e1")], "s")
+        assert await dead.store.claim("dead", now=datetime.now(UTC), lease_seconds=1.5)
+        options = {"llm": False, "worker": False, "clock": Clock(-600)}
+        async with await Memories.open(store_uri, **options) as heir:
+            assert await heir.work(until_idle=True) == 0
+            async with asyncio.timeout(10):
+                while not await heir.work(until_idle=True):  # noqa: ASYNC110 the end of a lease is no event
+                    await asyncio.sleep(0.1)
+            assert [memory.content for memory in (await heir.list(Scope("t", "u", "a"))).memories] == ["Said once."]
