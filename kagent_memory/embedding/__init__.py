@@ -71,7 +71,10 @@ def _of_a_model(choice: str | EmbeddingConfig, settings: MemorySettings) -> Embe
     for prefix in PREFIXES:
         if isinstance(choice, str) and choice.startswith(prefix):
             return SentenceTransformersEmbedder(
-                choice.removeprefix(prefix), dimensions=settings.dimensions, batch_size=settings.batch_size
+                choice.removeprefix(prefix),
+                dimensions=settings.dimensions,
+                batch_size=settings.batch_size,
+                timeout_seconds=settings.embed_timeout_seconds,
             )
     return LiteLLMEmbedder(
         choice,

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any, Literal
 
 from ..errors import ConfigurationError
-from ..model_calls import named
-from .check import Matrix, empty, fitted, matrix
+from ..model_calls import Patience, named, patiently
+from .check import Matrix, batches, empty, fitted, matrix
 
 PREFIXES = ("local/", "sentence-transformers/")
 INSTALL = "pip install 'kagent-memory[local]'"
@@ -23,13 +23,17 @@ class SentenceTransformersEmbedder:
         model: a name on Hugging Face, or a directory.
         dimensions: what comes longer is cut and brought to length 1. None: as it comes.
         batch_size: texts in one pass of the model.
+        timeout_seconds: the longest that one pass is waited for; loading the model, which may fetch it, counts.
     """
 
-    def __init__(self, model: str, *, dimensions: int | None = None, batch_size: int = 64) -> None:
+    def __init__(
+        self, model: str, *, dimensions: int | None = None, batch_size: int = 64, timeout_seconds: float = 30.0
+    ) -> None:
         self.name = f"sentence-transformers/{model}"
         self._path = model
         self._dimensions = dimensions
         self._batch_size = batch_size
+        self._timeout_seconds = timeout_seconds
         self._model: Any = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-embed")
 
@@ -38,11 +42,16 @@ class SentenceTransformersEmbedder:
 
         Raises:
             ConfigurationError: sentence-transformers is not installed, or vectors are shorter than asked for.
-            ModelError: the model cannot be loaded, or failed.
+            ModelError: the model cannot be loaded, failed, or took too long.
         """
         if not texts:
             return empty()
-        work = asyncio.get_running_loop().run_in_executor(self._thread, self._encoded, list(texts), kind)
+        loop = asyncio.get_running_loop()
+        passes = len(batches(texts, self._batch_size))
+        work = patiently(
+            lambda: loop.run_in_executor(self._thread, self._encoded, list(texts), kind),
+            Patience(passes * self._timeout_seconds),
+        )
         answer = await named(work, f"The embedding model {self.name}")
         return fitted(matrix(answer, len(texts), self.name), self._dimensions, self.name)
 

@@ -1,0 +1,180 @@
+"""Hosts that accept, read everything and answer nothing: every call ends within its bound, and the turn completes."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from google.adk.models.lite_llm import LiteLlm
+from loopback import hang_up
+from pydantic import BaseModel
+from relay import Relay
+
+from kagent_memory import KagentMemoryService, Memories, MemoryPlugin, enable_memory
+from kagent_memory.adk.model import at_hand
+from kagent_memory.embedding import EmbeddingConfig, open_embedder
+from kagent_memory.errors import ModelError, StoreError
+from kagent_memory.llm import open_llm
+from kagent_memory.model_calls import litellm
+from kagent_memory.records import Scope
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.rerank import open_reranker
+from kagent_memory.settings import MemorySettings
+from kagent_memory.testing import HashEmbedder
+
+from .scripted import Chat, assistant, call, responses, scripted
+
+SHORT = MemorySettings(
+    embed_timeout_seconds=1,
+    query_embed_timeout_seconds=1,
+    llm_timeout_seconds=1,
+    rerank_timeout_seconds=1,
+    model_retries=1,
+)
+SOON = 15.0  # generous: what is tested is that it ends at all
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+class Facts(BaseModel):
+    facts: list[str]
+
+
+@pytest.fixture(autouse=True)
+async def _clients_hang_up() -> AsyncIterator[None]:
+    await litellm()  # its import takes seconds, which are not the network's
+    yield
+    await hang_up()
+    gc.collect()  # LiteLLM, cancelled between two threads, drops a coroutine that it has not begun
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The base URL of a host that swallows everything."""
+    for key in ("OPENAI_API_KEY", "COHERE_API_KEY", "JINA_AI_API_KEY"):
+        monkeypatch.setenv(key, "not-a-key")
+    with Relay() as relay:
+        url = f"http://127.0.0.1:{relay.port}"
+        monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
+        monkeypatch.setenv("OLLAMA_API_BASE", url)
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", f"{url}/v1")
+        yield url
+
+
+async def embed(choice: Any, kind: Any) -> object:
+    embedder = open_embedder(choice, SHORT)
+    assert embedder is not None
+    return await embedder.embed(["some text"], kind=kind)
+
+
+async def complete(choice: Any) -> object:
+    llm = open_llm(choice, SHORT)
+    assert llm is not None
+    return await llm.complete("What do I like?", schema=Facts)
+
+
+async def rerank(model: str, base: str) -> object:
+    reranker = open_reranker(model, SHORT.updated({"rerank_base_url": base}))
+    assert reranker is not None
+    return await reranker.rerank("tea", ["oolong", "coffee"])
+
+
+def kagents(url: str) -> EmbeddingConfig:
+    return EmbeddingConfig(provider="openai", model="any", base_url=f"{url}/v1")
+
+
+CALLS: dict[str, Callable[[str], Awaitable[object]]] = {
+    "embedding of documents": lambda url: embed("openai/any", "document"),
+    "embedding of a query": lambda url: embed("ollama/any", "query"),
+    "kagent's embedding": lambda url: embed(kagents(url), "document"),
+    "language model": lambda url: complete("openai/any"),
+    "own server's language model": lambda url: complete("hosted_vllm/any"),
+    "agent's own model": lambda url: at_hand(LiteLlm(model="openai/any", api_base=f"{url}/v1"), SHORT).complete(
+        "What do I like?", schema=Facts
+    ),
+    "reranker": lambda url: rerank("hosted_vllm/any", url),
+    "cohere's reranker": lambda url: rerank("cohere/any", url),
+}
+
+
+@pytest.mark.parametrize("call_of", CALLS)
+async def test_every_model_call_ends_within_its_bound(silent, call_of):
+    start = time.monotonic()
+    with pytest.raises(ModelError):
+        await CALLS[call_of](silent)
+    assert time.monotonic() - start < SOON
+
+
+async def test_a_server_of_ours_that_answers_nothing_is_a_store_error(silent, monkeypatch):
+    monkeypatch.setattr("kagent_memory.remote.ANSWER_SECONDS", 0.5)
+    start = time.monotonic()
+    with pytest.raises(StoreError):
+        await RemoteMemories.open(silent)
+    assert time.monotonic() - start < SOON
+
+
+async def whole_turn(service: Any, **options: Any) -> dict[str, Any]:
+    """A turn that searches, prefetches, saves and saves itself; what the tools answered in it."""
+    model = scripted(call("load_memory", query="Which tea?"), call("save_memory", content="I like oolong."), "done")
+    agent = enable_memory(assistant(model), **options)
+    start = time.monotonic()
+    events = await Chat(agent, service, plugins=[MemoryPlugin()]).say("Which tea do I like best of all?")
+    assert time.monotonic() - start < 60
+    assert events[-1].content.parts[0].text == "done"
+    loaded, saved = responses(model.requests[-1])
+    return {"loaded": loaded, "saved": saved}
+
+
+async def test_a_turn_completes_while_every_model_of_memory_is_silent(silent, tmp_path):
+    async with KagentMemoryService(
+        f"libsql:///{tmp_path}/memory.db", embedding="openai/any", llm="openai/any", rerank="hosted_vllm/any",
+        rerank_base_url=silent, rewrite=True, hyde=True, rewrite_timeout_seconds=0.5, embed_timeout_seconds=0.5,
+        query_embed_timeout_seconds=0.5, llm_timeout_seconds=0.5, rerank_timeout_seconds=0.5, model_retries=1,
+    ) as service:  # fmt: skip
+        await service.memories.add(Scope("", "ada", "app"), ["Ada likes oolong tea best."])
+        answers = await whole_turn(service)
+    assert "oolong" in str(answers["loaded"])
+    assert answers["saved"]["status"] == "saved"
+
+
+@pytest.mark.parametrize("way", ["swallow", "stall"])
+async def test_a_turn_completes_while_the_database_is_silent_and_the_next_one_heals(postgres_uri, way):
+    with Relay(postgres_uri) as relay:
+        options: dict[str, Any] = {"embedding": HashEmbedder(), "statement_timeout_seconds": 1}
+        async with KagentMemoryService(relay.uri, **options) as service:
+            assert (await whole_turn(service))["saved"]["status"] == "saved"
+            getattr(relay, way)()
+            answers = await whole_turn(service)
+            assert answers == {"loaded": {"error": "memory unavailable"}, "saved": {"error": "memory unavailable"}}
+            relay.flow()
+            relay.cut()
+            answers = await whole_turn(service)
+            assert "oolong" in str(answers["loaded"])
+            assert answers["saved"]["status"] == "saved"
+
+
+async def test_a_turn_completes_where_the_database_swallowed_everything_from_the_beginning():
+    with Relay() as relay:
+        async with KagentMemoryService(relay.uri) as service:
+            answers = await whole_turn(service)
+    assert answers == {"loaded": {"error": "memory unavailable"}, "saved": {"error": "memory unavailable"}}
+
+
+async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_its_bound(monkeypatch, tmp_path):
+    class Loading:
+        def SentenceTransformer(self, path: str) -> Any:
+            time.sleep(3)
+            raise OSError("the hub did not answer")
+
+    monkeypatch.setattr("kagent_memory.embedding.local.sentence_transformers", Loading)
+    options: dict[str, Any] = {"embedding": "local/any", "embed_timeout_seconds": 0.3, "worker": False}
+    async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
+        start = time.monotonic()
+        [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
+        assert time.monotonic() - start < 2
+        assert (await memories.get(Scope("t", "u", "a"), id)).content == "Ada likes oolong."
+        assert "embed" in {job.kind for job in await memories.jobs()}
