@@ -7,6 +7,8 @@ KagentMemoryError
 ├── Conflict             the caller: somebody else changed it first; read again and retry
 ├── StoreError           the database: unreachable, read-only, refused
 └── ModelError           the model or embedder: unreachable, refused
+    ├── ModelUnavailable the model or embedder is away for now; the same call may succeed later
+    ├── TruncatedAnswer  the model: its answer ends too early; asked for less at once, it may not
     └── UnusableAnswer   the embedder: there, and answering nonsense
 """
 
@@ -39,6 +41,14 @@ class StoreError(KagentMemoryError):
 
 class ModelError(KagentMemoryError):
     """The model or embedder is unavailable, or answered what cannot be used."""
+
+
+class ModelUnavailable(ModelError):
+    """The model or embedder is away for now (unreachable, overloaded, too slow); the same call may succeed later."""
+
+
+class TruncatedAnswer(ModelError):
+    """The model's answer was cut off before its end; the same call would be cut again, one for less may not."""
 
 
 class UnusableAnswer(ModelError):

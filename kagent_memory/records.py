@@ -77,6 +77,18 @@ def checked_text(value: str, what: str) -> str:
     return value
 
 
+def valid_text(value: str) -> str:
+    """The text with what no database keeps (NUL, lone surrogates) shown as U+FFFD."""
+    if "\0" not in value:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return value
+    return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def too_deep(value: Any) -> bool:
     """Whether lists and mappings are nested in a JSON value, itself included, more than `DEEPEST` levels deep."""
     level = _containers([value])

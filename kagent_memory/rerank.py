@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 from .embedding.local import PREFIXES, sentence_transformers
 from .errors import ConfigurationError, ModelError
-from .model_calls import NO_RETRIES, Patience, litellm, name_of, named, patiently
+from .model_calls import NO_RETRIES, Patience, litellm, name_of, named, named_object, patiently
 from .settings import MemorySettings
 
 
@@ -57,7 +57,9 @@ class LiteLLMReranker:
         if not documents:
             return []
         module = await litellm()
-        scored = await named(self._asked(module, query, list(documents)), f"The reranker {self.name}")
+        scored = await named(
+            self._asked(module, query, list(documents)), f"The reranker {self.name}", query, *documents
+        )
         return in_order(scored, len(documents), self.name)
 
     async def _asked(self, module: Any, query: str, documents: list[str]) -> list[tuple[int, float]]:
@@ -105,6 +107,8 @@ class CrossEncoderReranker:
         answer = await named(
             patiently(lambda: loop.run_in_executor(self._thread, self._scored, query, list(documents)), self._patience),
             f"The reranker {self.name}",
+            query,
+            *documents,
         )
         return checked(answer, len(documents), self.name)
 
@@ -138,7 +142,9 @@ class CheckedReranker:
         if not documents:
             return []
         call = patiently(lambda: self._asked(query, list(documents)), self._patience)
-        return checked(await named(call, f"The reranker {self.name}"), len(documents), self.name)
+        what = f"The reranker {self.name}"
+        answer = await named_object(call, what, query, *documents)
+        return checked(answer, len(documents), self.name)
 
     async def _asked(self, query: str, documents: list[str]) -> Any:
         answer = self.inner.rerank(query, documents)

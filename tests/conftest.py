@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from loopback import Loopback
 
 # The server's wheel keeps its lock file there; the default place is shared by all users of a machine.
 _directory = tempfile.TemporaryDirectory(prefix="kagent-memory-run-", ignore_cleanup_errors=True)
@@ -116,3 +117,18 @@ def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return request.getfixturevalue("postgres_uri")
     return f"libsql:///{tmp_path}/memory.db"
+
+
+KEYS = ("OPENAI_API_KEY", "AZURE_API_KEY", "JINA_AI_API_KEY", "COHERE_API_KEY", "VOYAGE_API_KEY", "TOGETHERAI_API_KEY")
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    """A provider of models on loopback, which LiteLLM reaches by the usual names."""
+    for key in KEYS:
+        monkeypatch.setenv(key, "not-a-key")
+    with Loopback() as provider:
+        monkeypatch.setenv("OPENAI_API_BASE", provider.url)
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", provider.url)
+        monkeypatch.setenv("OLLAMA_API_BASE", provider.root)
+        yield provider

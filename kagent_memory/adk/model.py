@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -11,15 +12,24 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from pydantic import BaseModel
 
-from ..errors import ModelError
-from ..llm import Answer, CheckedLlm, Llm, count_call, json_prompt, parse_answer
+from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
+from ..llm import Answer, CheckedLlm, Llm, count_call, json_prompt, read_answer
+from ..model_calls import litellm, status_of, told_of_object, transient
 from ..settings import MemorySettings
 
 log = logging.getLogger("kagent_memory")
 
 
+_WHOLE = frozenset({None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED})
+_PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED"})
+
+
 class _NoAnswerError(Exception):
     """The model failed, and asking in other words would not mend it."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class AdkLlm:
@@ -29,24 +39,29 @@ class AdkLlm:
         self.model = model
         self.name = model.model
         self._takes_schema = True
+        self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
         """The answer to the prompt; a schema that the model refuses, or ignores, is asked for once more in words.
 
         Raises:
-            ModelError: unavailable, or an answer that does not fit the schema.
+            ModelUnavailable: it is away for now.
+            TruncatedAnswer: it was cut off.
+            ModelError: refused, or an answer that does not fit the schema.
         """
+        if self._is_litellms:
+            await litellm()  # in a thread, and set up before ADK's model imports it
         refused = False
         if self._takes_schema:
             try:
-                return parse_answer(await self._ask(prompt, schema), schema)
+                return await read_answer(await self._ask(prompt, schema), schema)
             except _NoAnswerError as error:
-                raise ModelError(str(error)) from error.__cause__
+                raise error.error from error.__cause__
             except ModelError:
                 pass  # it answered prose: it is asked again in words, and may take the schema another time
             except Exception as error:
                 if not _about_the_schema(error):
-                    raise ModelError(f"The model {self.name} failed: {type(error).__name__}.") from error
+                    raise told_of_object(error, f"The model {self.name}", prompt) from error
                 refused = True
         answer = await self._in_words(prompt, schema)
         self._takes_schema = self._takes_schema and not refused
@@ -54,11 +69,11 @@ class AdkLlm:
 
     async def _in_words(self, prompt: str, schema: type[Answer]) -> Answer:
         try:
-            return parse_answer(await self._ask(json_prompt(prompt, schema), None), schema)
-        except ModelError:
-            raise
+            return await read_answer(await self._ask(json_prompt(prompt, schema), None), schema)
+        except _NoAnswerError as error:
+            raise error.error from error.__cause__
         except Exception as error:
-            raise ModelError(f"The model {self.name} failed: {type(error).__name__}.") from error
+            raise told_of_object(error, f"The model {self.name}", prompt) from error
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         request = LlmRequest(
@@ -70,10 +85,21 @@ class AdkLlm:
         )
         texts: list[str] = []
         async for response in self.model.generate_content_async(request, stream=False):
-            if response.error_code:
-                raise _NoAnswerError(f"The model {self.name} answered the error {response.error_code}.")
+            _check_whole(response, self.name)
             texts += _texts(response)
         return "".join(texts)
+
+
+def _check_whole(response: LlmResponse, name: str) -> None:
+    code = str(response.error_code or "").rpartition(".")[2]
+    if types.FinishReason.MAX_TOKENS.name in (code, getattr(response.finish_reason, "name", "")):
+        raise _NoAnswerError(TruncatedAnswer(f"The model {name} was cut off at its output limit."))
+    if code or response.finish_reason not in _WHOLE:
+        told = code or str(getattr(response.finish_reason, "name", ""))
+        told = told if re.fullmatch(r"[\w-]{1,60}", told) else "an error"
+        away = told in _PASSING or told.startswith("5") or told == "429"
+        kind = ModelUnavailable if away else ModelError
+        raise _NoAnswerError(kind(f"The model {name} answered the error {told}."))
 
 
 def _texts(response: LlmResponse) -> list[str]:
@@ -86,8 +112,9 @@ def _texts(response: LlmResponse) -> list[str]:
 
 def _about_the_schema(error: Exception) -> bool:
     """Whether a failure may come from asking with a schema: a bad request, or a client that cannot express it."""
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    return status in (400, 422) or isinstance(error, (TypeError, ValueError, NotImplementedError))
+    if transient(error):
+        return False
+    return status_of(error) in (400, 422) or isinstance(error, (TypeError, ValueError, NotImplementedError))
 
 
 def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..errors import ConfigurationError
-from ..model_calls import Patience, name_of, named, patiently
+from ..model_calls import Patience, name_of, named_object, patiently
 from .check import Matrix, batches, empty, fitted, joined, matrix
 
 
@@ -45,7 +45,8 @@ class CheckedEmbedder:
         return fitted(joined(parts, self.name), self._dimensions, self.name)
 
     async def _batch(self, texts: list[str], kind: str) -> Matrix:
-        answer = await named(patiently(lambda: self._asked(texts, kind), self._patience), f"The embedder {self.name}")
+        call = patiently(lambda: self._asked(texts, kind), self._patience)
+        answer = await named_object(call, f"The embedder {self.name}", *texts)
         return matrix(answer, len(texts), self.name)
 
     async def _asked(self, texts: list[str], kind: str) -> Any:

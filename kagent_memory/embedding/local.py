@@ -52,7 +52,7 @@ class SentenceTransformersEmbedder:
             lambda: loop.run_in_executor(self._thread, self._encoded, list(texts), kind),
             Patience(passes * self._timeout_seconds),
         )
-        answer = await named(work, f"The embedding model {self.name}")
+        answer = await named(work, f"The embedding model {self.name}", *texts)
         return fitted(matrix(answer, len(texts), self.name), self._dimensions, self.name)
 
     def _encoded(self, texts: list[str], kind: str) -> Any:

@@ -66,7 +66,7 @@ class LiteLLMEmbedder:
         return fitted(joined(parts, self.name), self._dimensions, self.name)
 
     async def _batch(self, texts: Sequence[str], kind: str) -> Matrix:
-        rows = await named(self._asked(texts, kind), f"The embedding model {self.name}")
+        rows = await named(self._asked(texts, kind), f"The embedding model {self.name}", *texts)
         return matrix(rows, len(texts), self.name)
 
     async def _asked(self, texts: Sequence[str], kind: str) -> list[Any]:

@@ -5,7 +5,16 @@ from .compaction import CompactionAwareSummary
 from .llm import LlmSummary
 from .passthrough import PassthroughSummary
 from .split import pieces
-from .transcript import ModelBacked, SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name
+from .transcript import (
+    ModelBacked,
+    SummaryProvider,
+    Transcript,
+    bind,
+    checked_provider,
+    needs_llm,
+    provider_name,
+    with_settings,
+)
 
 __all__ = [
     "CompactionAwareSummary",
@@ -22,4 +31,5 @@ __all__ = [
     "needs_llm",
     "pieces",
     "provider_name",
+    "with_settings",
 ]

@@ -8,8 +8,17 @@ from fractions import Fraction
 
 from ..llm import Llm
 from ..records import Fact, Message
+from ..settings import MemorySettings
 from .llm import LlmSummary
-from .transcript import SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name
+from .transcript import (
+    SummaryProvider,
+    Transcript,
+    bind,
+    checked_provider,
+    needs_llm,
+    provider_name,
+    with_settings,
+)
 
 COMPACTION_IMPORTANCE = 0.6
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,6 +53,10 @@ class CompactionAwareSummary:
     def bind(self, llm: Llm) -> CompactionAwareSummary:
         """The same with this model for the remainder."""
         return CompactionAwareSummary(bind(self._inner, llm))
+
+    def with_settings(self, settings: MemorySettings) -> CompactionAwareSummary:
+        """The same with the inner provider's own model as the settings have it."""
+        return CompactionAwareSummary(with_settings(self._inner, settings))
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         """One fact per surviving summary, and the inner provider's of the remainder; no remainder, no call.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
+from copy import copy
 
-from ..errors import ConfigurationError
-from ..llm import Llm
+from ..errors import ConfigurationError, TruncatedAnswer
+from ..llm import Llm, open_llm
 from ..prompts import as_data, filled, prompt
 from ..records import Fact, Message
+from ..settings import MemorySettings
 from ..text import estimated_tokens
 from .answer import ExtractedFacts, ExtractedSession
 from .reading import read_fact, session_fact
-from .split import parts
+from .split import halves, parts
 from .transcript import Transcript
 
 LEAST_PART_TOKENS = 256
@@ -21,20 +25,23 @@ class LlmSummary:
     """Facts by a model: typed, dated, with their sources; at a session's end one summary of it too.
 
     Args:
-        llm: the model; None: the one that `bind` brings.
+        llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that `bind` brings.
         prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`, `{earlier}` and
             `{transcript}` are filled in; a template without `{transcript}` has it added at its end.
         topics: what to keep; empty: whatever is worth keeping.
         exclude_topics: what to leave out.
         examples: (what is said, facts it gives) pairs that show the model what you want.
         max_prompt_tokens: the longest prompt, in estimated tokens; longer transcripts take several calls.
+
+    Raises:
+        ConfigurationError: `llm` is neither.
     """
 
     name = "llm"
 
     def __init__(
         self,
-        llm: Llm | None = None,
+        llm: Llm | str | None = None,
         *,
         prompt: str | None = None,
         topics: Sequence[str] = (),
@@ -42,7 +49,8 @@ class LlmSummary:
         examples: Sequence[tuple[str, Sequence[str]]] = (),
         max_prompt_tokens: int = 16_000,
     ) -> None:
-        self._llm = llm
+        self._choice = llm
+        self._llm = _opened(llm, MemorySettings())
         self._prompt = prompt
         self._topics = tuple(topics)
         self._exclude_topics = tuple(exclude_topics)
@@ -56,23 +64,24 @@ class LlmSummary:
 
     def bind(self, llm: Llm) -> LlmSummary:
         """The same with this model, unless it has its own."""
-        if self._llm is not None:
-            return self
-        return LlmSummary(
-            llm,
-            prompt=self._prompt,
-            topics=self._topics,
-            exclude_topics=self._exclude_topics,
-            examples=self._examples,
-            max_prompt_tokens=self._max_prompt_tokens,
-        )
+        return self if self._llm is not None else self._with(llm)
+
+    def with_settings(self, settings: MemorySettings) -> LlmSummary:
+        """The same with its own model's time-out and retries as the settings have them."""
+        return self if self._choice is None else self._with(_opened(self._choice, settings))
+
+    def _with(self, llm: Llm | None) -> LlmSummary:
+        made = copy(self)
+        made._llm = llm
+        return made
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         """What the model finds worth keeping; nothing said, no call.
 
         Raises:
             ConfigurationError: it has no model.
-            ModelError: the model is unavailable, or an answer of it cannot be used; then no part gives anything.
+            ModelError: the model is unavailable, or an answer of it cannot be used; then no part gives anything. A part
+                whose answer is cut off is asked for again in halves first.
         """
         if self._llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
@@ -84,9 +93,17 @@ class LlmSummary:
         room = self._max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
         facts: list[Fact] = []
         told = ""
-        for part in parts(said, max(room, LEAST_PART_TOKENS)) or [[]]:
-            schema = ExtractedSession if transcript.ended else ExtractedFacts
-            answer = await self._llm.complete(self._filled(part, transcript, summary), schema=schema)
+        schema = ExtractedSession if transcript.ended else ExtractedFacts
+        waiting = deque(await asyncio.to_thread(parts, said, max(room, LEAST_PART_TOKENS)) or [[]])
+        while waiting:
+            part = waiting.popleft()
+            try:
+                answer = await self._llm.complete(self._filled(part, transcript, summary), schema=schema)
+            except TruncatedAnswer:
+                if not (smaller := halves(part)):
+                    raise
+                waiting.extendleft(reversed(smaller))
+                continue
             found = (read_fact(item, part, transcript) for item in answer.facts)
             facts += (fact for fact in found if fact is not None)
             if isinstance(answer, ExtractedSession):
@@ -116,6 +133,15 @@ class LlmSummary:
     def _shown(self) -> str:
         lines = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
         return "\n".join(("Examples:", *lines, "")) if lines else ""
+
+
+def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
+    if choice is None:
+        return None
+    llm = open_llm(choice, settings)
+    if llm is None:
+        raise ConfigurationError("LlmSummary takes a model's name, or an object with complete(); it was given neither.")
+    return llm
 
 
 def _line(number: int, message: Message) -> str:

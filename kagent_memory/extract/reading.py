@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from ..prompts import as_said
-from ..records import MEMORY_TYPES, Fact, MemoryType, Message, Origin
-from .answer import ExtractedFact
+from ..records import Fact, Message, Origin
+from .answer import ExtractedFact, known_type
 from .transcript import Transcript
 
 MAX_TOPICS = 5
@@ -19,7 +19,6 @@ SESSION_SUMMARY = "session:summary"
 SUMMARY_IMPORTANCE = 0.6
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _FURTHEST = timedelta(days=100 * 365)
-_TYPES: dict[str, MemoryType] = {name: name for name in MEMORY_TYPES}
 
 
 def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcript) -> Fact | None:
@@ -27,7 +26,7 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
 
     Its sources are messages of this part, named by their number; when it names none of them, the whole part.
     """
-    kind = _TYPES.get(item.type.strip().lower())
+    kind = known_type(item.type)
     text = " ".join(as_said(item.text).split())
     if not text or kind is None:
         return None

@@ -11,6 +11,7 @@ from ..text import estimated_tokens
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
+LEAST_HALF_TOKENS = 64
 
 
 def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
@@ -26,6 +27,13 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
             done[-1].append(message if piece == message.text else replace(message, text=piece))
             used += cost
     return done
+
+
+def halves(part: Sequence[Message]) -> list[list[Message]]:
+    """The part in two or three that are about half as long; none when it is too short for that."""
+    cost = sum(estimated_tokens(message.text) + MESSAGE_TOKENS for message in part)
+    smaller = parts(part, max(cost // 2 + MESSAGE_TOKENS, LEAST_HALF_TOKENS))
+    return smaller if len(smaller) > 1 else []
 
 
 def pieces(text: str, most_tokens: int) -> Iterator[str]:
@@ -47,8 +55,8 @@ def _sentences(text: str, most_tokens: int) -> Iterator[str]:
     """The sentences with the white space behind them; what has no end is cut where it must be."""
     at = 0
     for end in (*(match.end() for match in _SENTENCE.finditer(text)), len(text)):
-        while estimated_tokens(text[at:end]) > most_tokens:
-            cut = at + _room(text[at:end], most_tokens)
+        while end - at > 4 * most_tokens or estimated_tokens(text[at:end]) > most_tokens:
+            cut = at + _room(text[at : min(end, at + 4 * most_tokens + 1)], most_tokens)
             yield text[at:cut]
             at = cut
         if at < end:

@@ -11,6 +11,7 @@ from ..errors import ConfigurationError
 from ..llm import Llm
 from ..model_calls import plainly_sync
 from ..records import Fact, Message
+from ..settings import MemorySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,20 @@ class ModelBacked(Protocol):
     def bind(self, llm: Llm) -> SummaryProvider:
         """The same provider with this model, unless it has its own."""
         ...
+
+
+@runtime_checkable
+class ModelOwning(Protocol):
+    """A summary provider that opened a model of its own, before it knew the settings."""
+
+    def with_settings(self, settings: MemorySettings) -> SummaryProvider:
+        """The same, with its model as the settings have it."""
+        ...
+
+
+def with_settings(provider: SummaryProvider, settings: MemorySettings) -> SummaryProvider:
+    """The provider with its own model, if it has one, as the settings have it: its time-out and retries."""
+    return provider.with_settings(settings) if isinstance(provider, ModelOwning) else provider
 
 
 def checked_provider(provider: SummaryProvider) -> SummaryProvider:

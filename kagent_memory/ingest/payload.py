@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInput
-from ..records import Message, Scope, checked_text, checked_time
+from ..records import Message, Scope, checked_text, checked_time, valid_text
 from ..stores.base import checked_key
 from ..text import normalised
 
@@ -49,10 +49,10 @@ def _prepared(message: Message, session_id: str, redact: Callable[[str], str], s
 
 
 def _cleaned(text: str) -> str:
-    """The text with what no database keeps (NUL, lone surrogates) shown as U+FFFD: one such turn loses no session."""
+    """The text, made valid: one such turn loses no session."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"A message's text must be text, not {type(text).__name__}.")
-    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return valid_text(text)
 
 
 def _checked_range(seconds: tuple[float, float] | None) -> tuple[float, float] | None:

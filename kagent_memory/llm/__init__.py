@@ -8,7 +8,7 @@ from ..errors import ConfigurationError
 from ..settings import MemorySettings
 from .given import CheckedLlm
 from .meter import Meter, count_call, metered
-from .parse import Answer, json_prompt, parse_answer
+from .parse import Answer, json_prompt, parse_answer, read_answer
 from .remote import LiteLLMModel
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "metered",
     "open_llm",
     "parse_answer",
+    "read_answer",
 ]
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
 from pydantic import BaseModel
 
 from ..errors import ConfigurationError
-from ..model_calls import Patience, name_of, named, patiently
+from ..model_calls import Patience, name_of, named_object, patiently
 from ..settings import MemorySettings
 from .meter import calls_so_far, count_call
-from .parse import Answer, shaped
+from .parse import LONG_CHARS, Answer, shaped
 
 
 class CheckedLlm:
@@ -31,11 +32,15 @@ class CheckedLlm:
         """The answer to the prompt; text and plain dicts are brought into the schema.
 
         Raises:
-            ModelError: the object failed, took too long, or answered what does not fit the schema.
+            ModelUnavailable: it is away for now, or took too long.
+            ModelError: the object failed, or answered what does not fit the schema.
             ConfigurationError: its `complete` is not async.
         """
         what = f"The model {self.name}"
-        answer = await named(patiently(lambda: self._asked(prompt, schema), self._patience), what)
+        call = patiently(lambda: self._asked(prompt, schema), self._patience)
+        answer = await named_object(call, what, prompt, answers=True)
+        if isinstance(answer, str) and len(answer) > LONG_CHARS:
+            return await asyncio.to_thread(shaped, answer, schema, what)
         return shaped(answer, schema, what)
 
     async def _asked(self, prompt: str, schema: type[BaseModel]) -> Any:

@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..errors import ModelError
+from ..errors import ModelError, TruncatedAnswer
 from ..model_calls import NO_RETRIES, Patience, litellm, named, patiently, qualified, status_of
 from ..settings import MemorySettings
 from .meter import count_call
-from .parse import Answer, json_prompt, parse_answer
+from .parse import Answer, json_prompt, read_answer
 
 
-class Unmendable(ModelError):
-    """An answer that asking in other words would not mend: a refusal, or one cut off."""
+class RefusedAnswer(ModelError):
+    """The model refused: asking in other words would not mend it."""
 
 
 class LiteLLMModel:
@@ -37,17 +37,19 @@ class LiteLLMModel:
         A schema that the provider refuses, or ignores, is asked for once more in words.
 
         Raises:
-            ModelError: unavailable, refused, cut off, or an answer that does not fit the schema.
+            ModelUnavailable: it is away for now.
+            TruncatedAnswer: it was cut off.
+            ModelError: refused, or an answer that does not fit the schema.
             ConfigurationError: LiteLLM does not know the model's provider.
         """
-        return await named(self._complete(prompt, schema), f"The model {self.name}")
+        return await named(self._complete(prompt, schema), f"The model {self.name}", prompt)
 
     async def _complete(self, prompt: str, schema: type[Answer]) -> Answer:
         if not self._takes_schema:
             return await self._in_words(prompt, schema)
         try:
-            return parse_answer(await self._text(prompt, schema), schema)
-        except Unmendable:
+            return await read_answer(await self._text(prompt, schema), schema)
+        except (RefusedAnswer, TruncatedAnswer):
             raise
         except ModelError:
             return await self._in_words(prompt, schema)
@@ -59,7 +61,7 @@ class LiteLLMModel:
         return answer
 
     async def _in_words(self, prompt: str, schema: type[Answer]) -> Answer:
-        return parse_answer(await self._text(json_prompt(prompt, schema), None), schema)
+        return await read_answer(await self._text(json_prompt(prompt, schema), None), schema)
 
     async def _text(self, prompt: str, schema: type[BaseModel] | None) -> str:
         module = await litellm()
@@ -83,17 +85,18 @@ def said(response: Any, name: str) -> str:
     """The text of a response.
 
     Raises:
-        ModelError: there is none, it was cut off, or it is a refusal.
+        TruncatedAnswer: it was cut off.
+        ModelError: there is none, or it is a refusal.
     """
     choice = response.choices[0] if response.choices else None
     if choice is None:
         raise ModelError(f"The model {name} answered nothing.")
     if choice.finish_reason == "length":
-        raise Unmendable(f"The model {name} was cut off at its output limit; give it less at once or a higher limit.")
+        raise TruncatedAnswer(f"The model {name} was cut off at its output limit; raise that, or give it less at once.")
     fields: dict[str, Any] = getattr(choice.message, "provider_specific_fields", None) or {}
     refusal = getattr(choice.message, "refusal", None) or fields.get("refusal")
     if refusal or choice.finish_reason == "content_filter":
-        raise Unmendable(f"The model {name} refused to answer.")
+        raise RefusedAnswer(f"The model {name} refused to answer.")
     return str(choice.message.content or "")
 
 

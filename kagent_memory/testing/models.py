@@ -92,7 +92,8 @@ class ScriptedLlm:
                 return schema.model_validate_json(answer)
             return schema.model_validate(answer.model_dump() if isinstance(answer, BaseModel) else answer)
         except ValidationError as error:
-            raise ModelError(f"The script's answer does not fit {schema.__name__}: {error}") from error
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['type']}" for one in error.errors())
+            raise ModelError(f"The script's answer does not fit {schema.__name__} ({wrong}).") from error
 
     def _next(self, prompt: str) -> Scripted:
         if callable(self._answers):

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 from google.adk.models.base_llm import BaseLlm
+from google.adk.models.lite_llm import LiteLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
-from google.genai import types
+from google.genai import errors, types
+from loopback import Loopback, hang_up
 from pydantic import BaseModel
 
 from kagent_memory import KagentMemoryService, MemorySettings, ModelError
 from kagent_memory.adk.model import AdkLlm, resolve_llm
+from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.llm import metered
 
 from .scripted import APP, USER, Scripted, scripted
@@ -77,6 +80,76 @@ async def test_an_error_answer_is_a_model_error() -> None:
 
     with pytest.raises(ModelError, match="SAFETY"):
         await AdkLlm(Blocked(model="blocked")).complete("p", schema=Answer)
+
+
+def answering(**fields: Any) -> BaseLlm:
+    class Answering(BaseLlm):
+        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+            yield LlmResponse(**fields)
+
+    return Answering(model="answering")
+
+
+WHOLE = types.Content(role="model", parts=[types.Part(text='{"facts": ["a"]}')])
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"error_code": "MAX_TOKENS"}, TruncatedAnswer),
+        ({"error_code": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
+        ({"content": WHOLE, "finish_reason": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
+        ({"content": WHOLE, "finish_reason": types.FinishReason.SAFETY}, ModelError),
+        ({"content": WHOLE, "finish_reason": types.FinishReason.RECITATION}, ModelError),
+        ({"error_code": "PROHIBITED_CONTENT", "error_message": "Ada said …"}, ModelError),
+        ({"error_code": "UNAVAILABLE"}, ModelUnavailable),
+        ({"error_code": "503"}, ModelUnavailable),
+        ({"error_code": "429"}, ModelUnavailable),
+        ({"error_code": "Ada said that she lives in Oslo"}, ModelError),
+    ],
+)
+async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(fields: dict[str, Any], kind: type) -> None:
+    with pytest.raises(ModelError) as caught:
+        await AdkLlm(answering(**fields)).complete("p", schema=Answer)
+    assert type(caught.value) is kind
+    assert "Ada" not in str(caught.value)
+
+
+@pytest.mark.parametrize("reason", [None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED])
+async def test_an_answer_that_came_to_its_end_is_one(reason: Any) -> None:
+    llm = AdkLlm(answering(content=WHOLE, finish_reason=reason))
+    assert (await llm.complete("p", schema=Answer)).facts == ["a"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.ServerError(503, {"error": {"message": "m"}}), errors.ClientError(429, {"error": {"message": "m"}})],
+)
+async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception) -> None:
+    model = scripted(error)
+    with pytest.raises(ModelUnavailable):
+        await AdkLlm(model).complete("p", schema=Answer)
+    assert len(model.requests) == 1
+    refused = errors.ClientError(400, {"error": {"message": "Ada said …"}})
+    with pytest.raises(ModelError) as caught:
+        await AdkLlm(scripted(refused, refused)).complete("p", schema=Answer)
+    assert not isinstance(caught.value, ModelUnavailable)
+    assert "Ada" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("finish", "kind"), [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)]
+)
+async def test_litellms_finish_reasons_reach_us_through_adk(provider: Loopback, finish: str, kind: type | None) -> None:
+    provider.plan(*[{"finish": finish, "then": '{"facts": ["a"]}'}] * 2)
+    llm = AdkLlm(LiteLlm(model="openai/any"))
+    if kind is None:
+        assert (await llm.complete("p", schema=Answer)).facts == ["a"]
+    else:
+        with pytest.raises(ModelError) as caught:
+            await llm.complete("p", schema=Answer)
+        assert type(caught.value) is kind
+    await hang_up()
 
 
 async def test_tokens_are_counted() -> None:

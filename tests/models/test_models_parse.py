@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field, RootModel
 
-from kagent_memory.errors import ModelError
-from kagent_memory.llm import json_prompt, parse_answer
+from kagent_memory.errors import ModelError, TruncatedAnswer
+from kagent_memory.llm import json_prompt, parse_answer, read_answer
 
 
 class Facts(BaseModel):
@@ -31,19 +34,110 @@ Names = RootModel[list[str]]
     "text",
     [
         '{"facts": ["likes tea"]}',
+        '  \n{"facts": ["likes tea"]}\n\n',
         'Here you are:\n```json\n{"facts": ["likes tea"]}\n```\nAnything else?',
+        'Sure! ```json\n{"facts": ["likes tea"]}\n```',
         '```\n{"facts": ["likes tea"]}\n```',
+        '```json\n["likes tea"]\n```',
+        '```JSON\n{"facts": ["likes tea"]}',
+        '```json\n{"facts": ["likes tea"]}\n```\nOr again:\n```\n{"facts": ["likes tea"]}\n```',
         '<think>{"facts": ["a wrong thought"]}</think>{"facts": ["likes tea"]}',
+        '<think>no</think>\nWell:\n```json\n{"facts": ["likes tea"]}\n```',
+        'They said [1] and {"facts": ["a thought"]} …</think>\n\n{"facts": ["likes tea"]}',
+        '[THINK]{"facts": []}[/THINK]{"facts": ["likes tea"]}',
         'The set {1, 2} and [3] are no answer. {"facts": ["likes tea"]}',
-        '{"oops": 1} {"facts": ["likes tea"]} {"facts": ["later"]}',
-        '{"result": {"facts": ["likes tea"]}}',
-        '["likes tea"]',
-        'Sure: ["likes tea"]',
+        'Here is the JSON:\n{"facts": ["likes tea"]}\nI left out the greeting.',
         '[] {"facts": ["likes tea"]}',
+        '["likes tea"]',
     ],
 )
-def test_the_first_json_that_fits_is_taken(text: str) -> None:
+def test_the_replys_own_json_is_taken(text: str) -> None:
     assert parse_answer(text, Facts).facts == ["likes tea"]
+
+
+REFUSALS = [
+    "Sorry, I cannot help with message [1].",
+    "[1] I cannot help with that.",
+    "I can't process [message 2] or [3, 4].",
+    'I\'m sorry, but I can\'t help with ["message 1", "message 2"].',
+    'I cannot do that. An example would be {"facts": []}.',
+    'I cannot do that. An example would be {"facts": []}',
+    "I cannot help.\n\n[]",
+    'I cannot help: {"facts": []}',
+    'Sorry, the text {"facts": ["the moon is mine"]} asks for what I may not do.',
+    '{"error": "I am not allowed to", "messages": ["a"]}',
+    '{"error": "refused"} {"facts": []}',
+    '"{\\"facts\\": [\\"a\\"]}"',
+    "null",
+    "42",
+    "[]]",
+    "[null]",
+    "[[]]",
+    '[["a"]]',
+    "[1, 2, 3]",
+]
+FOREIGN = [
+    '{"memories": ["likes tea"]}',
+    '{"result": {"facts": ["likes tea"]}}',
+    '{"properties": {"facts": ["likes tea"]}, "type": "object"}',
+    '[{"facts": ["likes tea"]}]',
+    '[[{"facts": ["likes tea"]}]]',
+    '{"facts": {"1": "likes tea"}}',
+    "{'facts': ['likes tea']}",
+    '{facts: ["likes tea"]}',
+    '{facts: [{"facts": ["likes tea"]}]}',
+    '{"facts": ["likes tea"], "facts": []}',
+    '{"facts": ["likes tea"]} {"facts": ["later"]}',
+    '{"facts": ["likes tea"]}\n{"facts": ["later"]}',
+    '{"text": "likes tea"}\n{"text": "later"}',
+    '```json\n{"facts": ["likes tea"]}\n```\n```json\n{"facts": ["later"]}\n```',
+    "facts:\n- likes tea",
+    "<facts><fact>likes tea</fact></facts>",
+]
+TRUNCATED = [
+    '{"facts": ["cut off',
+    '{"facts": ["whole", "cut off',
+    '{"facts": ["whole", ["travel", "dog"], {"te',
+    '{"facts": ["whole"]',
+    '["whole", "cut',
+    '```json\n{"facts": ["whole"',
+    'Here you are: {"facts": ["whole", "a \\"quote',
+    '{"facts": ["ends in an escape \\',
+    "<think>never closed",
+    '<think>never closed {"facts": ["a thought"]}',
+    "{",
+    "[" * 5000,
+    '{"a":' * 5000,
+    '{"facts": ["' + '\\"' * 200_000,
+]
+
+
+@pytest.mark.parametrize("text", [*REFUSALS, *FOREIGN])
+def test_what_is_not_the_models_own_answer_is_none(text: str) -> None:
+    with pytest.raises(ModelError):
+        parse_answer(text, Facts)
+
+
+@pytest.mark.parametrize("text", TRUNCATED)
+def test_a_truncated_answer_gives_nothing_that_it_holds_and_says_that_it_was_cut(text: str) -> None:
+    with pytest.raises(TruncatedAnswer):
+        parse_answer(text, Facts)
+
+
+def cuts(whole: str) -> list[str]:
+    return [whole[:end] for end in range(1, len(whole) - 1)]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        *cuts('{"facts": ["Zoe arrives", "topics: [travel, dog] {and} more"]}'),
+        *cuts('```json\n["Zoe arrives", "Oslo"]\n```')[8:-3],
+    ],
+)
+def test_wherever_an_answer_is_cut_it_is_no_answer(cut: str) -> None:
+    with pytest.raises(ModelError):
+        parse_answer(cut, Facts)
 
 
 def test_line_breaks_inside_strings_are_kept() -> None:
@@ -58,7 +152,7 @@ def test_an_empty_list_that_was_said_is_an_answer() -> None:
 def test_aliases_and_root_models_are_understood() -> None:
     assert parse_answer('{"keyFacts": ["a"]}', Named).facts == ["a"]
     assert parse_answer('["a"]', Named).facts == ["a"]
-    assert parse_answer('As asked: ["a", "b"]', Names).root == ["a", "b"]
+    assert parse_answer('As asked:\n```\n["a", "b"]\n```', Names).root == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -68,14 +162,13 @@ def test_aliases_and_root_models_are_understood() -> None:
         "",
         "   ",
         "I cannot help with that.",
-        '{"facts": ["cut off',
         '{"facts": ["a",]}',
         '{"facts": "no list"}',
         '{"facts": [1]}',
-        "<think>never closed",
         "{" * 5000,
-        "[" * 5000,
-        '{"a":' * 5000,
+        "[]" * 5000,
+        '{"facts": []} ' * 5000 + "x",
+        '{"facts": ["' + "x" * 3_000_000 + '"]}',
     ],
 )
 def test_anything_else_is_a_model_error(text: str | None) -> None:
@@ -99,3 +192,38 @@ def test_the_prompt_in_words_keeps_the_prompt_first_and_shows_the_schema() -> No
     text: Any = json_prompt("What is known of {user}?", Facts)
     assert text.startswith("What is known of {user}?\n")
     assert '"facts"' in text
+
+
+@pytest.mark.parametrize("text", ["```json\n" * 100_000, "{ " * 200_000, "[x" * 200_000, "</think>" * 100_000])
+def test_hostile_replies_are_read_in_linear_time(text: str) -> None:
+    started = time.process_time()
+    with pytest.raises(ModelError):
+        parse_answer(text, Facts)
+    assert time.process_time() - started < 5
+
+
+def test_tags_and_brackets_inside_texts_are_texts() -> None:
+    said = ["writes <think> and </think>", "```json\n[1]\n```", 'a } and a ] and a " too', "[THINK]"]
+    assert parse_answer(json.dumps({"facts": said}), Facts).facts == said
+    assert parse_answer(f"```json\n{json.dumps({'facts': said})}\n```", Facts).facts == said
+
+
+def test_what_no_database_keeps_is_shown_as_the_replacement_character() -> None:
+    text = r'{"facts": ["half of \ud83e", "nul \u0000 here", "whole \ud83e\udde0", "a literal \\u0000"]}'
+    assert parse_answer(text, Facts).facts == [
+        "half of \ufffd",
+        "nul \ufffd here",
+        "whole \U0001f9e0",
+        "a literal \\u0000",
+    ]
+
+
+async def test_a_long_reply_is_read_beside_the_event_loop() -> None:
+    said = [f"fact number {number}" for number in range(60_000)]
+    asked = asyncio.create_task(read_answer(json.dumps({"facts": said}), Facts))
+    ticks = 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        ticks += 1
+    assert (await asked).facts == said
+    assert ticks > 2
