@@ -20,6 +20,7 @@ from ..records import Filter, Memory, Revision, Scope, Vector
 from .values import (
     EXTERNAL,
     MAX_KEY_BYTES,
+    SESSION_END,
     Applied,
     Batch,
     Delivery,
@@ -43,6 +44,7 @@ from .values import (
 __all__ = [
     "EXTERNAL",
     "MAX_KEY_BYTES",
+    "SESSION_END",
     "Applied",
     "Batch",
     "Delivery",
@@ -248,7 +250,9 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these events are taken in already, or must not be because a tombstone holds them."""
+        """Which of these events are taken in already, or must not be because a tombstone holds them; `SESSION_END` is
+        among them when nothing of the session was taken in since its end.
+        """
 
     @abstractmethod
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
@@ -319,7 +323,7 @@ class MemoryStore(ABC):
         self, job: Job, *, run_after: datetime, error: str, dead: bool = False, payload: Mapping[str, Any] | None = None
     ) -> bool:
         """Gives a claimed job back to run later, or buries it as a dead letter; stores `calls`, `tokens` of `job`.
-        `payload` replaces the job's. False when the fence moved on. Stores `attempts` of `job` too.
+        `payload` replaces the job's. False when the fence moved on. Stores `attempts` and `failures` of `job` too.
         """
 
     @abstractmethod
@@ -345,7 +349,7 @@ class MemoryStore(ABC):
     @abstractmethod
     async def pending(self, *, now: datetime) -> int:
         """How many accepted jobs are open: queued or running transcripts and embeddings, and session ends that are
-        due. Neither timers nor consolidation nor dead letters. Crosses scopes.
+        due or have failed. Neither timers nor consolidation nor dead letters. Crosses scopes.
         """
 
     @abstractmethod
@@ -356,7 +360,7 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def retry(self, job_id: str, *, now: datetime) -> None:
-        """Queues a dead letter again with no attempts counted. Raises NotFound when there is no such dead letter."""
+        """Queues a dead letter again, as if it had never failed. Raises NotFound when there is no such dead letter."""
 
     @abstractmethod
     async def drop(self, job_id: str) -> None:

@@ -17,6 +17,7 @@ from ..records import Change, Memory, Scope, Vector, scaled
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
+SESSION_END = ""
 MAX_KEY_BYTES = 1024
 EXTERNAL = "external-"
 
@@ -42,6 +43,8 @@ class Job:
         provider, model: which summary provider and model it must run with; "" means none.
         lease_until: on the database's clock.
         fence: moved by every claim; who holds an older one can no longer finish the job.
+        attempts: times it was claimed, and not given back unharmed.
+        failures: those of them that count towards a dead letter; what may pass does not.
         calls, tokens: what the model cost so far.
     """
 
@@ -63,6 +66,7 @@ class Job:
     error: str = ""
     calls: int = 0
     tokens: int = 0
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,8 @@ class Batch:
 
     Attributes:
         vectors: by memory id, of `generation`; a vector for a memory that exists already goes to the existing one.
-        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict.
+        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict. `SESSION_END` as
+            an event id says that the session has ended, until a later batch takes in an event of it.
         reinforced: ids of memories that were met again: expiry renewed by their own TTL.
         job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
         calls, tokens: what the model cost for this batch; added to the scope's totals.
@@ -196,7 +201,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeStats:
-    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs."""
+    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs.
+
+    Attributes:
+        oldest_job_at: when the oldest job was accepted that is still open; None without one. In an outage of the model
+            or the embedder it tells since when saves have been waiting.
+    """
 
     visible: int = 0
     by_type: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -205,6 +215,7 @@ class ScopeStats:
     pinned: int = 0
     delivered_total: int = 0
     jobs: Mapping[str, int] = field(default_factory=dict[str, int])
+    oldest_job_at: datetime | None = None
     calls: int = 0
     tokens: int = 0
     version: int = 0

@@ -168,14 +168,14 @@ class QueueContract(ContractPart):
         scope = a_scope()
         await queued(store, scope)
         job = await claimed(store)
-        assert await store.release(job, run_after=NOW, error="hopeless", dead=True)
+        assert await store.release(replace(job, failures=5), run_after=NOW, error="hopeless", dead=True)
         assert await store.claim("me", now=LATER, lease_seconds=30) is None
         (dead,) = await store.jobs(state="dead")
         assert (dead.id, dead.error) == (job.id, "hopeless")
         assert (await store.stats(scope, now=NOW)).jobs == {"dead": 1}
         await store.retry(job.id, now=LATER)
         again = await claimed(store, now=LATER)
-        assert (again.id, again.attempts) == (job.id, 1)
+        assert (again.id, again.attempts, again.failures) == (job.id, 1, 0)
         assert again.fence > job.fence
 
     async def test_only_dead_letters_are_retried_and_running_jobs_are_not_dropped(self, store: MemoryStore) -> None:
@@ -342,12 +342,37 @@ class QueueContract(ContractPart):
         assert await store.pending(now=NOW) == 6
         assert await store.pending(now=LATER) == 7
 
+    async def test_a_session_end_that_failed_is_open_until_it_is_set_anew(self, store: MemoryStore) -> None:
+        scope, later = a_scope(), NOW + DAY
+        await queued(store, scope, kind="session_end", key="s")
+        failed = replace(await claimed(store), failures=1)
+        assert await store.release(failed, run_after=later, error="model away")
+        assert await store.pending(now=NOW) == 1
+        assert (await store.stats(scope, now=NOW)).oldest_job_at == failed.created_at
+        await queued(store, scope, kind="session_end", key="s", run_after=later)
+        assert await store.pending(now=NOW) == 0
+        (timer,) = await store.jobs(scope=scope)
+        assert (timer.attempts, timer.failures, timer.error) == (0, 0, "")
+
+    async def test_the_age_of_the_oldest_open_job_is_told(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        assert (await store.stats(scope, now=NOW)).oldest_job_at is None
+        await store.enqueue([a_job(scope, "consolidate"), a_job(scope, "session_end", run_after=LATER)])
+        assert (await store.stats(scope, now=NOW)).oldest_job_at is None
+        await store.enqueue([a_job(scope, created_at=NOW - n * DAY) for n in (2, 3, 1)])
+        assert (await store.stats(scope, now=NOW)).oldest_job_at == NOW - 3 * DAY
+        assert await store.release(await claimed(store), run_after=LATER, error="", dead=True)
+        assert (await store.stats(scope, now=NOW)).oldest_job_at == NOW - 2 * DAY
+        await store.enqueue([a_job(a_scope(), created_at=NOW - 9 * DAY)])
+        assert (await store.stats(scope, now=NOW)).oldest_job_at == NOW - 2 * DAY
+
     async def test_a_release_keeps_the_attempts_that_it_is_given(self, store: MemoryStore) -> None:
         await queued(store, a_scope())
-        assert await store.release(
-            replace(await claimed(store), attempts=0), run_after=NOW, error="no fault of its own"
-        )
-        assert (await store.jobs())[0].attempts == 0
+        counted = replace(await claimed(store), attempts=0, failures=3)
+        assert await store.release(counted, run_after=NOW, error="no fault of its own")
+        (job,) = await store.jobs()
+        assert (job.attempts, job.failures) == (0, 3)
+        assert (await claimed(store)).failures == 3
 
     async def test_a_named_lease_is_held_by_one_until_it_ends(self, store: MemoryStore) -> None:
         assert await store.lease("prune", "a", seconds=1)

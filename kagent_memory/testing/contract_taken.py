@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ..errors import Conflict
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import SESSION_END, Batch, MemoryStore
 from .ground import NOW, ContractPart, a_memory, a_scope, add, adding, changing, contents, the, vector
 
 
@@ -32,6 +32,19 @@ class TakenContract(ContractPart):
         assert await contents(store, scope) == ["first"]
         assert await store.taken(scope, "s", ["e", "f"]) == {"e"}
         await store.apply(scope, Batch(taken=[("another session", "e")]), now=NOW)
+
+    async def test_a_sessions_end_holds_until_an_event_of_it_is_taken_in(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await store.apply(scope, Batch(taken=[("s", "e1"), ("s", SESSION_END)]), now=NOW)
+        assert await store.taken(scope, "s", [SESSION_END, "e1"]) == {SESSION_END, "e1"}
+        assert await store.taken(scope, "other", [SESSION_END]) == frozenset()
+        await store.apply(scope, Batch(taken=[("s", SESSION_END)]), now=NOW)
+        await store.apply(scope, Batch(taken=[("other", "e2")]), now=NOW)
+        assert await store.taken(scope, "s", [SESSION_END]) == {SESSION_END}
+        await store.apply(scope, Batch(taken=[("s", "e2")]), now=NOW)
+        assert await store.taken(scope, "s", [SESSION_END, "e1", "e2"]) == {"e1", "e2"}
+        await store.apply(scope, Batch(taken=[("s", SESSION_END), ("s", "e3")]), now=NOW)
+        assert await store.taken(scope, "s", [SESSION_END]) == {SESSION_END}
 
     async def test_the_event_of_a_forgotten_memory_is_held_back_whatever_session_brings_it(
         self, store: MemoryStore

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _TIMES = (
     "created_at", "updated_at", "happened_at", "valid_from", "valid_to", "expires_at", "last_delivered_at", "at",
-    "run_after", "lease_until",
+    "run_after", "lease_until", "oldest",
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")

@@ -131,7 +131,7 @@ async def release(
 ) -> bool:
     """See `MemoryStore.release`."""
     given = replace(job, state="dead" if dead else "queued", run_after=run_after, error=error)
-    names = ("scope_id", "id", "fence", "state", "attempts", "run_after", "error", "calls", "tokens")
+    names = ("scope_id", "id", "fence", "state", "attempts", "failures", "run_after", "error", "calls", "tokens")
     values = job_values(given)
     return bool(await session.run("release_job", {**{name: values[name] for name in names}, "payload": payload}))
 

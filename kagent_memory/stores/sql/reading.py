@@ -121,7 +121,7 @@ async def version(session: Session, scope: Scope) -> int:
 async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
     """See `MemoryStore.stats`."""
     counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
-    jobs = await session.rows("job_counts", {"scope_id": scope.id})
+    jobs = await session.rows("job_counts", {"scope_id": scope.id, "now": now})
     found = await session.rows("scope_row", {"scope_id": scope.id})
     row = found[0] if found else {"calls": 0, "tokens": 0, "version": 0}
     return ScopeStats(
@@ -132,6 +132,7 @@ async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
         pinned=sum(row["pins"] for row in counts),
         delivered_total=sum(row["delivered_total"] for row in counts),
         jobs={row["state"]: row["jobs"] for row in jobs},
+        oldest_job_at=min((row["oldest"] for row in jobs if row["oldest"]), default=None),
         calls=row["calls"],
         tokens=row["tokens"],
         version=row["version"],

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
 from .. import rows
-from ..base import Applied, Batch, Delivery
+from ..base import SESSION_END, Applied, Batch, Delivery
 from .decoding import is_id, known, to_memory
 from .planning import Plan, Texts, held_back
 from .queue import put, touching
@@ -86,13 +86,17 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
             "hashes": list({texts.identity(one.memory) for one in batch.changes if one.memory.state == "active"})
         },
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
-        "taken_pairs": _pairs(batch),
+        "taken_pairs": _pairs(_events(batch)),
     }
     return {name: lists for name, lists in values.items() if any(lists.values())}
 
 
-def _pairs(batch: Batch) -> dict[str, Any]:
-    pairs = list(dict.fromkeys(batch.taken))
+def _events(batch: Batch) -> list[tuple[str, str]]:
+    return [pair for pair in batch.taken if pair[1] != SESSION_END]
+
+
+def _pairs(taken: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    pairs = list(dict.fromkeys(taken))
     return {"session_ids": [pair[0] for pair in pairs], "event_ids": [pair[1] for pair in pairs]}
 
 
@@ -107,8 +111,11 @@ async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
 async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime) -> None:
     if met.taken:
         raise Conflict("An event of this batch was taken in before; read which ones and retry without them.")
+    if events := _events(batch):
+        again = {"session_ids": list({session_id for session_id, _ in events}), "event_id": SESSION_END}
+        await session.run("reopen_sessions", {"scope_id": scope.id, **again})
     if batch.taken:
-        await session.run_many("insert_taken", [{"scope_id": scope.id, **_pairs(batch), "at": now}])
+        await session.run_many("insert_taken", [{"scope_id": scope.id, **_pairs(batch.taken), "at": now}])
 
 
 async def _planned(

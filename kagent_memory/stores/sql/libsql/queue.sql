@@ -7,19 +7,22 @@ ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 
 -- name: coalesce_job
--- A queued job takes over what a later one of its key brings.
+-- A queued job takes over what a later one of its key brings. A timer that is set anew has failed at nothing yet.
 UPDATE ingest_job SET
     payload = :payload, run_after = :run_after, session_id = :session_id, provider = :provider,
-    model = :model
+    model = :model,
+    attempts = CASE WHEN kind = 'session_end' THEN 0 ELSE attempts END,
+    failures = CASE WHEN kind = 'session_end' THEN 0 ELSE failures END,
+    error = CASE WHEN kind = 'session_end' THEN '' ELSE error END
 WHERE scope_id = :scope_id AND id = :id
 
 -- name: insert_job
 INSERT INTO ingest_job (
     scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
-    owner, fence, error, calls, tokens
+    owner, fence, error, calls, tokens, failures
 ) VALUES (
     :scope_id, :id, :kind, :session_id, :key, :payload, :provider, :model, :state, :attempts, :run_after, :created_at,
-    :lease_until, :owner, :fence, :error, :calls, :tokens
+    :lease_until, :owner, :fence, :error, :calls, :tokens, :failures
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
@@ -75,13 +78,14 @@ WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 -- name: release_job
 UPDATE ingest_job SET
     state = :state, run_after = :run_after, error = :error, calls = :calls, tokens = :tokens,
-    attempts = :attempts, payload = coalesce(:payload, payload), lease_until = NULL, owner = ''
+    attempts = :attempts, failures = :failures, payload = coalesce(:payload, payload),
+    lease_until = NULL, owner = ''
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 
 -- name: jobs
 SELECT
     j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
-    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, s.tenant, s.user_id, s.app,
+    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant, s.user_id, s.app,
     CASE WHEN :payloads THEN j.payload ELSE json_object() END AS payload
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
@@ -95,7 +99,9 @@ ORDER BY j.created_at, j.id
 LIMIT :limit
 
 -- name: retry_job
-UPDATE ingest_job SET state = 'queued', attempts = 0, run_after = :now, error = '' WHERE id = :id AND state = 'dead'
+UPDATE ingest_job SET
+    state = 'queued', attempts = 0, failures = 0, run_after = :now, error = ''
+WHERE id = :id AND state = 'dead'
 
 -- name: drop_job
 DELETE FROM ingest_job WHERE id = :id AND state <> 'running'
@@ -111,4 +117,5 @@ LIMIT 1
 -- name: pending_jobs
 -- What was accepted and is not done; timers and consolidation wait for their own time.
 SELECT count(*) AS jobs FROM ingest_job
-WHERE state <> 'dead' AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND run_after <= :now))
+WHERE state <> 'dead'
+    AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= :now OR error <> '')))

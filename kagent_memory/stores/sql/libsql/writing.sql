@@ -20,6 +20,11 @@ FROM json_each(:session_ids) AS s
 CROSS JOIN given_event AS e ON e.place = s.key
 CROSS JOIN taken_event AS t ON t.scope_id = :scope_id AND t.session_id = s.value AND t.event_id = e.value
 
+-- name: reopen_sessions
+-- Sessions that go on have not ended.
+DELETE FROM taken_event
+WHERE scope_id = :scope_id AND event_id = :event_id AND session_id IN (SELECT value FROM json_each(:session_ids))
+
 -- name: insert_taken
 INSERT INTO taken_event (scope_id, session_id, event_id, at)
 SELECT :scope_id, value ->> 0, value ->> 1, :at FROM json_each(:rows) WHERE true

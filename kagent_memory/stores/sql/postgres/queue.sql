@@ -8,19 +8,23 @@ LIMIT 1
 FOR UPDATE OF j
 
 -- name: coalesce_job
--- A queued job takes over what a later one of its key brings.
+-- A queued job takes over what a later one of its key brings. A timer that is set anew has failed at nothing yet.
 UPDATE ingest_job SET
     payload = %(payload)s, run_after = %(run_after)s, session_id = %(session_id)s, provider = %(provider)s,
-    model = %(model)s
+    model = %(model)s,
+    attempts = CASE WHEN kind = 'session_end' THEN 0 ELSE attempts END,
+    failures = CASE WHEN kind = 'session_end' THEN 0 ELSE failures END,
+    error = CASE WHEN kind = 'session_end' THEN '' ELSE error END
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: insert_job
 INSERT INTO ingest_job (
     scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
-    owner, fence, error, calls, tokens
+    owner, fence, error, calls, tokens, failures
 ) VALUES (
     %(scope_id)s, %(id)s, %(kind)s, %(session_id)s, %(key)s, %(payload)s, %(provider)s, %(model)s, %(state)s,
-    %(attempts)s, %(run_after)s, %(created_at)s, %(lease_until)s, %(owner)s, %(fence)s, %(error)s, %(calls)s, %(tokens)s
+    %(attempts)s, %(run_after)s, %(created_at)s, %(lease_until)s, %(owner)s, %(fence)s, %(error)s, %(calls)s, %(tokens)s,
+    %(failures)s
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
@@ -73,13 +77,14 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND st
 -- name: release_job
 UPDATE ingest_job SET
     state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s, tokens = %(tokens)s,
-    attempts = %(attempts)s, payload = coalesce(%(payload)s::json, payload), lease_until = NULL, owner = ''
+    attempts = %(attempts)s, failures = %(failures)s, payload = coalesce(%(payload)s::json, payload),
+    lease_until = NULL, owner = ''
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 
 -- name: jobs
 SELECT
     j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
-    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, s.tenant, s.user_id, s.app,
+    j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant, s.user_id, s.app,
     CASE WHEN %(payloads)s::boolean THEN j.payload ELSE json_build_object() END AS payload
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
@@ -93,7 +98,9 @@ ORDER BY j.created_at, j.id
 LIMIT %(limit)s
 
 -- name: retry_job
-UPDATE ingest_job SET state = 'queued', attempts = 0, run_after = %(now)s, error = '' WHERE id = %(id)s::uuid AND state = 'dead'
+UPDATE ingest_job SET
+    state = 'queued', attempts = 0, failures = 0, run_after = %(now)s, error = ''
+WHERE id = %(id)s::uuid AND state = 'dead'
 
 -- name: drop_job
 DELETE FROM ingest_job WHERE id = %(id)s::uuid AND state <> 'running'
@@ -109,4 +116,5 @@ LIMIT 1
 -- name: pending_jobs
 -- What was accepted and is not done; timers and consolidation wait for their own time.
 SELECT count(*) AS jobs FROM ingest_job
-WHERE state <> 'dead' AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND run_after <= %(now)s))
+WHERE state <> 'dead'
+    AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= %(now)s OR error <> '')))

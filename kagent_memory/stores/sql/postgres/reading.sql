@@ -120,4 +120,13 @@ GROUP BY type
 ORDER BY type
 
 -- name: job_counts
-SELECT state, count(*) AS jobs FROM ingest_job WHERE scope_id = %(scope_id)s GROUP BY state ORDER BY state
+-- "oldest": since when the oldest one that an accepted save still waits for has been waiting (see pending_jobs).
+SELECT
+    state,
+    count(*) AS jobs,
+    min(CASE
+        WHEN state <> 'dead'
+            AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= %(now)s OR error <> '')))
+        THEN created_at
+    END) AS oldest
+FROM ingest_job WHERE scope_id = %(scope_id)s GROUP BY state ORDER BY state

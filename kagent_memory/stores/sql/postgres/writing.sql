@@ -21,6 +21,11 @@ JOIN unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id
     ON t.session_id = given.session_id AND t.event_id = given.event_id
 WHERE t.scope_id = %(scope_id)s
 
+-- name: reopen_sessions
+-- Sessions that go on have not ended.
+DELETE FROM taken_event
+WHERE scope_id = %(scope_id)s AND event_id = %(event_id)s AND session_id = ANY(%(session_ids)s::text[])
+
 -- name: insert_taken
 INSERT INTO taken_event (scope_id, session_id, event_id, at)
 SELECT %(scope_id)s, given.session_id, given.event_id, %(at)s
