@@ -38,7 +38,7 @@ class Intake:
         save: bool = True,
         end_after_minutes: float | None = None,
         compaction: bool = False,
-        llm: Llm | None = None,
+        llm: Llm | str | None = None,
     ) -> str | None:
         """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
         checked_minutes(end_after_minutes)
@@ -53,6 +53,7 @@ class Intake:
         if end_after_minutes is not None:  # the store adds them to those that wait already
             timer = self._timer(scope, session_id, new, chosen, now)
             jobs.append(replace(timer, run_after=now + timedelta(minutes=end_after_minutes)))
+        self._providers.bring(jobs, llm)
         await self._store.enqueue(jobs)
         return jobs[0].id if save and (new or ended) else None
 

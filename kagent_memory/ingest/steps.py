@@ -16,7 +16,7 @@ from ..extract import SummaryProvider, Transcript
 from ..llm import Meter, metered
 from ..records import Change, Fact, Filter, Message, Scope
 from ..settings import MemorySettings
-from ..stores.base import Batch, Job, MemoryStore
+from ..stores.base import SESSION_END, Batch, Job, MemoryStore
 from ..vectors import Vectors
 from .consolidation import Consolidation
 from .echoes import without_echoes
@@ -92,7 +92,7 @@ class Steps:
         self._consolidation.timers.queued(scope, jobs, self._clock())
 
     async def _take_in(self, job: Job) -> Job:
-        provider = self._providers.find(job.provider, job.model)
+        provider = self._providers.find(job)
         extracted: _Extracted | None = None
         by_rule = False
         with metered() as meter:
@@ -128,7 +128,7 @@ class Steps:
         now = self._clock()
         handed = handed_in(job.payload)
         heard, echoed = await without_echoes(self._store, job.scope, messages, handed=handed, now=now)
-        ended = bool(job.payload.get("ended"))
+        ended = bool(job.payload.get("ended")) and not await self._ended_before(job, heard)
         earlier = await self._earlier(job) if ended else ()
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
         found = await provider.facts(transcript) if heard or ended else ()
@@ -140,6 +140,12 @@ class Steps:
         )
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
 
+    async def _ended_before(self, job: Job, heard: Sequence[Message]) -> bool:
+        """Whether the session ended before and nothing was said since: it has its summary, which costs a call."""
+        if any(message.text.strip() for message in heard):
+            return False
+        return SESSION_END in await self._store.taken(job.scope, job.session_id, [SESSION_END])
+
     async def _earlier(self, job: Job) -> tuple[str, ...]:
         of_session = Filter(session_id=job.session_id)
         page = await self._store.list(
@@ -148,9 +154,14 @@ class Steps:
         return tuple(memory.content for memory in page.memories)
 
     async def _planned(self, job: Job, extracted: _Extracted, *, by_rule: bool) -> Batch:
-        llm = None if by_rule else self._providers.consolidator(job.model)
-        batch = await self._consolidation.plan(job.scope, extracted.facts, llm=llm, model=job.model)
+        llm = self._providers.consolidator(job)
+        batch = await self._consolidation.plan(
+            job.scope, extracted.facts, llm=None if by_rule else llm, model=job.model
+        )
+        self._providers.bring(batch.jobs, llm)
         taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
+        if job.payload.get("ended"):
+            taken.append((job.session_id, SESSION_END))
         reinforced = tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed)))
         return replace(batch, taken=taken, reinforced=reinforced, job=(job.id, job.fence))
 
@@ -182,7 +193,7 @@ class Steps:
 
     async def _merge(self, job: Job) -> Job:
         with metered() as meter:
-            llm = self._providers.model(job.model) if job.model else self._providers.llm
+            llm = self._providers.model(job) if job.model else self._providers.llm
             batch = await self._consolidation.merges(job.scope, llm)
             done = _costed(job, meter)
             batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)

@@ -5,23 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import traceback
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from traceback import walk_tb
 
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..llm import metered
+from ..model_calls import causes, kinds, plain, transient
 from ..records import new_id
 from ..redact import redact as mask_secrets
 from ..stores.base import Job, MemoryStore
+from .payload import from_payload
 from .providers import Unresolvable
 
 log = logging.getLogger("kagent_memory")
 
 POLL_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 300.0
+LONGEST_PAUSE_SECONDS = 900.0
 UNRESOLVED_PAUSE_SECONDS = 5.0
+LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
+MAX_ERROR_CHARS = 500
+MOST_FRAMES = 10
+MOST_MISSED = 1_000
+UNRESOLVABLE_SECONDS = 30.0  # names that this process lacks are not asked for again before
 
 Run = Callable[[Job], Awaitable[Job]]
 
@@ -34,7 +42,8 @@ class Worker:
         run: performs one claimed job to its end (its last act commits and ends it) and gives it back with its costs.
         clock: the time now (aware UTC).
         lease_seconds: how long a killed worker's job waits for another.
-        attempts: failures after which a job becomes a dead letter; a job that only waits for the embedder never does.
+        attempts: failures after which a job becomes a dead letter. What may pass (a model, an embedder or a database
+            that is away) does not count, and a job that only waits for the embedder never dies.
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
     """
@@ -60,12 +69,14 @@ class Worker:
         self._redact = redact
         self._wake = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self._unresolvable: set[tuple[str, str]] = set()
+        self._unresolvable: dict[tuple[str, str], float] = {}
+        self._missed: set[tuple[str, str]] = set()
         self.finished = 0
 
-    def wake(self) -> None:
-        """Tells that a job was queued: it does not wait for the next look, and may have brought its model along."""
-        self._unresolvable.clear()
+    def wake(self, model: str = "") -> None:
+        """Tells that a job was queued: it does not wait for the next look, and may have brought its `model` along."""
+        if model:
+            self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if pair[1] != model}
         self._wake.set()
 
     async def work(self, stop: asyncio.Event) -> None:
@@ -90,6 +101,8 @@ class Worker:
     async def _claim_due(self) -> bool:
         """Starts due jobs while there is room; False when the database is away."""
         self._wake.clear()
+        asked = time.monotonic()
+        self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if until > asked}
         while len(self._running) < self._at_once:
             try:
                 job = await self._store.claim(
@@ -158,20 +171,32 @@ class Worker:
 
     async def _failed(self, job: Job, error: Exception) -> None:
         if isinstance(error, Unresolvable):
-            self._unresolvable.add((job.provider, job.model))
-            log.warning("Job %s stays queued for another worker: %s", job.id, error)
-            await self._give_back(job, str(error), pause=UNRESOLVED_PAUSE_SECONDS, counted=False)
+            await self._left(job, error)
             return
         if isinstance(error, Conflict):
             log.warning("Job %s was taken over by another worker.", job.id)
             return
-        known = isinstance(error, KagentMemoryError)
-        told = self._redact(f"{type(error).__name__}: {error}")
-        whole = told if known else self._redact("".join(traceback.format_exception(error)))
-        log.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, whole)
-        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(job.attempts, 10)) * random.uniform(0.75, 1.25)  # noqa: S311
-        dead = job.attempts >= self._attempts and job.kind != "embed" and not isinstance(error, StoreError)
-        await self._give_back(job, told[:500], pause=pause, dead=dead)
+        passes = isinstance(error, StoreError) or transient(error)
+        job = replace(job, failures=job.failures + (not passes))
+        told = self._redact(_told(error, job))
+        where = "" if isinstance(error, KagentMemoryError) else _frames(error)
+        log.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
+        doublings = job.attempts if passes else job.failures
+        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(doublings, 10)) * random.uniform(0.75, 1.0)  # noqa: S311
+        dead = job.failures >= self._attempts and not passes and job.kind != "embed"
+        await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
+
+    async def _left(self, job: Job, error: Unresolvable) -> None:
+        """Leaves a job to a worker that has its provider and model."""
+        pair = (job.provider, job.model)
+        told = pair in self._missed
+        if error.everywhere:
+            self._unresolvable[pair] = time.monotonic() + UNRESOLVABLE_SECONDS
+        self._missed = {*self._missed, pair} if len(self._missed) < MOST_MISSED else {pair}
+        log.log(logging.DEBUG if told else logging.WARNING, "Job %s stays queued for another worker: %s", job.id, error)
+        age = (self._clock() - job.created_at).total_seconds()
+        pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
+        await self._give_back(job, str(error), pause=pause, counted=False)
 
     async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:
         run_after = self._clock() + timedelta(seconds=pause)
@@ -180,3 +205,21 @@ class Worker:
             await self._store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
             log.warning("Job %s waits for its lease to end: %s", job.id, away)
+
+
+def _told(error: Exception, job: Job) -> str:
+    """What is kept of a failure: never content, which the words of others may quote."""
+    said = [message.text for message in from_payload(job.payload)]
+    if isinstance(error, (KagentMemoryError, RuntimeError, OSError)) and plain(error, *said):
+        return f"{type(error).__name__}: {error}"
+    return kinds(error)
+
+
+def _frames(error: Exception) -> str:
+    """Where each error of the chain was raised, without what they say and without the lines of source."""
+    lines: list[str] = []
+    for one in causes(error):
+        lines.append(type(one).__name__)
+        codes = [(frame.f_code, line) for frame, line in walk_tb(one.__traceback__)]
+        lines += [f"  {code.co_filename}:{line} in {code.co_name}" for code, line in codes[-MOST_FRAMES:]]
+    return "".join(f"\n{line}" for line in lines)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..embedding import Embedder, EmbeddingConfig, open_embedder
-from ..extract import SummaryProvider
+from ..extract import SummaryProvider, with_settings
 from ..ingest import Intake, Providers, Steps, Worker
 from ..keeping import Deliveries, ended, keep_pruned
 from ..lifecycle import ImportanceWeights
@@ -88,6 +88,7 @@ class Memories(Writing, Reading, Upkeep):
         """
         check_given(summary, rank, importance_weights, redact=redact, clock=clock)
         bare, settings = compose(uri, settings, options, os.environ)
+        summary = summary and with_settings(summary, settings)
         gate, settings = with_gate(gate, settings)
         embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
         model = open_llm(settings.llm if llm is None else llm, settings)
@@ -129,6 +130,7 @@ class Memories(Writing, Reading, Upkeep):
                 location=_without_secrets(bare),
                 vectors=vectors,
                 seeker=seeker,
+                providers=providers,
                 intake=Intake(store, providers, redact=redact, clock=clock),
                 steps=steps,
                 worker=worker,
@@ -179,6 +181,11 @@ class Memories(Writing, Reading, Upkeep):
     def mode(self) -> Mode:
         """What reads will use when all is well."""
         return "keyword" if self._parts.vectors is None else "hybrid"
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether facts are found with a model that each agent brings or names, since none is configured."""
+        return self._parts.providers.needs_model
 
     async def close(self) -> None:
         """Lets queued work end for some seconds, then stops; what is left stays queued. Closing twice is harmless."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ..errors import InvalidInput, NotFound
-from ..ingest import Intake, Steps, Worker
+from ..ingest import Intake, Providers, Steps, Worker
 from ..kagent_config import DIMENSIONS
 from ..keeping import Deliveries
 from ..lifecycle import ImportanceWeights
@@ -46,6 +46,7 @@ class Parts:
     location: str
     vectors: Vectors | None
     seeker: Seeker
+    providers: Providers
     intake: Intake
     steps: Steps
     worker: Worker

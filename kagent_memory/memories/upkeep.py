@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,10 @@ from ..records import Change, Scope
 from ..stores.base import Job, JobState, Pruned
 from .evicting import evict
 from .parts import Parts
+
+log = logging.getLogger("kagent_memory")
+
+LOOKED_AT = 100
 
 
 class Upkeep:
@@ -140,15 +145,17 @@ class Upkeep:
         return found
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
-        """Waits until every accepted job is done; False when `timeout` seconds pass first, or the store is away.
+        """Waits until every accepted job is done; False when `timeout` seconds pass first, when the store is away, or
+        when dead letters lie in it: those are accepted and not done, however long one waits. The log says what is left.
 
-        Jobs that wait for their time (a session's inactivity, consolidation) and dead letters are not waited for.
+        Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
         """
         end = time.monotonic() + timeout
         pause = 0.01
         while await self._is_open():
             self._parts.worker.wake()
             if (left := end - time.monotonic()) <= 0:
+                await self._tell_left()
                 return False
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 1.5, 0.25)
@@ -156,10 +163,28 @@ class Upkeep:
             await asyncio.wait_for(self._parts.deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01)
         except TimeoutError:
             return False
-        return True
+        return not await self._tell_left()
+
+    async def _tell_left(self) -> bool:
+        """Logs what stands in the way of a drained queue; whether anything does."""
+        try:
+            dead = await self._parts.store.jobs(state="dead", limit=1)
+            failing = [job for job in await self._parts.store.jobs(state="queued", limit=LOOKED_AT) if job.error]
+        except StoreError as error:
+            log.warning("What is left in the queue cannot be read: %s", error)
+            return True
+        if dead:
+            log.warning("The queue holds dead letters, among them job %s (%s); retry or drop them.", *_reason(dead[0]))
+        elif failing:
+            log.warning("Saves wait in the queue, among them job %s (%s).", *_reason(failing[0]))
+        return bool(dead)
 
     async def _is_open(self) -> bool:
         try:
             return await self._parts.store.pending(now=self._parts.clock()) > 0
         except StoreError:
             return True
+
+
+def _reason(job: Job) -> tuple[str, str]:
+    return job.id, job.error

@@ -38,7 +38,7 @@ class Writing:
         save: bool = True,
         end_after_minutes: float | None = None,
         compaction: bool = False,
-        llm: Llm | None = None,
+        llm: Llm | str | None = None,
     ) -> str | None:
         """Queues a transcript and returns when that is durable; the worker takes it in.
 
@@ -51,7 +51,8 @@ class Writing:
             end_after_minutes: (re)arms a durable timer: after so long without another call the session counts as
                 ended and what was not taken in by then is.
             compaction: uses the summaries that ADK's compaction made; the provider gets only the rest.
-            llm: the model at hand when none is configured.
+            llm: the model at hand when none is configured; its name, where the model itself is elsewhere: a worker that
+                can make it of its name takes the transcript in.
 
         Returns:
             The job's id; None when there was nothing new.
@@ -67,7 +68,7 @@ class Writing:
                 compaction=compaction,
                 llm=llm,
             )
-        self._parts.worker.wake()
+        self._parts.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
         return job
 
     async def end_session(self, scope: Scope, session_id: str) -> None:
