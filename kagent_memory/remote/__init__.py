@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
+from ..llm import Llm
 from ..memories import Items, Memories
 from ..records import (
     Change,
@@ -34,9 +37,12 @@ from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
 from ..wire import from_wire, to_wire
 from .door import Door, without_secrets
 
+log = logging.getLogger("kagent_memory")
+
 SCHEMES = ("http", "https")
 ANSWER_SECONDS = 60.0
 LONGEST_DRAIN_SECONDS = 30.0
+DRAIN_PAUSE_SECONDS = 0.5
 _DEFAULTS = MemorySettings()
 
 
@@ -70,6 +76,8 @@ class RemoteMemories:
         self.location = location
         self.mode: Mode = mode
         self._door = Door(client, location)
+        self._needs_model = False
+        self._names_models = settings.llm is not False
 
     @classmethod
     async def open(
@@ -100,7 +108,7 @@ class RemoteMemories:
         foreign = [
             name for name, value in options.items() if value is not None and (name not in known or name in servers)
         ]
-        if options.get("llm") is False and "llm" in foreign:
+        if options.get("llm") is False and "llm" in foreign:  # the agents' models are not to be named either
             foreign.remove("llm")
         if foreign:
             raise ConfigurationError(f"{', '.join(foreign)}: set this where the server {uri or ''} is started.")
@@ -114,7 +122,7 @@ class RemoteMemories:
         client = httpx.AsyncClient(base_url=base, headers=headers, timeout=ANSWER_SECONDS, transport=transport)
         opened = cls(client, settings, without_secrets(bare), "keyword")
         try:
-            opened.mode = await opened._door.greet()
+            opened.mode, opened._needs_model = await opened._door.greet()
         except BaseException:
             await client.aclose()
             raise
@@ -144,9 +152,20 @@ class RemoteMemories:
         save: bool = True,
         end_after_minutes: float | None = None,
         compaction: bool = False,
-        llm: Any = None,
+        llm: Llm | str | None = None,
     ) -> str | None:
-        """See `Memories.remember`; of `llm` only the name travels, the server's worker makes the model."""
+        """See `Memories.remember`; of `llm` only the name travels: the transcript waits in the server's queue until a
+        worker can make a model of that name, unless the server has one of its own.
+        """
+        name = "" if llm is None or not self._names_models else llm if isinstance(llm, str) else llm.name
+        if name and self._needs_model:
+            self._needs_model = False
+            log.warning(
+                "The server %s has no model of its own: sessions wait in its queue for a worker that can make %r. "
+                "Start it with KAGENT_MEMORY_LLM, or open this service with llm=False to store turns as they are said.",
+                self.location,
+                name,
+            )
         body = {
             "session_id": session_id,
             "messages": [to_wire(message) for message in messages],
@@ -154,7 +173,7 @@ class RemoteMemories:
             "save": save,
             "end_after_minutes": end_after_minutes,
             "compaction": compaction,
-            "model": llm.name if llm is not None else "",
+            "model": name,
         }
         return (await self._door.ask("POST", "/sessions", scope, body))["job"]
 
@@ -383,8 +402,9 @@ class RemoteMemories:
                     return True
             except StoreError:
                 return False
-            if time.monotonic() >= end:
+            if (left := end - time.monotonic()) <= 0:
                 return False
+            await asyncio.sleep(min(left, DRAIN_PAUSE_SECONDS))  # dead letters are answered at once
 
 
 def _item(fact: Fact) -> dict[str, Any]:

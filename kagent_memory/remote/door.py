@@ -62,8 +62,8 @@ class Door:
         except ValueError as error:
             raise _stranger(self._location) from error
 
-    async def greet(self) -> Mode:
-        """How the server finds memories.
+    async def greet(self) -> tuple[Mode, bool]:
+        """How the server finds memories, and whether its sessions need a model that their agent names.
 
         Raises:
             StoreError: it cannot be reached, or something else answers there.
@@ -72,7 +72,8 @@ class Door:
         told = await self.ask("GET", "/info")
         if not isinstance(told, dict) or "mode" not in told:
             raise _stranger(self._location)
-        return cast("dict[str, Any]", told)["mode"]
+        info = cast("dict[str, Any]", told)
+        return info["mode"], bool(info.get("needs_model"))
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

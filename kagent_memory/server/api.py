@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -52,23 +51,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api/v1", responses=PROBLEMS)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModel:
-    """A model that only has a name here: the worker that takes the job in finds the model."""
-
-    name: str
-
-    async def complete(self, prompt: str, *, schema: Any) -> Any:
-        """Never called: the worker makes the model of the name."""
-        raise NotImplementedError(self.name)
-
-
 @router.get("/info")
 async def info(memories: TheMemories) -> Info:
     """What this server is and how it answers."""
     names = ("search_limit", "ttl_days", "popular_after", "max_content_bytes")
     settings = {name: getattr(memories.settings, name) for name in names}
-    return Info(version=VERSION, mode=memories.mode, **settings)
+    return Info(version=VERSION, mode=memories.mode, needs_model=memories.needs_model, **settings)
 
 
 @router.post("/memories", status_code=201)
@@ -192,7 +180,7 @@ async def remember(memories: TheMemories, scope: TheScope, body: Transcript) -> 
         save=body.save,
         end_after_minutes=body.end_after_minutes,
         compaction=body.compaction,
-        llm=NamedModel(body.model) if body.model else None,
+        llm=body.model or None,
     )
     return Queued(job=job)
 

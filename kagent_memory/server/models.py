@@ -299,6 +299,7 @@ class Info(BaseModel):
 
     version: str
     mode: Mode
+    needs_model: bool = Field(description="Sessions wait until a worker can make the model that their agent names.")
     search_limit: int
     ttl_days: int
     popular_after: int

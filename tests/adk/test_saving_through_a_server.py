@@ -1,0 +1,95 @@
+"""Auto-save through our own server: what it cannot take in waits for a worker that can, and is never called done."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import partial
+from typing import Any
+
+import pytest
+from server.ground import live
+
+from kagent_memory import AutoSave, KagentMemoryService, Memories, MemoryPlugin, Scope, enable_memory
+from kagent_memory.records import Message
+from kagent_memory.testing import ScriptedLlm
+
+from .scripted import APP, USER, Chat, assistant, scripted
+
+SCOPE = Scope("", USER, APP)
+
+
+def facts(prompt: str) -> dict[str, Any]:
+    found = re.findall(r"My parrot is called (\w+)", prompt)
+    return {"facts": [{"text": f"The parrot is called {name}."} for name in found], "decisions": [], "summary": ""}
+
+
+async def talked(service: KagentMemoryService, *names: str, way: str = "plugin") -> Chat:
+    model = scripted(*["ok"] * 9)
+    if way == "plugin":
+        chat = Chat(assistant(model), service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1), prefetch=None)])
+    else:
+        chat = Chat(enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)), service)
+    for name in names:
+        await chat.say(f"My parrot is called {name}")
+    return chat
+
+
+@pytest.mark.parametrize("way", ["plugin", "callback"])
+async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
+    uri: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with live(partial(Memories.open, uri)) as address:
+        async with KagentMemoryService(address) as service:
+            chat = await talked(service, "Grace", "Alan", way=way)
+            await service.end_session(await chat.session(), llm=scripted())
+            assert await service.drain(2) is False
+            jobs = await service.memories.jobs()
+            assert {job.state for job in jobs} == {"queued"}
+            assert {job.model for job in jobs if job.kind != "consolidate"} == {"scripted"}
+            assert all("scripted" in job.error or not job.error for job in jobs)
+            assert (await service.memories.list(SCOPE)).memories == ()
+    assert "has no model of its own" in caplog.text
+    async with await Memories.open(uri, worker=False, resolve_llm=lambda name: ScriptedLlm(facts, name=name)) as able:
+        for job in await able.jobs():
+            assert job.state == "queued"
+        while not await able.drain(0):
+            await able.work(until_idle=True)
+            await asyncio.sleep(0.2)
+        contents = {memory.content for memory in (await able.list(SCOPE)).memories}
+        assert contents == {"The parrot is called Grace.", "The parrot is called Alan."}
+
+
+async def test_a_server_with_a_model_takes_the_sessions_in(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    llm = ScriptedLlm(facts, name="servers")
+    with live(partial(Memories.open, uri, llm=llm)) as address:
+        async with KagentMemoryService(address) as service:
+            await talked(service, "Grace")
+            assert await service.drain(20) is True
+            assert [m.content for m in (await service.memories.list(SCOPE)).memories] == ["The parrot is called Grace."]
+    assert "has no model of its own" not in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"llm": False}, {}], ids=["client without models", "server without models"])
+async def test_turns_are_stored_where_models_are_not_wanted(
+    uri: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with live(partial(Memories.open, uri, **({} if options else {"llm": False}))) as address:
+        async with KagentMemoryService(address, **options) as service:
+            await talked(service, "Grace")
+            assert await service.drain(20) is True
+            assert "My parrot is called Grace" in [m.content for m in (await service.memories.list(SCOPE)).memories]
+    assert "has no model of its own" not in caplog.text
+
+
+async def test_what_a_remote_caller_names_is_no_object_that_another_brought(uri: str) -> None:
+    with live(partial(Memories.open, uri, worker=False)) as address:
+        async with KagentMemoryService(address) as service:
+            await talked(service, "Grace")
+    brought = ScriptedLlm(facts, name="scripted")
+    async with await Memories.open(uri, worker=False) as memories:
+        await memories.remember(Scope("", "bob", APP), [Message(text="Hello.", event_id="e")], "s", llm=brought)
+        await memories.work(until_idle=True)
+        assert len(brought.prompts) == 1
+        assert "Grace" not in brought.prompts[0]
+        assert await memories.drain(0) is False
