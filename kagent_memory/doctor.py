@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -13,9 +14,12 @@ from pydantic import BaseModel
 
 from .errors import ConfigurationError, KagentMemoryError
 from .llm import open_llm
-from .memories import Memories
+from .memories import Memories, utc_now
 from .records import new_id
 from .settings import MemorySettings, compose
+from .stores.base import Job
+
+LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
             found.append(await _writing(memories))
         found.append(_embedder(answers))
         found.append(await _model(settings.llm if llm is None else llm, settings))
-        found.append(await _dead_letters(memories))
+        found.append(await of_queue(memories.jobs, utc_now()))
     return found
 
 
@@ -169,11 +173,23 @@ async def _model(choice: Any, settings: MemorySettings) -> Finding:
     return Finding("model", "ok", "It answered a probe.")
 
 
-async def _dead_letters(memories: Memories) -> Finding:
+async def of_queue(jobs: Callable[..., Awaitable[Sequence[Job]]], now: datetime) -> Finding:
+    """What waits in a queue and why, read with the verb `jobs` of its memories."""
     try:
-        dead = await memories.jobs(state="dead", limit=1000, payloads=False)
+        dead = await jobs(state="dead", limit=LOOKED_AT, payloads=False)
+        failing = [job for job in await jobs(state="queued", limit=LOOKED_AT, payloads=False) if job.error]
     except KagentMemoryError as error:
         return Finding("queue", "bad", str(error), "See the database.")
-    if not dead:
-        return Finding("queue", "ok", "No dead letters.")
-    return Finding("queue", "note", f"{len(dead)} dead letter(s).", "See `kagent-memory jobs list --state dead`.")
+    if dead:
+        text = f"{_counted(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
+        advice = "See `kagent-memory jobs list --state dead`; mend the cause, then retry or drop them."
+        return Finding("queue", "bad", text, advice)
+    if failing:
+        hours = (now - min(job.created_at for job in failing)).total_seconds() / 3600
+        text = f"{_counted(failing)} job(s) wait to be tried again, the oldest for {hours:.1f} h: {failing[0].error}"
+        return Finding("queue", "note", text, "They run by themselves when the cause is gone; see `jobs list`.")
+    return Finding("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
+
+
+def _counted(jobs: Sequence[Job]) -> str:
+    return f"{len(jobs)}" if len(jobs) < LOOKED_AT else f"{LOOKED_AT} or more"

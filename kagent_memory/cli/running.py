@@ -121,7 +121,8 @@ async def _found(args: argparse.Namespace) -> list[doctor.Finding]:
         if not is_remote(args.uri):
             return await doctor.examine(args.uri, **settings)
         async with opened(args) as memories:
-            return doctor.of_server(memories.location, await memories.check())
+            found = doctor.of_server(memories.location, await memories.check())
+            return [*found, await doctor.of_queue(memories.jobs, utc_now())]
     except KagentMemoryError as error:
         return [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..records import Memory
@@ -70,6 +70,15 @@ def shortened(text: str, width: int) -> str:
 def day(at: datetime | None) -> str:
     """2026-01-31, or a dash."""
     return at.strftime("%Y-%m-%d") if at else "-"
+
+
+def span(time: timedelta) -> str:
+    """How long, in its largest whole unit: 3 d, 5 h, 12 min, 4 s."""
+    seconds = max(0, int(time.total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def memory_row(memory: Memory) -> list[str]:

@@ -8,12 +8,12 @@ import signal
 from collections.abc import Sequence
 
 from ..errors import ConfigurationError, NotFound
-from ..memories import Memories
+from ..memories import Memories, utc_now
 from ..records import Change, Scope
 from ..remote import is_remote
 from ..stores.base import Job, ScopeStats
 from .command import DRY_RUN, LIMIT, SCOPE_OPTIONS, AnyMemories, Command, opened, opened_here, option, scope_of
-from .say import Say
+from .say import Say, span
 
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
@@ -96,10 +96,18 @@ async def jobs_list(args: argparse.Namespace, say: Say) -> int:
         one = None if args.app is None and args.user is None else await scope_of(args, memories)
         found = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
     say.value([_without_payload(job) for job in found], list[dict[str, object]])
-    head = ("ID", "STATE", "KIND", "APP", "USER", "ATTEMPTS", "DUE", "REASON")
+    head, now = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON"), utc_now()
     rows = [
         [
-            *(job.id, job.state, job.kind, job.scope.app, job.scope.user, str(job.attempts)),
+            *(
+                job.id,
+                job.state,
+                job.kind,
+                job.scope.app,
+                job.scope.user,
+                span(now - job.created_at),
+                str(job.attempts),
+            ),
             *(job.run_after.isoformat(timespec="seconds"), job.error or "-"),
         ]
         for job in found
@@ -149,11 +157,13 @@ async def stats(args: argparse.Namespace, say: Say) -> int:
         scopes = await _scopes(args, memories)
         found = [(scope, await memories.stats(scope)) for scope in scopes]
     say.value([{"scope": scope, "stats": one} for scope, one in found], list[dict[str, Scope | ScopeStats]])
-    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "DELIVERIES", "JOBS")
+    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
+    now = utc_now()
     rows = [
         [
             *(scope.tenant or "-", scope.app, scope.user, str(one.visible), str(one.pinned), str(one.expired)),
             *(str(one.delivered_total), ", ".join(f"{count} {state}" for state, count in one.jobs.items()) or "-"),
+            span(now - one.oldest_job_at) if one.oldest_job_at else "-",
         ]
         for scope, one in found
     ]
