@@ -73,6 +73,12 @@ class QueueContract(ContractPart):
         assert order == [jobs[1].id, jobs[0].id, jobs[2].id]
         assert await store.claim("me", now=NOW, lease_seconds=30) is None
 
+    async def test_what_was_tried_before_waits_for_what_is_new(self, store: MemoryStore) -> None:
+        old = await queued(store, a_scope(), created_at=NOW - DAY)
+        assert await store.release(await claimed(store), run_after=NOW, error="model away")
+        new = [await queued(store, a_scope(), created_at=NOW - n * SECOND) for n in (1, 2)]
+        assert [(await claimed(store)).id for _ in range(3)] == [new[1].id, new[0].id, old.id]
+
     async def test_a_claim_leases_the_job_and_moves_its_fence(self, store: MemoryStore) -> None:
         job = await queued(store, a_scope())
         taken = await claimed(store, "worker 1")
