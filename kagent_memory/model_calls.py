@@ -27,6 +27,7 @@ MAX_DELAY_SECONDS = 8.0
 MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000
 MOST_CAUSES = 20
+LONG_CHARS = 65_536  # comparing more than this takes long enough to be felt by others on the loop
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _ECHOING_STATUS = frozenset({400, 413, 422})  # such answers may quote the request, or what the model made of it
 _AWAY = frozenset(
@@ -237,7 +238,9 @@ async def named(call: Awaitable[Answer], what: str, *sent: str) -> Answer:
     except KagentMemoryError:
         raise
     except Exception as error:
-        raise failure(error, what, *sent) from error
+        if sum(map(len, sent)) <= LONG_CHARS:
+            raise failure(error, what, *sent) from error
+        raise await asyncio.to_thread(failure, error, what, *sent) from error
 
 
 def failure(error: Exception, what: str, *sent: str) -> KagentMemoryError:
@@ -277,7 +280,10 @@ async def named_object(call: Awaitable[Answer], what: str, *sent: str, answers: 
     try:
         return await call
     except Exception as error:
-        told = told_of_object(error, what, *sent, answers=answers)
+        if sum(map(len, sent)) <= LONG_CHARS:
+            told = told_of_object(error, what, *sent, answers=answers)
+        else:
+            told = await asyncio.to_thread(told_of_object, error, what, *sent, answers=answers)
         if told is error:
             raise
         raise told from error

@@ -178,7 +178,7 @@ class Worker:
             return
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
-        told = self._redact(_told(error, job))
+        told = self._redact(await asyncio.to_thread(_told, error, job))
         where = "" if isinstance(error, KagentMemoryError) else _frames(error)
         log.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
         doublings = job.attempts if passes else job.failures
