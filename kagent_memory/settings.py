@@ -85,7 +85,8 @@ class MemorySettings:
         consolidate_every_hours: the longest that a scope with new memories waits for that merge; 0: no such wait.
         model_retries: further attempts after a failed model call.
         lease_seconds: seconds that a killed worker's job waits for another worker (30 at most).
-        job_attempts: failures after which a job becomes a dead letter.
+        job_attempts: failures after which a job becomes a dead letter; what may pass (a model that is away) does not
+            count.
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
         postgres_schema: the schema of Postgres that our tables live in.
         pool_size: the most connections to Postgres.
