@@ -92,8 +92,8 @@ class MemorySettings:
         pool_size: the most connections to Postgres.
         pool_wait_seconds: the longest that a call waits for a free connection to Postgres while all are at work; a call
             that is cancelled stops waiting at once, and a database that is away is told at once.
-        statement_timeout_seconds: the longest that Postgres may work on one statement; when no answer has come 2 s
-            later, the connection is given up. Migrations may take longer.
+        statement_timeout_seconds: the longest that Postgres may work on one statement; a connection that stays silent
+            2 s longer is given up. Migrations may take longer.
         postgres_pooler: whether a pooler that hands its connections around from transaction to transaction (PgBouncer,
             say) stands before Postgres; None: each connection finds out.
     """

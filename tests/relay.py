@@ -4,6 +4,7 @@
         store = await open_store(relay.uri)
         relay.swallow()      # what comes is read and acknowledged, and nothing ever comes back
         relay.stall()        # nothing is read any more
+    relay.crawl(10_000)  # so many bytes a second get through, each way
         relay.flow()         # as at the beginning
         relay.cut()          # every connection is reset
 
@@ -52,6 +53,7 @@ class Relay:
     def __init__(self, uri: str | None = None) -> None:
         self._behind = uri
         self._way: Literal["flow", "swallow", "stall"] = "flow" if uri else "swallow"
+        self._speed = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
@@ -76,6 +78,10 @@ class Relay:
 
     def flow(self) -> None:
         self._way = "flow"
+        self._speed = 0.0
+
+    def crawl(self, speed: float) -> None:
+        self._speed = speed
 
     def swallow(self) -> None:
         self._way = "swallow"
@@ -87,7 +93,10 @@ class Relay:
         self._run(self._cut())
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)  # what crawls or stalls here is felt there
+        listening.bind(("127.0.0.1", 0))
+        return await asyncio.start_server(self._accept, sock=listening)
 
     async def _cut(self) -> None:
         for writer in list(self._writers):
@@ -135,6 +144,8 @@ class Relay:
                 if not (piece := await reader.read(PIECE)):
                     break
                 await self._moving()
+                if self._speed:
+                    await asyncio.sleep(len(piece) / self._speed)
                 if self._way == "flow":
                     writer.write(piece)
                     await writer.drain()

@@ -180,6 +180,36 @@ async def test_every_verb_ends_when_the_database_goes_silent_and_works_again_aft
                 await asyncio.sleep(0.05)
 
 
+async def test_a_large_write_over_a_slow_line_takes_its_time_and_is_not_given_up(postgres_uri):
+    bound = 6.0  # of silence; what the sockets hold is under way for some of it after all is sent
+    payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
+    small, large = (
+        Job(id=new_id(), scope=SCOPE, kind="transcript", payload=given, run_after=NOW, created_at=NOW)
+        for given in ({}, payload)
+    )
+    with Relay(postgres_uri) as relay:
+        async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
+            await store.enqueue([small])  # the server's own clock runs from a statement's text on, which it now knows
+            relay.crawl(1_500_000)
+            start = time.monotonic()
+            await store.enqueue([large])
+            assert time.monotonic() - start > bound
+            relay.flow()
+            assert [kept.payload for kept in await store.jobs(scope=SCOPE)] == [{}, payload]
+
+
+async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatch):
+    from kagent_memory.stores.postgres import connection
+
+    monkeypatch.setattr(connection, "CROSSING_SECONDS", 4.0)
+    relay, store = relayed
+    relay.crawl(100_000)
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="did not answer"):
+        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=a_memory("word " * 800_000))]), now=NOW)
+    assert 3 < time.monotonic() - start < 30
+
+
 async def test_a_store_cannot_be_opened_where_everything_is_swallowed_and_says_so_soon():
     with Relay() as relay:
         start = time.monotonic()

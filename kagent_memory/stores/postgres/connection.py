@@ -30,6 +30,7 @@ DIAL_SECONDS = 15.0
 SETTLE_SECONDS = 1.0
 NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
 IDLE_TRANSACTION_SECONDS = 60.0  # a client that vanished lets go of its locks
+CROSSING_SECONDS = 300.0  # the longest that one statement and its answer may be under way on a slow line
 _LOOK_SECONDS = 0.1
 _TEXT_ARRAY = 1009
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -102,7 +103,7 @@ class Connection(AsyncConnection[Row]):
     """A connection whose every answer is awaited within a bound.
 
     Attributes:
-        answer_seconds: how long one answer is awaited; after that the connection is given up.
+        answer_seconds: how long the line may be silent while an answer is awaited; then the connection is given up.
         patience: the same for now, less while it is only tried out or a caller who left is cleaned up after.
         pooled: whether a pooler stands in between that may give every transaction another server; then nothing is set
             for longer than a transaction, and no statement has a name.
@@ -159,14 +160,19 @@ class Connection(AsyncConnection[Row]):
 
 
 def _bounded(steps: PQGen[T], seconds: float) -> PQGen[T]:
+    # Silence is bounded, and so is the whole; a slow line that carries a large write is not silent.
     # The clock is read after what has come was taken in: a loop that was held up loses no answer.
-    deadline = time.monotonic() + seconds
+    now = time.monotonic()
+    silent, whole = now + seconds, now + max(seconds, CROSSING_SECONDS)
     try:
         wait = next(steps)
         while True:
             ready = yield wait
             wait = steps.send(ready)
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if ready:
+                silent = now + seconds
+            if now >= min(silent, whole):
                 raise _Late
     except StopIteration as end:
         return end.value
