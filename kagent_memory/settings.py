@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -19,6 +20,8 @@ from .errors import ConfigurationError
 log = logging.getLogger("kagent_memory")
 DEFAULT_URI = "libsql:///kagent_memory.db"
 PREFIX = "KAGENT_MEMORY_"
+STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
+TURSO = (".turso.io", ".turso.tech")
 NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
 
 
@@ -226,7 +229,36 @@ def _checked(uri: object) -> str:
             f"The URI names no store. A file is {DEFAULT_URI} (absolute: libsql:////var/lib/memory.db), "
             "a server postgresql://user:password@host/database."
         )
+    if hint := _foreign(uri):  # in words of our own: the URI may hold a password
+        raise ConfigurationError(hint)
     return uri
+
+
+def _foreign(uri: str) -> str | None:
+    """What to write instead of another library's URI; None: it is ours, or of a store that is installed."""
+    parts = urlsplit(uri)
+    scheme = parts.scheme.removeprefix("kagent+")
+    database, _, driver = scheme.partition("+")
+    host = parts.netloc.rpartition("@")[2].partition(":")[0].lower()
+    if host.endswith(TURSO) or (scheme == "libsql" and host):
+        return (
+            "This URI names a host, and a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db. "
+            "Turso and other libSQL servers are not supported; many machines share postgresql://…"
+        )
+    if entry_points(group=STORES, name=scheme) or scheme in ("http", "https", "kagent"):
+        return None
+    if database in ("sqlite", "sqlite3", "file"):
+        return (
+            f"{scheme}: is a URI of other libraries. libSQL opens such files: write libsql:///relative.db, "
+            "libsql:////absolute.db, or libsql:///:memory:."
+        )
+    if database in ("postgresql", "postgres") and driver:
+        return f"Leave the driver +{driver} out: a server is postgresql://user:password@host:5432/database."
+    if scheme == "jdbc":
+        return "Leave jdbc: out: a server is postgresql://user:password@host:5432/database."
+    if len(scheme) == 1:
+        return f"A path is no URI: write libsql:///{scheme.upper()}:/directory/memory.db."
+    return None
 
 
 def _known_names(wrong: str, known: Iterable[str]) -> str:

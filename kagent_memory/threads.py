@@ -1,9 +1,10 @@
-"""Work on long texts beside the event loop, in two threads of their own."""
+"""Work on long texts beside the event loop, in two threads of their own; and loops of our own that suit our drivers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -24,6 +25,12 @@ async def aside(size: int, work: Callable[[], T]) -> T:
         return work()
     run = partial(contextvars.copy_context().run, work)
     return await asyncio.get_running_loop().run_in_executor(_workers(), run)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop on which every store works: on Windows psycopg refuses the usual one."""
+    windows = sys.platform.startswith("win")
+    return asyncio.SelectorEventLoop() if windows else asyncio.new_event_loop()
 
 
 @cache

@@ -32,7 +32,10 @@ from kagent_memory import (
     Scope,
     enable_memory,
 )
+from kagent_memory.cli import main
+from kagent_memory.cli.command import exit_code
 from kagent_memory.errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError, UnusableAnswer
+from kagent_memory.remote import open_memories
 from kagent_memory.testing import HashEmbedder
 
 SCOPE = Scope("", USER, APP)
@@ -281,7 +284,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "a summary's class": ("summary", PassthroughSummary, "the class PassthroughSummary is none of these"),
     "no rank": ("rank", 3, r"takes RankSettings\(…\) of kagent_memory.recall, not int"),
     "no weights": ("importance_weights", {"recency": 1}, r"takes ImportanceWeights\(…\) .*not dict"),
-    "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False\); int is none"),
+    "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); int is none"),
     "a gate without tool=": ("gate", Sync(), "Sync is none of these"),
     "a gate that is async": ("gate", AsyncGate(), "AsyncGate is none of these"),
     "no function": ("redact", "secrets", "redact takes a function, not str"),
@@ -459,3 +462,63 @@ async def test_a_server_that_comes_late_and_goes_under_load_loses_nothing_and_is
         assert failures
         stored = (await service.memories.list(SCOPE, limit=100_000)).memories
         assert set(kept) <= {memory.content for memory in stored}
+
+
+FOREIGN = {
+    "sqlite:///memory.db": "libsql:///",
+    "sqlite:///memory.db?check_same_thread=false": "libsql:///",
+    "sqlite+aiosqlite:////var/lib/memory.db": "libsql:////",
+    "sqlite3:///memory.db": "libsql:///",
+    "sqlite://": "libsql:///:memory:",
+    "SQLite:///memory.db": "libsql:///",
+    "kagent+sqlite:///memory.db": "libsql:///",
+    "file:///tmp/memory.db": "libsql:///",
+    "file:memory.db": "libsql:///",
+    "postgresql+asyncpg://ada:hunter22@host/db": "postgresql://",
+    "postgresql+psycopg2://ada:hunter22@host/db?ssl=require": "postgresql://",
+    "postgres+asyncpg://ada:hunter22@host/db": "postgresql://",
+    "kagent+postgresql+asyncpg://ada:hunter22@host/db": "postgresql://",
+    "jdbc:postgresql://host/db?user=ada&password=hunter22": "postgresql://",
+    "libsql://memory-ada.turso.io?authToken=hunter22": "Turso",
+    "libsql://memory-ada.aws-us-east-1.turso.io": "Turso",
+    "libsql://ada:hunter22@127.0.0.1:8080": "Turso",
+    "https://memory-ada.turso.io?authToken=hunter22": "Turso",
+    "wss://memory-ada.turso.io": "Turso",
+    "C:\\memories\\memory.db": "libsql:///C:",
+    "c:/memories/memory.db": "libsql:///C:",
+}
+
+
+@pytest.mark.parametrize(("uri", "hint"), FOREIGN.items())
+async def test_a_uri_of_another_library_is_answered_with_what_to_write(
+    uri: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as service:
+        KagentMemoryService(uri)
+    with pytest.raises(ConfigurationError) as opened:
+        await open_memories(uri)
+    assert await asyncio.to_thread(main, ["stats", "--uri", uri]) == exit_code(opened.value)
+    for told in (str(service.value), str(opened.value), capsys.readouterr().err):
+        assert hint in told
+        assert "hunter22" not in told
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_uris_of_ours_are_no_other_library_s(tmp_path: Path) -> None:
+    for uri in (
+        f"libsql:///{tmp_path}/memory.db",
+        f"kagent+libsql:///{tmp_path}/memory.db",
+        f"kagent:///{tmp_path}/m.db",
+    ):
+        async with KagentMemoryService(uri, llm=False) as service:
+            assert (await service.memories.check())["store"] == "ok"
+    with pytest.raises(ConfigurationError, match="known schemes"):
+        await open_memories("mysql://ada@host/db")
+
+
+async def test_a_store_that_somebody_registered_is_no_other_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kagent_memory import settings
+
+    monkeypatch.setattr(settings, "entry_points", lambda **_: ["theirs"])
+    assert settings.compose("sqlite:///memory.db", None, {}, {})[0] == "sqlite:///memory.db"

@@ -21,6 +21,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
+from ..threads import new_loop
 from .agent import enable_memory
 from .plugin import MemoryPlugin
 from .service import KagentMemoryService
@@ -170,4 +171,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     for name in ("half", "uri", "model", "embedding"):
         parser.add_argument(name)
-    asyncio.run(_half(**vars(parser.parse_args())))
+    with asyncio.Runner(loop_factory=new_loop) as own_loop:
+        own_loop.run(_half(**vars(parser.parse_args())))

@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+from ..threads import new_loop
+
 Resource = TypeVar("Resource")
 Result = TypeVar("Result")
 EXIT_SECONDS = 1.0
@@ -37,7 +39,7 @@ class Household(Generic[Resource]):
         self._ending = False
         self._closed = False
         self._door = threading.Lock()
-        self.loop = asyncio.new_event_loop()
+        self.loop = new_loop()
         self.thread = threading.Thread(target=self._live, name="kagent-memory-home", daemon=True)
         self.thread.start()
 

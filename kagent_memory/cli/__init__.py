@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import KagentMemoryError
+from ..threads import new_loop
 from . import remembering, running, upkeep
 from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, exit_code
 from .say import Say, any_text, printable
@@ -65,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     command: Command = args.command
     try:
-        return asyncio.run(command.run(args, Say(args.json)))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(command.run(args, Say(args.json)))
     except KagentMemoryError as error:
         sys.stderr.write(f"kagent-memory: {printable(str(error) or type(error).__name__)}\n")
         return exit_code(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+import sys
 from collections.abc import Sequence
 
 from ..errors import ConfigurationError, NotFound
@@ -18,15 +19,31 @@ from .say import Say, span
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
 TELL_EVERY_SECONDS = 10.0
+LOOK_UP_SECONDS = 0.5
 PAGE = 1000
 
 
 def stopping() -> asyncio.Event:
     """An event that SIGINT and SIGTERM set."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    if not sys.platform.startswith("win"):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        return stop
+
+    def stopped(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(stop.set)
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # loops there know no signals
+        signal.signal(number, stopped)
+    _look_up(loop, stop)
     return stop
+
+
+def _look_up(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Wakes the loop now and then: a signal does not on Windows, and is handled when it wakes."""
+    if not stop.is_set():
+        loop.call_later(LOOK_UP_SECONDS, _look_up, loop, stop)
 
 
 async def worker(args: argparse.Namespace, say: Say) -> int:

@@ -21,7 +21,7 @@ def to_path(uri: str) -> str:
     path = unquote(parts.path.removeprefix("/"))
     if parts.netloc:
         raise ConfigurationError(
-            f"{uri!r} names a host; a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db."
+            "This URI names a host; a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db."
         )
     if parts.query or parts.fragment:
         raise ConfigurationError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 from psycopg import errors
 
@@ -19,6 +21,20 @@ _REFUSED = {
     "invalid": "check the URI",
 }
 _PASSING = ("starting up", "shutting down", "recovery mode", "too many", "not yet accepting", "remaining connection")
+
+
+def check_loop() -> None:
+    """Looks before the driver does, which would give up for a reason that sounds like an outage.
+
+    Raises:
+        ConfigurationError: the running event loop is the usual one of Windows, on which psycopg does not work.
+    """
+    proactor = getattr(asyncio, "ProactorEventLoop", None)  # on Windows alone
+    if proactor is not None and isinstance(asyncio.get_running_loop(), proactor):
+        raise ConfigurationError(
+            "Postgres needs a selector event loop, and this is Windows' proactor loop: run with "
+            "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or use KagentMemoryService, whose loop is its own."
+        )
 
 
 def ours(error: psycopg.Error) -> KagentMemoryError:

@@ -20,7 +20,7 @@ from ..sql.session import Session
 from ..sqlstore import Script, SqlStore, T
 from . import searching, server
 from .connection import Connection, Target, dial
-from .errors import ours, refused
+from .errors import check_loop, ours, refused
 from .pool import Pool
 from .schema import prepare
 from .session import PostgresSession, transact
@@ -41,6 +41,7 @@ class PostgresStore(SqlStore):
     @override
     @classmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
+        check_loop()
         if not uri.startswith("pgserver:"):
             return await cls._open(uri, None, options)
         directory = server.directory_of(uri)

@@ -1,0 +1,87 @@
+"""What Windows has otherwise: its usual event loop is none for psycopg, and its loops know no signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagent_memory import KagentMemoryService, Scope
+from kagent_memory.cli import main
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.memories import Memories
+
+
+class Proactor(asyncio.SelectorEventLoop):
+    """Stands in for Windows' usual loop."""
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose usual loop is a proactor, and whose loops take no signal handlers."""
+
+    def none(*_: Any) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(asyncio, "ProactorEventLoop", Proactor, raising=False)
+    monkeypatch.setattr(asyncio, "new_event_loop", Proactor)
+    for kind in (asyncio.SelectorEventLoop, Proactor):
+        monkeypatch.setattr(kind, "add_signal_handler", none)
+
+
+@pytest.mark.usefixtures("windows")
+async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str) -> None:
+    scope = Scope("", "ada", "app")
+    async with KagentMemoryService(postgres_uri, llm=False) as service:
+        await service.memories.add(scope, ["Ada likes oolong"])
+        assert [hit.memory.content for hit in await service.memories.recall(scope, "oolong")] == ["Ada likes oolong"]
+        household: Any = service._home._household  # pyright: ignore[reportPrivateUsage] which loop it is
+        assert type(household.loop) is not Proactor
+
+
+@pytest.mark.usefixtures("windows")
+def test_commands_run_on_a_selector_loop(monkeypatch: pytest.MonkeyPatch, postgres_uri: str) -> None:
+    assert main(["stats", "--uri", postgres_uri, "--json"]) == 0
+
+
+@pytest.mark.usefixtures("windows")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_stops_in_order_without_signal_handlers_of_the_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    uri = f"libsql:///{tmp_path}/memory.db"
+    asyncio.run(_made(uri))
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), number))
+    timer.start()
+    try:
+        assert main(["worker", "--uri", uri]) == 0
+    finally:
+        timer.cancel()
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert "Stopping." in capsys.readouterr().err
+
+
+async def _made(uri: str) -> None:
+    async with await Memories.open(uri, llm=False, worker=False):
+        pass
+
+
+def test_a_proactor_loop_of_the_caller_s_is_told_in_words(monkeypatch: pytest.MonkeyPatch, postgres_uri: str) -> None:
+    monkeypatch.setattr(asyncio, "ProactorEventLoop", Proactor, raising=False)
+
+    async def opened() -> None:
+        with pytest.raises(ConfigurationError, match="selector"):
+            await Memories.open(postgres_uri, llm=False)
+
+    with asyncio.Runner(loop_factory=lambda: Proactor(selectors.DefaultSelector())) as runner:
+        runner.run(opened())
