@@ -17,6 +17,7 @@ from .llm import open_llm
 from .memories import Memories, utc_now
 from .records import new_id
 from .settings import MemorySettings, compose
+from .stores import store_exists
 from .stores.base import Job
 
 LOOKED_AT = 1000
@@ -68,16 +69,18 @@ class Ping(BaseModel):
 
 
 async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = None, **options: Any) -> list[Finding]:
-    """Looks at everything, and raises nothing of ours. A libSQL file that is not there yet is not made."""
+    """Looks at everything, and raises nothing of ours. A database that is not there yet is not made."""
     try:
         bare, settings = compose(uri, None, options, os.environ)
     except KagentMemoryError as error:
         return [Finding("settings", "bad", str(error), "Correct the setting or the URI.")]
     found = [Finding("settings", "ok", "All settings fit.")]
     place = _file_of(bare)
-    if place is not None and not place.exists():
-        return [*found, _absent(place)]
     try:
+        if place is not None and not place.exists():
+            return [*found, _absent(place)]
+        if not await store_exists(bare, schema=settings.postgres_schema):
+            return [*found, _unmade(bare, place, settings)]
         quiet: dict[str, Any] = {**options, "worker": False}
         memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
     except KagentMemoryError as error:
@@ -116,6 +119,16 @@ def _absent(place: Path) -> Finding:
     if not os.access(parent, os.W_OK):
         return Finding("permissions", "bad", f"{parent} may not be written.", "Give this user the right to write.")
     return Finding("database", "note", f"{place} does not exist yet; it is made at first use.")
+
+
+def _unmade(bare: str, place: Path | None, settings: MemorySettings) -> Finding:
+    if place is not None:
+        text = f"{place} holds nothing of ours; tables are made in it at first use."
+    elif (named := bare.removeprefix("kagent+")).startswith("pgserver:"):
+        text = f"{named} does not exist yet; it is made at first use."
+    else:
+        text = f"It answers, without a schema {settings.postgres_schema}; that is made at first use."
+    return Finding("database", "note", text, "Make it with `kagent-memory migrate`, or correct the URI.")
 
 
 def _unopened(error: KagentMemoryError) -> Finding:

@@ -22,6 +22,7 @@ DEFAULT_URI = "libsql:///kagent_memory.db"
 PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
+MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
 NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
 
 
@@ -189,12 +190,13 @@ def compose(
     URI, for libpq.
 
     Raises:
-        ConfigurationError: no URI, an unknown setting or query parameter, or a value that does not fit.
+        ConfigurationError: no URI, an environment that does not tell which store, an unknown setting or query
+            parameter, or a value that does not fit.
     """
     if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise ConfigurationError(f"settings takes MemorySettings(…), not {type(settings).__name__}.")
     base = settings or MemorySettings().updated(_from_environment(environ))
-    bare, _, query = _checked(uri or _default_uri(environ)).partition("?")
+    bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     known = {field.name for field in fields(base)}
     pairs = parse_qsl(query, keep_blank_values=True)
     others = [pair for pair in pairs if pair[0] not in known]
@@ -270,11 +272,30 @@ def _known_names(wrong: str, known: Iterable[str]) -> str:
 def _default_uri(environ: Mapping[str, str]) -> str:
     if uri := environ.get(f"{PREFIX}URI"):
         return uri
-    if environ.get("MEMORY_BACKEND", "").lower() != "pgvector":
-        return DEFAULT_URI
-    if url := environ.get("DATABASE_URL"):
+    for name in MISTAKEN:
+        if environ.get(name):
+            raise ConfigurationError(f"{name} is set, but the store is read from {PREFIX}URI; rename the variable.")
+    backend, url = environ.get("MEMORY_BACKEND", ""), environ.get("DATABASE_URL", "")
+    known = backend.strip().lower()
+    if known == "pgvector" and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
         return url
-    raise ConfigurationError("MEMORY_BACKEND=pgvector needs DATABASE_URL, the URL of the Postgres to use.")
+    if known == "libsql" or not (backend or url):
+        return DEFAULT_URI
+    raise ConfigurationError(_undecided(backend, known))
+
+
+def _undecided(backend: str, known: str) -> str:
+    if known == "pgvector":
+        return "MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use."
+    if backend:
+        return (
+            f"MEMORY_BACKEND={backend!r} is unknown; it takes pgvector (with DATABASE_URL) or libsql. Any other store "
+            f"is named in {PREFIX}URI."
+        )
+    return (
+        "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "
+        f"it, or MEMORY_BACKEND=libsql to keep them in a file, or name the store in {PREFIX}URI."
+    )
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:

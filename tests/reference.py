@@ -24,7 +24,8 @@ URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGE
 unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit.
 
 The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else `MEMORY_BACKEND=pgvector` with
-`DATABASE_URL`, else it is `libsql:///kagent_memory.db`.
+`DATABASE_URL`, else it is `libsql:///kagent_memory.db` (as with `MEMORY_BACKEND=libsql`). Any other `MEMORY_BACKEND`,
+and a `DATABASE_URL` that nothing chooses, are refused rather than passed over.
 
 | name | default | what |
 |---|---|---|

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
@@ -19,10 +20,11 @@ from ..errors import (
     StoreError,
 )
 from ..llm import Llm
-from ..memories import Memories
+from ..memories import Memories, without_secrets
 from ..records import Scope
 from ..remote import RemoteMemories, is_remote, open_memories
-from ..settings import MemorySettings
+from ..settings import MemorySettings, compose
+from ..stores import store_exists
 from .say import Say
 
 AnyMemories = Memories | RemoteMemories
@@ -90,6 +92,7 @@ class Command:
     Attributes:
         name: one word, or two for a command of a group ("jobs list").
         uses_store: takes the options that choose a store.
+        makes: the database, where there is none; others refuse, since its name is most likely a slip.
     """
 
     name: str
@@ -98,13 +101,14 @@ class Command:
     options: Sequence[Option] = ()
     run: Run
     uses_store: bool = True
+    makes: bool = False
 
 
 STORE_OPTIONS = (
     option(
         "--uri",
         help="which store: libsql:///file.db, postgresql://…, pgserver:///dir, or http://… of a server "
-        "(default: KAGENT_MEMORY_URI, else libsql:///kagent_memory.db)",
+        "(default: KAGENT_MEMORY_URI, MEMORY_BACKEND with DATABASE_URL, else libsql:///kagent_memory.db)",
     ),
     option("--embedding", help="the embedder, such as ollama/nomic-embed-text, or its configuration in JSON"),
     option("--llm", help="the model that extracts facts, such as gemini/gemini-2.5-flash"),
@@ -139,13 +143,30 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[AnyMemories]:
-    """The memories that the command line chooses; `works`: with the background work that a service has."""
+    """The memories that the command line chooses; `works`: with the background work that a service has.
+
+    Raises:
+        ConfigurationError: there are none, and the command makes none.
+    """
     settings = settings_of(args)
     if not is_remote(args.uri):
+        if not args.command.makes:
+            await _check_there(args.uri, settings)
         settings = {"worker": works, **settings} if works else {**settings, "worker": False}
     memories = await open_memories(args.uri, **settings, **({} if is_remote(args.uri) else _models(settings)))
     async with memories:
         yield memories
+
+
+async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
+    bare, chosen = compose(uri, None, settings, os.environ)
+    if await store_exists(bare, schema=chosen.postgres_schema):
+        return
+    schema = f" (schema {chosen.postgres_schema})" if bare.removeprefix("kagent+").startswith("postgres") else ""
+    raise ConfigurationError(
+        f"There are no memories at {without_secrets(bare)}{schema}, and this command makes none. Correct --uri or "
+        "KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
+    )
 
 
 def _models(settings: Mapping[str, Any]) -> dict[str, Any]:

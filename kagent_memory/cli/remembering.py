@@ -262,6 +262,7 @@ COMMANDS = (
             option("--origin", help="where it comes from", choices=ORIGINS, default="user"),
         ),
         run=add,
+        makes=True,
     ),
     Command(
         name="edit",

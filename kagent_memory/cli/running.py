@@ -172,6 +172,7 @@ COMMANDS = (
             option("--requests-per-minute", help="of one caller; 0: no limit", type=int, default=3000),
         ),
         run=serve,
+        makes=True,
     ),
     Command(
         name="token create",
@@ -183,6 +184,7 @@ COMMANDS = (
             option("--days", help="days it holds (default: until revoked)", type=between(1, 36_500)),
         ),
         run=token_create,
+        makes=True,
     ),
     Command(
         name="token list",

@@ -206,6 +206,7 @@ COMMANDS = (
         examples=["kagent-memory worker --uri postgresql://memory@db/agents", "kagent-memory worker --until-idle"],
         options=(option("--until-idle", help="end when nothing is due", action="store_true"),),
         run=worker,
+        makes=True,
     ),
     Command(
         name="prune",
@@ -254,5 +255,6 @@ COMMANDS = (
         help="Bring the database to the newest schema; every start does so too, where its user may.",
         examples=["kagent-memory migrate --uri postgresql://owner@db/agents"],
         run=migrate,
+        makes=True,
     ),
 )

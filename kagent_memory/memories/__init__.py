@@ -127,7 +127,7 @@ class Memories(Writing, Reading, Upkeep):
             Parts(
                 store=store,
                 settings=settings,
-                location=_without_secrets(bare),
+                location=without_secrets(bare),
                 vectors=vectors,
                 seeker=seeker,
                 providers=providers,
@@ -203,7 +203,8 @@ def _told(task: asyncio.Task[None]) -> None:
         log.error("%s ended: %s", task.get_name(), error, exc_info=error)
 
 
-def _without_secrets(uri: str) -> str:
+def without_secrets(uri: str) -> str:
+    """A store's URI as it may be shown."""
     bare = uri.partition("?")[0]
     scheme, _, rest = bare.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"

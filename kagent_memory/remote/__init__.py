@@ -52,7 +52,7 @@ def is_remote(uri: str | None) -> bool:
     Raises:
         ConfigurationError: it is no URI.
     """
-    named = uri or os.environ.get("KAGENT_MEMORY_URI") or ""
+    named = (os.environ.get("KAGENT_MEMORY_URI") or "") if uri is None else uri
     return scheme_of(named) in SCHEMES
 
 

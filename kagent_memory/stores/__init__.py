@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 from ..errors import ConfigurationError
 from .base import MemoryStore, OpenOptions
 
-__all__ = ["MemoryStore", "open_store"]
+__all__ = ["MemoryStore", "open_store", "store_exists"]
 
 ENTRY_POINTS = "kagent_memory.stores"
 
@@ -36,3 +36,13 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> MemoryStore:
     scheme = urlsplit(uri).scheme.removeprefix("kagent+")
     adapter = _adapter(scheme)
     return await adapter.open(uri.removeprefix("kagent+"), **options)
+
+
+async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
+    """Whether `open_store` would find memories here rather than make room for them; makes and changes nothing.
+
+    Raises:
+        ConfigurationError: unknown scheme, or the adapter's own reasons.
+    """
+    adapter = _adapter(urlsplit(uri).scheme.removeprefix("kagent+"))
+    return await adapter.exists(uri.removeprefix("kagent+"), schema=schema)

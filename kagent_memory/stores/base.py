@@ -103,6 +103,17 @@ class MemoryStore(ABC):
             StoreError: the database cannot be reached.
         """
 
+    @classmethod
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+        """Whether `open` would find memories here rather than make room for them; makes and changes nothing.
+
+        True where that cannot be told: `open` then says why.
+
+        Raises:
+            ConfigurationError: there is none, and none could be made here.
+        """
+        return True
+
     @abstractmethod
     async def close(self) -> None:
         """Releases everything; closing twice is harmless."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import stat
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Self, TypeVar
 
+from ...errors import KagentMemoryError
 from .connection import Busy, Connection
-from .location import check_file, to_path
-from .schema import migrate
+from .location import MEMORY, check_file, to_path
+from .schema import has_ledger, migrate
 from .thread import DriverThread
 
 PATIENCE_SECONDS = 5.0
@@ -57,6 +60,20 @@ class Database:
             thread.end()
             raise
         return cls(thread, connection)
+
+    @classmethod
+    async def exists(cls, uri: str) -> bool:
+        """Whether the file is there and was migrated once. What cannot be looked into counts as there.
+
+        Raises:
+            ConfigurationError: the URI names no file.
+        """
+        path = to_path(uri)
+        thread = DriverThread()
+        try:
+            return await thread.run(lambda: _is_ours(path))
+        finally:
+            thread.end()
 
     async def read(self, action: Callable[[Connection], T]) -> T:
         """What the action reads in one transaction."""
@@ -120,6 +137,26 @@ def _opened(path: str) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_ours(path: str) -> bool:
+    if path == MEMORY:
+        return True
+    try:
+        if not (found := Path(path).stat()).st_size and stat.S_ISREG(found.st_mode):
+            return False
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    try:
+        connection = Connection(path)
+        try:
+            return has_ledger(connection)
+        finally:
+            connection.close()
+    except KagentMemoryError:
+        return True
 
 
 async def _patiently(attempt: Callable[[], Awaitable[T]], patience: float) -> T:

@@ -31,7 +31,7 @@ def migrate(connection: Connection, known: Sequence[Migration] | None = None) ->
     if not _missing(connection, steps):
         return
     with connection.transaction(write=True):
-        if not connection.rows(_HAS_LEDGER, {}):
+        if not has_ledger(connection):
             connection.run(_CREATE_LEDGER, {})
         for step in _missing(connection, steps):
             for command in split(step.script):
@@ -40,8 +40,13 @@ def migrate(connection: Connection, known: Sequence[Migration] | None = None) ->
             connection.run(_RECORD, record)
 
 
+def has_ledger(connection: Connection) -> bool:
+    """Whether the file was migrated once."""
+    return bool(connection.rows(_HAS_LEDGER, {}))
+
+
 def _missing(connection: Connection, steps: Sequence[Migration]) -> Sequence[Migration]:
-    if not connection.rows(_HAS_LEDGER, {}):
+    if not has_ledger(connection):
         return steps
     applied = {row[0] for row in connection.tuples(_APPLIED, {})}
     if applied - {step.number for step in steps}:

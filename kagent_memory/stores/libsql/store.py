@@ -42,6 +42,11 @@ class LibSQLStore(SqlStore):
         """
         return cls(await Database.open(uri))
 
+    @classmethod
+    @override
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+        return await Database.exists(uri)
+
     @override
     async def close(self) -> None:
         await self._database.close()

@@ -22,6 +22,7 @@ from . import searching, server
 from .connection import Connection, Target, dial
 from .errors import check_loop, ours, refused
 from .pool import Pool
+from .presence import is_present
 from .schema import prepare
 from .session import PostgresSession, transact
 
@@ -73,6 +74,11 @@ class PostgresStore(SqlStore):
         else:
             pool.add(first)
         return cls(pool, directory)
+
+    @override
+    @classmethod
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+        return await is_present(uri, schema)
 
     @override
     async def close(self) -> None:

@@ -1,0 +1,158 @@
+"""Which store is meant: an unknown word is refused, and a command that only reads makes no database of a slip."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from kagent_memory import ConfigurationError, KagentMemoryService
+from kagent_memory.cli import COMMANDS, main
+from kagent_memory.settings import compose
+
+WORDS = {
+    "search": ["tea"],
+    "show": ["0199a1b2-0000-7000-8000-000000000000"],
+    "edit": ["0199a1b2-0000-7000-8000-000000000000", "--content", "x"],
+    "pin": ["0199a1b2-0000-7000-8000-000000000000"],
+    "forget": ["0199a1b2-0000-7000-8000-000000000000"],
+    "history": ["0199a1b2-0000-7000-8000-000000000000"],
+    "undo": ["0199a1b2-0000-7000-8000-000000000000"],
+    "feedback": ["0199a1b2-0000-7000-8000-000000000000", "helped"],
+    "jobs retry": ["0199a1b2-0000-7000-8000-000000000000"],
+    "jobs drop": ["0199a1b2-0000-7000-8000-000000000000"],
+    "token revoke": ["0199a1b2-0000-7000-8000-000000000000"],
+}
+MAKERS = {"add", "serve", "worker", "migrate", "token create", "demo"}
+READERS = sorted({command.name for command in COMMANDS} - MAKERS - {"doctor"})
+
+
+def words_of(command: str, uri: str) -> list[str]:
+    return [*command.split(), *WORDS.get(command, ()), "--uri", uri]
+
+
+def files(directory: Path) -> dict[str, str]:
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAGENT_MEMORY_URI", "MEMORY_BACKEND", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_no_reading_command_makes_a_database_of_a_mistyped_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code = main(words_of(command, f"libsql:///{tmp_path}/memroy.db"))
+    said = capsys.readouterr()
+    assert (code, said.out) == (5, "")
+    assert "memroy.db" in said.err
+    assert "KAGENT_MEMORY_URI" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nor_of_the_default_where_no_store_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [main([command]) for command in ("list", "stats", "prune")] == [5, 5, 5]
+    assert main(["doctor"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["list", "stats", "doctor", "prune"])
+def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "letter.txt").write_text("Dear Ada, this is no database. " * 99)
+    with sqlite3.connect(tmp_path / "of_others.db") as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    connection.close()
+    before = files(tmp_path)
+    for name in ("empty.db", "letter.txt", "of_others.db"):
+        code = main([command, "--uri", f"libsql:///{tmp_path}/{name}"])
+        assert code == 5 or command == "doctor"
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["list", "stats", "doctor", "prune"])
+def test_a_postgres_without_our_schema_stays_without(
+    postgres_uri: str, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    def schemas() -> set[str]:
+        with psycopg.connect(postgres_uri) as connection:
+            return {row[0] for row in connection.execute("SELECT nspname FROM pg_namespace").fetchall()}
+
+    before = schemas()
+    code = main([command, "--uri", postgres_uri, "--set", "postgres_schema=memroy"])
+    said = capsys.readouterr()
+    assert "memroy" in said.out + said.err
+    assert code == (0 if command == "doctor" else 5)
+    assert schemas() == before
+    assert main([command, "--uri", postgres_uri]) == (3 if command == "list" else 0)  # no scope to list
+
+
+def test_commands_that_write_make_it_and_then_all_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    uri = f"libsql:///{tmp_path}/new.db"
+    assert main(["add", "Ada likes tea", "--app", "demo", "--user", "ada", "--uri", uri]) == 0
+    assert main(["list", "--uri", uri]) == 0
+    assert "Ada likes tea" in capsys.readouterr().out
+    assert main(["migrate", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
+    assert main(["stats", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
+
+
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
+    "an unknown backend": ({"MEMORY_BACKEND": "qdrant"}, "qdrant"),
+    "a slip": ({"MEMORY_BACKEND": "pgvectr", "DATABASE_URL": "postgresql://db/x"}, "pgvectr"),
+    "blanks": ({"MEMORY_BACKEND": "  "}, "MEMORY_BACKEND"),
+    "a database that nothing chooses": ({"DATABASE_URL": "postgresql://db/x"}, "MEMORY_BACKEND=pgvector"),
+    "pgvector without a database": ({"MEMORY_BACKEND": "pgvector"}, "DATABASE_URL"),
+    "pgvector in a file": ({"MEMORY_BACKEND": "pgvector", "DATABASE_URL": "libsql:///x.db"}, "DATABASE_URL"),
+    "another name of the URI": ({"KAGENT_MEMORY_URL": "postgresql://db/x"}, "KAGENT_MEMORY_URI"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_environment_that_names_no_store_of_ours_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environ, said = REFUSED[name]
+    with pytest.raises(ConfigurationError, match=said):
+        compose(None, None, {}, environ)
+    assert compose("libsql:///x.db", None, {}, environ)[0] == "libsql:///x.db"
+    monkeypatch.chdir(tmp_path)
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match=said):
+        KagentMemoryService()
+    assert main(["add", "x", "--app", "a", "--user", "u"]) == 5
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "uri"),
+    [
+        ({}, "libsql:///kagent_memory.db"),
+        ({"MEMORY_BACKEND": ""}, "libsql:///kagent_memory.db"),
+        ({"MEMORY_BACKEND": "libsql", "DATABASE_URL": "postgresql://db/x"}, "libsql:///kagent_memory.db"),
+        ({"MEMORY_BACKEND": "PGVector ", "DATABASE_URL": "postgres://db/x"}, "postgres://db/x"),
+        ({"KAGENT_MEMORY_URI": "libsql:///a.db", "DATABASE_URL": "postgresql://db/x"}, "libsql:///a.db"),
+        ({"KAGENT_MEMORY_URI": "libsql:///a.db", "MEMORY_BACKEND": "qdrant"}, "libsql:///a.db"),
+    ],
+)
+def test_what_the_environment_chooses(environ: dict[str, str], uri: str) -> None:
+    assert compose(None, None, {}, environ)[0] == uri
+
+
+def test_a_uri_of_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    attempts: list[Any] = [lambda: KagentMemoryService(""), lambda: compose("", None, {}, {})]
+    for attempt in attempts:
+        with pytest.raises(ConfigurationError, match="names no store"):
+            attempt()
+    assert main(["list", "--uri", ""]) == 5
+    assert list(tmp_path.iterdir()) == []
