@@ -1,6 +1,12 @@
-import pytest
+import re
+from collections import Counter
 
-from kagent_memory.guard import differences, new_in
+import pytest
+from consolidate.alike import ALIKE
+from consolidate.apart import APART
+
+from kagent_memory.guard import differences, missing, new_in, same_words
+from kagent_memory.language.tables import LANGUAGES, SPACED
 
 DIFFERENT = [
     ("number", "Ada has 2 dogs", "Ada has 3 dogs"),
@@ -79,3 +85,65 @@ def test_leaving_something_out_is_not_new_but_denying_is():
     assert not new_in("lives in Oslo", "lives in Oslo since 2019 with Anna")
     assert new_in("lives in Oslo since 2019", "lives in Oslo") == {"number"}
     assert new_in("drinks coffee", "does not drink coffee") == {"negation"}
+
+
+@pytest.mark.parametrize(("language", "kind", "a", "b"), [(code, *row) for code, rows in APART.items() for row in rows])
+def test_no_two_of_the_corpus_are_the_same(language, kind, a, b):
+    assert differences(a, b), (language, kind)
+    assert differences(a, b) == differences(b, a)
+    assert not same_words(a, b)
+
+
+@pytest.mark.parametrize(("language", "a", "b"), [(code, *row) for code, rows in ALIKE.items() for row in rows])
+def test_no_difference_is_seen_in_other_words_for_the_same(language, a, b):
+    assert differences(a, b) == differences(b, a) == frozenset(), language
+
+
+def test_the_corpora_are_large_enough():
+    kinds = Counter(kind for rows in APART.values() for kind, _, _ in rows)
+    assert sum(kinds.values()) >= 300
+    assert min(kinds[kind] for kind in ("roles", "negation", "opposite", "time", "number", "identifier")) >= 10
+    assert len(APART) >= 16
+    assert sum(map(len, ALIKE.values())) >= 100
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "lost"),
+    [
+        ("Likes green tea.", "Likes green tea with honey.", {"honey"}),
+        ("Likes green tea with honey.", "Likes green tea.", set()),
+        ("The user is allergic to plums.", "The user has an allergy to plums.", set()),
+        ("The user takes a flight to Oslo.", "The user flies to Oslo.", set()),
+        ("Resides in Oslo.", "Lives in Oslo.", set()),
+        ("Lives in Oslo.", "Lives in Oslo with Anna since 2019.", {"anna", "2019"}),
+        ("用户喜欢咖啡。", "用户喜欢咖啡和茶。", {"茶"}),
+    ],
+)
+def test_a_detail_that_a_text_lacks_is_named(text, source, lost):
+    assert missing(text, source) == lost
+
+
+def test_the_words_of_the_languages_are_plain_data_without_slips():
+    for language in SPACED:
+        for group in language.opposites.split("|"):
+            axis, _, sides = group.partition(":")
+            fits = axis.strip().isidentifier() and sides.count("/") >= 1
+            assert fits or not group.strip(), (language.code, group)
+        for pair in language.more_numbers.split():
+            assert re.fullmatch(r"\S+:\d+(\.\d+)?(st|nd|rd|th)?", pair), (language.code, pair)
+        assert len(language.months.split("|")) in (1, 12), language.code
+        assert len(language.weekdays.split("|")) in (1, 7), language.code
+    assert len({language.code for language in LANGUAGES}) == len(LANGUAGES) >= 24
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "ab1", ".", "-", "1", "1,000", "1 000 ", "5 ", "may ", "not ", "Anna Bob ", "用户不", "あア",
+     "가나 ", "ไม่ชอบ",
+     "1⁵", "½", "'", "6 a.m. ", "€", "^1", "twenty one ", "open closed ", "a@", "/a", "1:", "next week ",
+     "لا يحب ", "from Oslo to ", "三百", ", ", "_", "x-1", "\u0301"],
+)  # fmt: skip
+def test_a_long_text_is_read_in_linear_time(piece):
+    short, long = piece * (10_000 // len(piece)), piece * (200_000 // len(piece))
+    assert differences(short, short + "b") == differences(short + "b", short)
+    assert differences(long, long + "b") == new_in(long, "known") == {"word"}

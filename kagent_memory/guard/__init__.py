@@ -5,71 +5,61 @@ It reads the texts, not their meaning: when in doubt they differ, and both are k
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from ..text import STOP_WORDS
-from .words import (
-    CAPITAL_DATES,
-    CJK_DATES,
-    CJK_NEGATIONS,
-    CJK_NOT_NEGATIONS,
-    DATE_WORDS,
-    FOLLOWS_A_NAME,
-    NEGATIONS,
-    NUMBER_WORDS,
-    PLAIN_STARTS,
-    UNITS,
-)
+from ..language import tables
+from .order import denies_something_else, reordered
+from .reading import Reading, Word, has_no_case, is_unspaced, read
 
-Kind: TypeAlias = Literal["number", "date", "unit", "negation", "identifier", "name"]
-KINDS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name")
+__all__ = ["KINDS", "Kind", "differences", "marks", "missing", "new_in", "same_words"]
 
-_CHUNK = re.compile(r"\S+")
-_EDGE = re.compile(r"^[\"'“”‘’«»„()\[\]{}<>*_~,;:!?…¿¡.]+|[\"'“”‘’«»„()\[\]{}<>*_~,;:!?….]+$")
-_POSSESSIVE = re.compile(r"['’]s$|(?<=s)['’]$")
-_NUMBER = re.compile(
-    r"(?P<sign>(?<![\w)])[-−+])?(?P<digits>\d+(?:[.,’' ]\d{3}(?!\d))*(?:[.,]\d+)?)(?P<tail>st|nd|rd|th|º|ª)?"
-)
-_THOUSANDS = re.compile(r"(?<=\d)[.,’' ](?=\d{3}(?!\d))")
-_NOON = re.compile(r"(?<=[\d ])([ap])\.m\.?(?!\w)")
-_ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}(?::\d{2})?")
-_UNIT = re.compile(r"(?<=\d)\s?(?:-\s?)?(?P<after>[^\W\d_]+(?:/[a-z])?|%|€|\$|£|¥|°[CF]?)|(?P<before>[€$£¥])(?=\s?\d)")
-_IDENTIFIER = re.compile(
-    r"[A-Za-z]+[-_]?\d|\d[-_]?[A-Za-z]{2,}\d|[a-z][A-Z]|_|@|://|\\|#\w|^[/~.]\w|\w/\w+/|\w\.[a-z]\w*$|^[A-Z]{2,}s?$|^[0-9a-f]{7,}$"
-)
-_QUANTITY = re.compile(r"[-−+]?[€$£¥]?\d[\d.,:’']*(?:[^\W\d_]{1,12}|%|€|\$|£|°[CF]?)?")
-_SENTENCE_END = re.compile(r"[.!?:…][\"'”’)]*$")
-_UNSPACED = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u30a1-\u30fa\u30fc\uac00-\ud7a3]")
-_UNSPACED_PLAIN = frozenset(
-    "的了是在我你他她它们和与也都很就用户使用喜欢有会要能好每个这那您吧呢吗은는이가을를에의도로와과하다고서지기사용자님습니까요입니"
-)
+Kind: TypeAlias = Literal["number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word"]
+KINDS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word")
+_MARKS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name")
+_COMMON_BEGINNING = 5
+_LONGEST_COMPARED = 20_000
 
 
 def differences(a: str, b: str) -> frozenset[Kind]:
-    """The kinds of things that the one text holds and the other does not.
+    """The kinds of things in which two texts differ.
 
-    Numbers (also in words), dates and times of all sorts, units, whether it denies, identifiers (codes, paths,
-    addresses, acronyms) and names (capitalised words; in scripts without capitals and spaces every word that tells).
+    Numbers (also in words), dates and times of all sorts, units and what is counted, what is denied, identifiers
+    (codes, paths, options, acronyms), names (capitalised words; in scripts without capitals every word that tells),
+    common opposites, the order and the parts that people and things play, a single word in the place of another.
+    Texts of more than 20,000 characters differ unless they are equal.
     """
-    ours, theirs = marks(a), marks(b)
-    differing: set[Kind] = {kind for kind in KINDS if kind != "name" and ours[kind] != theirs[kind]}
-    if _strangers(a, b) or _strangers(b, a) or (_unspaced(a) - _unspaced(b) and _unspaced(b) - _unspaced(a)):
-        differing.add("name")
-    return frozenset(differing)
+    if a == b:
+        return frozenset()
+    if max(len(a), len(b)) > _LONGEST_COMPARED:
+        return frozenset({"word"})
+    ours, theirs = read(a), read(b)
+    found: set[Kind] = {kind for kind in _MARKS if kind != "name" and _differ(kind, ours, theirs)}
+    if _strangers(ours, theirs) or _strangers(theirs, ours) or _other_letters(ours, theirs):
+        found.add("name")
+    if _excluding(ours, theirs):
+        found.add("opposite")
+    if reordered(ours, theirs):
+        found.add("order")
+    if not found and _replaced(ours, theirs):
+        found.add("word")
+    return frozenset(found)
 
 
 def new_in(text: str, known: str) -> frozenset[Kind]:
-    """The kinds of things that `text` holds and `known` does not; whether it denies must be equal."""
+    """The kinds of things that `text` holds and `known` does not; whether it denies must be equal.
+
+    A text of more than 20,000 characters is new unless it is known as it is.
+    """
+    if len(text) > _LONGEST_COMPARED:
+        return frozenset() if text in known else frozenset({"word"})
     ours, theirs = marks(text), marks(known)
-    found: set[Kind] = {kind for kind in KINDS if kind not in ("name", "negation") and ours[kind] - theirs[kind]}
+    found: set[Kind] = {kind for kind in _MARKS if kind not in ("name", "negation") and ours[kind] - theirs[kind]}
     if ours["negation"] != theirs["negation"]:
         found.add("negation")
-    if _strangers(text, known) or _unspaced(text) - _unspaced(known):
+    if _strangers(read(text), read(known)) or _letters(read(text)) - _letters(read(known)):
         found.add("name")
     return frozenset(found)
 
@@ -77,99 +67,188 @@ def new_in(text: str, known: str) -> frozenset[Kind]:
 @lru_cache(maxsize=4096)
 def marks(text: str) -> Mapping[Kind, frozenset[str]]:
     """What a text holds of each kind, in one spelling."""
-    plain = _NOON.sub(r"\1m", unicodedata.normalize("NFKC", text))
-    words = [_EDGE.sub("", chunk) for chunk in _CHUNK.findall(plain)]
-    identifiers = frozenset(word.casefold() for word in words if _is_identifier(word))
-    rest = " ".join(word for word in plain.split() if _EDGE.sub("", word).casefold() not in identifiers)
-    low = [_bare(word) for word in words]
+    reading = read(text)
+    words = reading.words
     return {
-        "number": _numbers(rest, low),
-        "date": _dates(rest, words, low),
-        "unit": _units(rest, low),
-        "negation": frozenset({"denies"} if _denies(plain, low) else ()),
-        "identifier": identifiers,
-        "name": frozenset(_names(plain)),
+        **{kind: frozenset(_of_kind(words, kind)) for kind in ("number", "date", "identifier", "name")},
+        "negation": frozenset({"denies"} if _denies(reading) else ()),
+        "unit": frozenset(word.unit for word in words if word.unit),
     }
 
 
-def _bare(word: str) -> str:
-    return _POSSESSIVE.sub("", word.casefold().replace("’", "'"))
-
-
-def _is_identifier(word: str) -> bool:
-    if word.casefold() in UNITS:
-        return False
-    return bool(_IDENTIFIER.search(word)) and not _QUANTITY.fullmatch(word) and not _ISO_DATE.fullmatch(word)
-
-
-def _numbers(text: str, low: list[str]) -> frozenset[str]:
-    dateless = _ISO_DATE.sub(" ", text)
-    digits = (
-        (match["sign"] or "").replace("−", "-").replace("+", "")
-        + _plain_number(match["digits"])
-        + (match["tail"] or "")
-        for match in _NUMBER.finditer(dateless)
+def missing(text: str, source: str) -> frozenset[str]:
+    """The telling words of a source that a text does not hold, in any form of theirs."""
+    ours, theirs = read(text), read(source)
+    held = _Held(ours)
+    return frozenset(
+        word.value for word in theirs.words if word.tells and not held.has(word, ours.spoken | theirs.spoken)
     )
-    parts = (part for word in low for part in (word, *word.split("-")))
-    return frozenset(digits) | {NUMBER_WORDS[part] for part in parts if part in NUMBER_WORDS}
 
 
-def _plain_number(digits: str) -> str:
-    whole = _THOUSANDS.sub("", digits).replace(",", ".")
-    return (whole.rstrip("0").rstrip(".") if "." in whole else whole.lstrip("0")) or "0"
+def same_words(a: str, b: str) -> bool:
+    """Whether they say the same with the same telling words, in whatever forms and order without meaning."""
+    return not missing(a, b) and not missing(b, a) and not differences(a, b)
 
 
-def _dates(text: str, words: list[str], low: list[str]) -> frozenset[str]:
-    named = {
-        DATE_WORDS[bare]
-        for word, bare in zip(words, low, strict=True)
-        if bare in DATE_WORDS and (bare not in CAPITAL_DATES or word[:1].isupper())
-    }
-    return frozenset(named | set(_ISO_DATE.findall(text)) | {word for word in CJK_DATES if word in text})
+class _Held:
+    """The telling words of a text, ready to be asked for in other forms."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._spoken = reading.spoken
+        words = [word for word in reading.words if word.kind not in ("negation", "refusal")]
+        self._values = {value for word in words for value in (word.value, word.low)}
+        self._groups = {group for word in words for group in _synonyms(word, reading.spoken)}
+        self._by_beginning: dict[str, list[str]] = {}
+        for value in self._values:
+            self._by_beginning.setdefault(value[:3], []).append(value)
+
+    def has(self, word: Word, spoken: frozenset[str]) -> bool:
+        if word.value in self._values or word.low in self._values:
+            return True
+        if word.kind not in ("", "name") or is_unspaced(word.low):
+            return False
+        if not self._groups.isdisjoint(_synonyms(word, spoken)):
+            return True
+        return not word.kind and any(_akin(word.value, other) for other in self._by_beginning.get(word.value[:3], ()))
 
 
-def _units(text: str, low: list[str]) -> frozenset[str]:
-    found = (match["after"] or match["before"] for match in _UNIT.finditer(text))
-    counted = (unit for word, unit in pairwise(low) if word in NUMBER_WORDS)
-    known = (UNITS.get(unit.casefold()) for unit in (*found, *counted))
-    return frozenset(unit for unit in known if unit)
+def _differ(kind: Kind, a: Reading, b: Reading) -> bool:
+    if kind == "negation":
+        return _denies(a) != _denies(b) or denies_something_else(a, b)
+    if kind == "unit":
+        return _quantities(a) != _quantities(b) or _counts_strangers(a, b)
+    if kind == "number":
+        return Counter(_of_kind(a.words, kind)) != Counter(_of_kind(b.words, kind))
+    return set(_of_kind(a.words, kind)) != set(_of_kind(b.words, kind))
 
 
-def _denies(text: str, low: list[str]) -> bool:
-    if any(word in NEGATIONS or word.endswith("n't") or word.startswith("non-") for word in low):
-        return True
-    for harmless in CJK_NOT_NEGATIONS:
-        text = text.replace(harmless, "")
-    return bool(_UNSPACED.search(text)) and any(sign in text for sign in CJK_NEGATIONS)
+def _denies(reading: Reading) -> bool:
+    return any(word.kind in ("negation", "refusal") for word in reading.words)
 
 
-def _names(text: str) -> set[str]:
-    """Capitalised words, as they are compared; at a sentence's beginning only when what follows says so."""
-    chunks = _CHUNK.findall(text)
-    found: set[str] = set()
-    for place, chunk in enumerate(chunks):
-        word = _EDGE.sub("", chunk)
-        if not word[:1].isupper() or _bare(word) in DATE_WORDS or _bare(word).split("'")[0] in STOP_WORDS:
-            continue
-        begins = place == 0 or bool(_SENTENCE_END.search(chunks[place - 1])) or chunks[place - 1] in "-*•"
-        if not begins or _begins_with_name(word, _EDGE.sub("", chunks[place + 1]) if place + 1 < len(chunks) else ""):
-            found.add(_bare(word))
+def _of_kind(words: Sequence[Word], kind: Kind) -> Iterator[str]:
+    return (word.value for word in words if word.kind == kind)
+
+
+def _quantities(reading: Reading) -> Counter[tuple[str, str]]:
+    return Counter((word.value, word.unit) for word in reading.words if word.unit)
+
+
+def _counts_strangers(a: Reading, b: Reading) -> bool:
+    """Whether the same number counts in each text what the other one does not speak of: 5 pesos, 5 rupees."""
+    ours, theirs = _counted(a), _counted(b)
+    held, others = _Held(a), _Held(b)
+    spoken = a.spoken | b.spoken
+    return any(
+        not others.has(ours[number], spoken) and not held.has(theirs[number], spoken)
+        for number in ours.keys() & theirs.keys()
+    )
+
+
+def _counted(reading: Reading) -> dict[str, Word]:
+    """Number → the word behind it, where no unit stands there."""
+    found: dict[str, Word] = {}
+    for word, behind in zip(reading.words, reading.words[1:], strict=False):
+        if word.kind == "number" and not word.unit and not behind.kind and behind.clause == word.clause:
+            found.setdefault(word.value, behind)
     return found
 
 
-def _begins_with_name(word: str, following: str) -> bool:
-    if _bare(word) in PLAIN_STARTS or _bare(word) in NEGATIONS:
-        return False
-    capital = following[:1].isupper() and _bare(following).split("'")[0] not in STOP_WORDS
-    return word.endswith(("'s", "’s")) or capital or following in FOLLOWS_A_NAME
-
-
-def _strangers(a: str, b: str) -> bool:
+def _strangers(a: Reading, b: Reading) -> bool:
     """Whether a name of `a` is no word of `b`."""
-    words = {_bare(_EDGE.sub("", chunk)) for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", b))}
-    return any(name not in words for name in marks(a)["name"])
+    lows = {word.low for word in b.words}
+    strange = [word for word in a.words if word.kind == "name" and word.low not in lows]
+    if not strange:
+        return False
+    groups = {group for word in b.words for group in _synonyms(word, b.spoken)}
+    return any(groups.isdisjoint(_synonyms(word, a.spoken)) for word in strange)
 
 
-def _unspaced(text: str) -> frozenset[str]:
-    plain = unicodedata.normalize("NFKC", text)
-    return frozenset(_UNSPACED.findall(plain)) - _UNSPACED_PLAIN
+def _other_letters(a: Reading, b: Reading) -> bool:
+    """In scripts without spaces or without capitals: whether each holds telling words that the other does not."""
+    ours, theirs = _letters(a), _letters(b)
+    if ours - theirs and theirs - ours:
+        return True
+    return bool(_caseless(a, b)) and bool(_caseless(b, a))
+
+
+def _letters(reading: Reading) -> frozenset[str]:
+    return frozenset(letter for word in reading.words if not word.kind and is_unspaced(word.low) for letter in word.low)
+
+
+def _caseless(a: Reading, b: Reading) -> list[str]:
+    held, spoken = _Held(b), a.spoken | b.spoken
+    return [word.low for word in a.words if not word.kind and has_no_case(word) and not held.has(word, spoken)]
+
+
+def _excluding(a: Reading, b: Reading) -> bool:
+    """Whether each is on a side of some axis that the other is not on: open and closed, brother and sister."""
+    ours, theirs = _by_axis(a), _by_axis(b)
+    for axis in ours.keys() & theirs.keys():
+        if ours[axis] - theirs[axis] and theirs[axis] - ours[axis]:
+            return True
+    return _by_prefix(a, b) or _by_prefix(b, a)
+
+
+def _by_axis(reading: Reading) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for word in reading.words:
+        for side in word.sides:
+            found.setdefault(side.partition(":")[0], set()).add(side)
+    return found
+
+
+_PREFIXES = (
+    "un",
+    "in",
+    "im",
+    "ir",
+    "il",
+    "dis",
+    "non",
+    "mis",
+    "anti",
+    "de",
+    "des",
+    "dés",
+    "o",
+    "u",
+    "не",
+    "без",
+    "a",
+    "on",
+)
+_LEAST_STEM = 4
+
+
+def _by_prefix(a: Reading, b: Reading) -> bool:
+    """Whether a word of `a` stands in `b` with a prefix that turns it round (able: unable, legal: illegal)."""
+    ours = {word.low.replace("-", "") for word in a.words}
+    theirs = {word.low.replace("-", "") for word in b.words}
+    turned = theirs - ours
+    return any(prefix + word in turned for word in ours - theirs if len(word) >= _LEAST_STEM for prefix in _PREFIXES)
+
+
+def _replaced(a: Reading, b: Reading) -> bool:
+    """Whether, all else being equal, one telling word stands in the place of another that is no other form of it."""
+    ours, theirs = ([word for word in reading.words if word.tells and not is_unspaced(word.low)] for reading in (a, b))
+    if len(ours) != len(theirs) or not ours:
+        return False
+    apart = [(one, other) for one, other in zip(ours, theirs, strict=True) if one.value != other.value]
+    if len(apart) != 1:
+        return False
+    ((one, other),) = apart
+    return not _Held(b).has(one, a.spoken | b.spoken) and not _Held(a).has(other, a.spoken | b.spoken)
+
+
+def _synonyms(word: Word, spoken: frozenset[str]) -> tuple[str, ...]:
+    return tables.lexeme(word.low, spoken).groups
+
+
+def _akin(one: str, other: str) -> bool:
+    """Whether two stems are forms of one word: the one begins the other, or they share most of their letters."""
+    short, long = sorted((one, other), key=len)
+    if len(short) >= 3 and long.startswith(short) and len(long) - len(short) <= 4:
+        return True
+    common = next((place for place, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
+    return common >= _COMMON_BEGINNING and common * 10 >= 7 * len(long)
