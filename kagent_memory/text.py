@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final, Protocol
 
+from .language import holds_together, is_acronym, keeps_case
+
 MAX_TERM_CHARS = 64
 PIECE_CHARS = 16_384
 
@@ -73,6 +75,13 @@ _IS_HAN = re.compile(f"[{_HAN}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
+_EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
+_ENDS = ".!…"
+_JOINTS = re.compile("['’-]")
+_LONGEST_SYMBOL = 3  # letters of what a number counts that may be a unit
+_SHORTEST_SHOUTED = 2  # letters of a word in capitals that is rather an acronym
+
+
 class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...
 
@@ -126,7 +135,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def normalised(text: str) -> str:
-    """The text as compared for equality: NFKC, case folded, white space and closing punctuation aside."""
+    """The text without what its echoes may differ in: NFKC, case folded, white space and closing punctuation aside."""
     found: list[str] = []
     apart = False
     for piece in pieces(text):
@@ -139,18 +148,43 @@ def normalised(text: str) -> str:
     return "".join(found).rstrip(".!… ")
 
 
+def spelling(text: str) -> str:
+    """The text as facts are compared by it: blanks and the case of plain words folded, and nothing else.
+
+    Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super- and subscripts,
+    letters that only look alike. What ends a sentence after a plain word goes.
+    """
+    words = list(_words(text))
+    if not words:
+        return ""
+    words[-1] = _unended(words[-1])
+    folded: list[str] = []
+    begins, counted = True, False
+    for word in words:
+        core = word.strip(_EDGES)
+        folded.append(word.lower() if core and _is_plain(core, begins=begins, counted=counted) else word)
+        begins = word[-1] in _ENDS or not core
+        counted = any(character.isdigit() for character in core)
+    return " ".join(folded)
+
+
 def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> bytes:
     """16 bytes that two memories share when they are the same one.
 
-    Facts are the same by their normalised text; verbatim turns by their text and their event, since the same words
-    said twice are two turns.
+    Facts are the same by their `spelling`; verbatim turns by their text and their event, since the same words said
+    twice are two turns.
     """
-    digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact")
-    digest.update((content if verbatim else normalised(content)).encode())
+    digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact 2")
+    digest.update((content if verbatim else spelling(content)).encode())
     for event_id in event_ids if verbatim else ():
         raw = event_id.encode()
         digest.update(b"\0" + len(raw).to_bytes(8, "big") + raw)
     return digest.digest()
+
+
+def former_identity(content: str) -> bytes:
+    """What `identity` was for a fact in version 0.1.0: also shared by texts that only look alike."""
+    return hashlib.blake2b(normalised(content).encode(), digest_size=16, person=b"fact").digest()
 
 
 def estimated_tokens(text: str) -> int:
@@ -168,6 +202,55 @@ def beginning(text: str, most_tokens: int) -> str:
     """As much of the text as has at most so many tokens."""
     lengths = range(min(len(text), 4 * most_tokens) + 1)
     return text[: bisect_right(lengths, most_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a text in their canonical form, piece by piece."""
+    open_word: list[str] = []
+    for piece in pieces(text):
+        composed = unicodedata.normalize("NFC", piece)
+        words = composed.split()
+        if open_word and (not words or composed[0].isspace()):
+            yield "".join(open_word)
+            open_word = []
+        for word in words[:-1]:
+            yield "".join((*open_word, word))
+            open_word = []
+        if words and composed[-1].isspace():
+            yield "".join((*open_word, words[-1]))
+            open_word = []
+        elif words:
+            open_word.append(words[-1])
+    if open_word:
+        yield "".join(open_word)
+
+
+def _unended(word: str) -> str:
+    """The last word of a text without what ends a sentence; "5!", "C#" and a lone dot say something by themselves."""
+    core = word.rstrip(_ENDS)
+    if not core.strip(_EDGES):
+        return word
+    plain = core[-1].isalpha() and len(core.strip(_EDGES)) > 1
+    return core if plain else word.rstrip(".…")
+
+
+def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
+    """Whether the case of a word tells nothing.
+
+    Args:
+        word: without punctuation around it.
+        begins: it stands at the beginning of a sentence.
+        counted: a number stands in front of it, so that it may be a unit.
+    """
+    if not all(map(str.isalpha, _JOINTS.split(word))) or (counted and len(word) <= _LONGEST_SYMBOL):
+        return False
+    if len(word) == 1:
+        return word == "I" or (begins and holds_together(word))
+    if keeps_case(word):
+        return False
+    if word[1:] == word[1:].lower():
+        return True
+    return word.isupper() and len(word) > _SHORTEST_SHOUTED and not is_acronym(word)
 
 
 def _telling(terms: list[str]) -> list[str]:

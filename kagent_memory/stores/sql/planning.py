@@ -34,7 +34,7 @@ class Texts:
     """
 
     def __init__(self, changes: Sequence[Change] = ()) -> None:
-        self._identities = {self._key(change.memory): identity_of(change.memory) for change in changes}
+        self._identities = {self._key(change.memory): keys_of(change.memory) for change in changes}
         self._postings = {
             (change.memory.content, change.memory.author): self.postings_of(change.memory)
             for change in changes
@@ -43,7 +43,11 @@ class Texts:
 
     def identity(self, memory: Memory) -> bytes:
         """The content hash of a memory."""
-        return self._identities.get(self._key(memory)) or identity_of(memory)
+        return self.keys(memory)[0]
+
+    def keys(self, memory: Memory) -> tuple[bytes, ...]:
+        """The content hashes under which the same memory may stand."""
+        return self._identities.get(self._key(memory)) or keys_of(memory)
 
     def postings(self, memory: Memory) -> bytes:
         """A memory's index terms, packed."""
@@ -62,6 +66,12 @@ class Texts:
 def prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, Texts]:
     """The batch as `checked`, and its texts."""
     return checked(batch, dimensions), Texts(batch.changes)
+
+
+def keys_of(memory: Memory) -> tuple[bytes, ...]:
+    """A memory's content hash, and of a fact also the one that version 0.1.0 gave it."""
+    now = identity_of(memory)
+    return (now,) if memory.verbatim else (now, text.former_identity(memory.content))
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:

@@ -64,8 +64,9 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     row = answers[scopes.index(scope)][0]
     found = dict(zip(asked, answers[len(scopes) :], strict=True))
     stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
-    twins = {bytes(row["content_hash"]): row["id"] for row in found.get("equal_memories", ())}
-    stored.update(await _stored(session, scope, set(twins.values()).difference(stored)))
+    equal = [row["id"] for row in found.get("equal_memories", ())]
+    stored.update(await _stored(session, scope, set(equal).difference(stored)))
+    twins = {texts.identity(stored[id]): id for id in equal if id in stored}
     return _Met(
         version=row["version"],
         salt=row["salt"],
@@ -83,7 +84,9 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
         "equal_memories": {
-            "hashes": list({texts.identity(one.memory) for one in batch.changes if one.memory.state == "active"})
+            "hashes": list(
+                {key for one in batch.changes if one.memory.state == "active" for key in texts.keys(one.memory)}
+            )
         },
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
         "taken_pairs": _pairs(_events(batch)),
