@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from ..language import tables
 from .order import denies_something_else, reordered
-from .reading import Reading, Word, has_no_case, is_unspaced, read
+from .reading import LONGEST, Reading, Word, has_no_case, is_unspaced, read
 
 __all__ = ["KINDS", "Kind", "differences", "marks", "missing", "new_in", "same_words"]
 
@@ -20,7 +20,6 @@ Kind: TypeAlias = Literal["number", "date", "unit", "negation", "identifier", "n
 KINDS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word")
 _MARKS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name")
 _COMMON_BEGINNING = 5
-_LONGEST_COMPARED = 20_000
 
 
 def differences(a: str, b: str) -> frozenset[Kind]:
@@ -33,7 +32,7 @@ def differences(a: str, b: str) -> frozenset[Kind]:
     """
     if a == b:
         return frozenset()
-    if max(len(a), len(b)) > _LONGEST_COMPARED:
+    if max(len(a), len(b)) > LONGEST:
         return frozenset({"word"})
     ours, theirs = read(a), read(b)
     found: set[Kind] = {kind for kind in _MARKS if kind != "name" and _differ(kind, ours, theirs)}
@@ -53,7 +52,7 @@ def new_in(text: str, known: str) -> frozenset[Kind]:
 
     A text of more than 20,000 characters is new unless it is known as it is.
     """
-    if len(text) > _LONGEST_COMPARED:
+    if len(text) > LONGEST:
         return frozenset() if text in known else frozenset({"word"})
     ours, theirs = marks(text), marks(known)
     found: set[Kind] = {kind for kind in _MARKS if kind not in ("name", "negation") and ours[kind] - theirs[kind]}
@@ -116,7 +115,7 @@ def _differ(kind: Kind, a: Reading, b: Reading) -> bool:
     if kind == "negation":
         return _denies(a) != _denies(b) or denies_something_else(a, b)
     if kind == "unit":
-        return _quantities(a) != _quantities(b) or _counts_strangers(a, b)
+        return _units(a) != _units(b) or _paired_otherwise(a, b) or _counts_strangers(a, b)
     if kind == "number":
         return Counter(_of_kind(a.words, kind)) != Counter(_of_kind(b.words, kind))
     return set(_of_kind(a.words, kind)) != set(_of_kind(b.words, kind))
@@ -130,8 +129,16 @@ def _of_kind(words: Sequence[Word], kind: Kind) -> Iterator[str]:
     return (word.value for word in words if word.kind == kind)
 
 
-def _quantities(reading: Reading) -> Counter[tuple[str, str]]:
-    return Counter((word.value, word.unit) for word in reading.words if word.unit)
+def _units(reading: Reading) -> frozenset[str]:
+    return frozenset(word.unit for word in reading.words if word.unit)
+
+
+def _paired_otherwise(a: Reading, b: Reading) -> bool:
+    """Whether the same numbers have other units: 5 km in 30 min, 30 km in 5 min."""
+    ours, theirs = (
+        Counter((word.value, word.unit) for word in reading.words if word.kind == "number") for reading in (a, b)
+    )
+    return ours != theirs and not _differ("number", a, b)
 
 
 def _counts_strangers(a: Reading, b: Reading) -> bool:

@@ -14,6 +14,9 @@ from ..text import STOP_WORDS, tokens
 
 Kind: TypeAlias = Literal["", "number", "date", "identifier", "name", "negation", "refusal", "function", "light"]
 _ANY_LANGUAGE: frozenset[str] = frozenset()
+_WORDS = re.compile(r"\S+")
+_DATE_PARTS = re.compile(r"[-./]")
+LONGEST = 20_000  # characters of a text that are read
 _REMEMBERED_CHARS = 2000
 _LONGEST_WORD = 256  # what is longer is no word and is compared whole
 _EDGES = "\"'“”‘’«»„‹›()[]{}<>*_~,;:!?…¿¡.。、，；：！？「」『』（）《》،؟؛।|"
@@ -21,7 +24,7 @@ _BREAKS = frozenset(",;:.!?…。、，；：！？،؟؛।–—")
 _SENTENCE_ENDS = frozenset(".!?:…。！？؟।")
 _POSSESSIVE = re.compile(r"['’]s$|(?<=s)['’]$")
 _SUPERSCRIPT = re.compile(r"(?<=[^\W_])[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
-_FRACTION = re.compile(r"(\d*)\s?([¼½¾⅐-⅞])")
+_FRACTION = re.compile(r"(\d{0,9})\s?([¼½¾⅐-⅞])")
 _NOON = re.compile(r"(?<=[\d ])([ap])\.m\.?(?!\w)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<![\d.,’'])\d{1,3}(?:([.,’' ])\d{3})(?:\1\d{3})*(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2})?|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}(?::\d{2})?")
@@ -104,8 +107,8 @@ class Reading(NamedTuple):
 
 
 def read(text: str) -> Reading:
-    """The text as its words."""
-    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _read(text)
+    """The text as its words, up to its 20,000th character."""
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _read(text[:LONGEST])
 
 
 def plain(text: str) -> str:
@@ -144,7 +147,7 @@ def _decimal(found: re.Match[str]) -> str:
 def _scan(text: str, spoken: frozenset[str]) -> Iterator[Word]:
     clause, begins = 0, True
     script = "ja" if _KANA.search(text) else "zh"
-    for found in re.finditer(r"\S+", text):
+    for found in _WORDS.finditer(text):
         chunk = found.group()
         core = chunk.strip(_EDGES)
         if not core:
@@ -206,7 +209,7 @@ def _quantities(core: str) -> Iterator[Word]:
     place = 0
     for found in _DATE.finditer(core):
         yield from _numbers(core[place : found.start()])
-        value = "-".join(part.lstrip("0") or "0" for part in re.split(r"[-./]", found.group()))
+        value = "-".join(part.lstrip("0") or "0" for part in _DATE_PARTS.split(found.group()))
         value = value if ":" not in value else value.removeprefix("0")
         place = found.end()
         glued = _GLUED.fullmatch(core[place:])

@@ -52,10 +52,10 @@ TURKISH: Final = Language(
         try: lira | page: sayfa | degree: derece | star: yıldız | cup: bardak fincan
     """,
     negations="değil yok asla hiç hayır hiçbir kimse",
-    negation_pattern=r"""
-        \w+m[ıiuü]yor\w*| \w{2,}m[ae]z(?:s[ıi]n\w*| lar| ler| d[ıi]\w*)?| \w{2,}m[ae]d[ıi](?:m| n| k| lar| ler|
-        n[ıi]z)?| \w{2,}m[ae]m[ıi]ş\w*| \w{2,}m[ae]y(?:aca| ece)[kğ]\w*| \w{2,}m[ae]mal[ıi]\w*| \w{2,}m[ae]mel[ıi]\w*|
-        \w{2,}(?:amaz| emez| amıyor| emiyor)\w*| \w{3,}s[ıiuü]z| \w{3,}madan| \w{3,}meden| \w{2,}mem
+    negation_forms="""
+        .miyor* .mıyor* .muyor* .müyor* .amıyor* .emiyor* ..mez ..maz ..mezsin* ..mazsın* ..mezler ..mazlar ..mezdi*
+        ..mazdı* ..medi ..madı ..medim ..madım ..medin ..madın ..medik ..madık ..mediler ..madılar ..mediniz ..madınız
+        ..memiş* ..mamış* ..meyece* ..mayaca* ..memeli* ..mamalı* ...siz ...sız ...suz ...süz ...meden ...madan ..mem
     """,
     concord=True,
     opposites="""
@@ -358,8 +358,7 @@ PERSIAN: Final = Language(
     dates="yesterday: دیروز | today: امروز | tomorrow: فردا",
     nearness="this: این | next: آینده بعد | last: گذشته پیش قبل",
     periods="هفته ماه سال",
-    negations="نیست نه هرگز بدون هیچ نبود ندارد نداشت نیستند",
-    negation_pattern=r"نمی\w*|نمی‌\w+",
+    negations="نمی* نیست نه هرگز بدون هیچ نبود ندارد نداشت نیستند",
     opposites="""
         open: باز / بسته |
         side: چپ / راست |

@@ -30,8 +30,8 @@ class Language:
         capital_dates: dates that are other words when written small.
         nearness: "this", "next" and "last" with the words for them, which count beside one of `periods` or a weekday.
         units: what is counted in; the name is English for all languages.
-        negations: words that deny; `negation_pattern`: an expression for whole words that do; `refusals`: verbs and
-            others that deny by what they mean.
+        negations: words that deny; `negation_forms`: parts of words that do, each dot for a letter that must stand in
+            front; `refusals`: verbs and others that deny by what they mean.
         concord: several denials in one clause are one.
         opposites: groups by an axis's name, their sides separated by "/": words of different sides exclude each other.
         synonyms: groups of words for the same.
@@ -63,7 +63,7 @@ class Language:
     periods: str = ""
     units: str = ""
     negations: str = ""
-    negation_pattern: str = ""
+    negation_forms: str = ""
     refusals: str = ""
     concord: bool = False
     opposites: str = ""

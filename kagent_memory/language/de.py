@@ -75,10 +75,12 @@ GERMAN: Final = Language(
         rub: rubel | inr: rupie rupien | page: seite seiten | degree: grad | star: sterne | cup: tasse tassen
     """,
     negations="""
-        nicht nichts nie niemals niemand niemanden niemandem ohne weder außer ausser nirgends nirgendwo nein keinerlei
-        keinesfalls
+        kein* nicht nichts nie niemals niemand niemanden niemandem ohne weder außer ausser nirgends nirgendwo nein
+        keinerlei keinesfalls
     """,
-    negation_pattern=r"kein\w{0,3}|\w{4,}(?:los|lose|losen|loser|loses|frei|freie|freien|freier|freies)",
+    negation_forms="""
+        ....los ....lose ....losen ....loser ....loses ....frei ....freie ....freien ....freier ....freies
+    """,
     refusals="kaum verweigert vermeidet hasst scheiterte",
     opposites="""
         open: offen* öffne* öffnet geöffnet* aufgemacht / geschlossen* schließ* schliess* zu! |

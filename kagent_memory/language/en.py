@@ -91,10 +91,10 @@ ENGLISH: Final = Language(
         shekel shekels | thb: baht | dinar: dinar dinars | huf: forint forints
     """,
     negations="""
-        not no never none nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt
-        werent wont wouldnt shouldnt couldnt hasnt havent hadnt mustnt neednt aint
+        non-* not no never none nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent
+        wasnt werent wont wouldnt shouldnt couldnt hasnt havent hadnt mustnt neednt aint
     """,
-    negation_pattern=r"\w+n't|\w+n’t|non-\w+|\w+-free|\w{3,}less",
+    negation_forms="..n't .-free ...less",
     refusals="""
         hardly barely scarcely seldom stopped quit unable refuses refuse refused avoids avoid avoided avoiding
         dislikes dislike disliked hates hate hated lacks lack lacking unlike former formerly cancelled canceled except

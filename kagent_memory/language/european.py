@@ -25,7 +25,7 @@ FINNISH: Final = Language(
     nearness="this: tällä tämä | next: ensi | last: viime",
     periods="viikko viikolla kuukausi kuussa vuosi vuonna",
     negations="ei en et emme ette eivät ilman koskaan älä eikä",
-    negation_pattern=r"\w{4,}(?:ton|tön)",
+    negation_forms="....ton ....tön",
     opposites="""
         open: auki avoinna avo* / kiinni sulje* |
         side: vasen vasem* / oikea oikeal* |

@@ -59,7 +59,7 @@ SWEDISH: Final = Language(
         sidor | degree: grader | star: stjärnor | cup: kopp koppar
     """,
     negations="inte ej icke aldrig ingen inget inga utan ingenting varken knappt nej",
-    negation_pattern=r"\w{4,}(?:lös|löst|lösa|fri|fritt|fria)",
+    negation_forms="....lös ....löst ....lösa ....fri ....fritt ....fria",
     opposites="""
         open: öppen öppet öppna* öppnar / stängd* stängt stänger stäng* sluten |
         side: vänster* / höger* |
@@ -213,7 +213,7 @@ DANISH: Final = Language(
         liter | usd: dollar | eur: euro | krona: krone kroner kr | page: side sider | degree: grader
     """,
     negations="ikke ikkje ej aldrig aldri ingen intet ingenting inga uden uten hverken verken næppe nej nei",
-    negation_pattern=r"\w{4,}(?:løs|løst|løse|fri|frit|fritt)",
+    negation_forms="....løs ....løst ....løse ....fri ....frit ....fritt",
     opposites="""
         open: åben* åpen* åpne* åbne* / lukke* stengt* |
         side: venstre / højre høyre |

@@ -386,8 +386,10 @@ CZECH: Final = Language(
     """,
     weekdays="pondělí | úterý | středa středu | čtvrtek | pátek | sobota sobotu | neděle neděli",
     dates="yesterday: včera | today: dnes | tomorrow: zítra",
-    negations="ne není nejsou nikdy bez nikdo nic žádný žádná žádné ani nemá nemají",
-    negation_pattern=r"ne(?:má|jí|pije|jde|ní|byl|chce|může|ví|zná|kouří|pracuje|bydlí)\w*",
+    negations="""
+        nemá* nejí* nepije* nejde* není nebyl* nechce* nemůže* neví* nezná* nekouří* nepracuje* nebydlí* ne nejsou
+        nikdy bez nikdo nic žádný žádná žádné ani nemá nemají
+    """,
     concord=True,
     opposites="""
         open: otevř* otevír* / zavř* zavír* |

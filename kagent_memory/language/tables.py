@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -30,7 +30,9 @@ SPACED = (
 UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
 LANGUAGES = (*SPACED, *UNSPACED)
 DEFAULT = "en"
+_WORD = re.compile(r"\S+")
 _WORDS_THAT_TELL = 400  # of a text tell its language
+_CHARS_THAT_TELL = 4000
 _SHORTEST_STEM = 2
 MONTH_NAMES = tuple(group.split()[0] for group in ENGLISH.months.split("|"))
 DAY_NAMES = tuple(group.split()[0] for group in ENGLISH.weekdays.split("|"))
@@ -150,7 +152,7 @@ def lexeme(word: str, spoken: frozenset[str]) -> Lexeme:
         near=nearness().value(word, spoken),
         period=period,
         unit=named,
-        denies=holds("negations") or any(denies(word) for code, denies in denials() if code in spoken or not spoken),
+        denies=holds("negations") or _denies_by_form(word, spoken),
         refuses=holds("refusals"),
         function=is_function_word(word, spoken),
         light=holds("light_words"),
@@ -211,13 +213,13 @@ class Pieces:
 def spoken(text: str) -> frozenset[str]:
     """The languages that the words and letters of a text speak for most, by their codes; empty: none does."""
     scores: dict[str, int] = {}
-    for found in islice(re.finditer(r"\S+", text.casefold()), _WORDS_THAT_TELL):
+    for found in islice(_WORD.finditer(text[:_CHARS_THAT_TELL].casefold()), _WORDS_THAT_TELL):
         word = found.group().strip(".,;:!?¿¡\"'“”„«»()[]")
         for code in _telling_words().get(word, ()):
             scores[code] = scores.get(code, 0) + 2
         for code in _other_words().get(word, ()):
             scores[code] = scores.get(code, 0) + 1
-    for letter in frozenset(text[:4000].casefold()):
+    for letter in frozenset(text[:_CHARS_THAT_TELL].casefold()):
         for code in _telling_letters().get(letter, ()):
             scores[code] = scores.get(code, 0) + 3
     most = max(scores.values(), default=0)
@@ -329,10 +331,27 @@ def is_currency(text: str) -> bool:
 
 
 @cache
-def denials() -> Sequence[tuple[str, Callable[[str], object]]]:
-    """(language, whether a whole word of it denies by its form)."""
-    patterns = ((one.code, "".join(one.negation_pattern.split())) for one in SPACED if one.negation_pattern)
-    return [(code, re.compile(pattern).fullmatch) for code, pattern in patterns]
+def _denying_ends() -> tuple[Mapping[str, Sequence[tuple[int, str]]], Sequence[tuple[str, int, str]]]:
+    """By how a word ends, and by what stands within it: (how many letters in front, the language)."""
+    ends: dict[str, list[tuple[int, str]]] = {}
+    within: list[tuple[str, int, str]] = []
+    for language in SPACED:
+        for form in language.negation_forms.split():
+            bare = form.lstrip(".")
+            if bare.endswith("*"):
+                within.append((bare[:-1], len(form) - len(bare), language.code))
+            else:
+                ends.setdefault(bare, []).append((len(form) - len(bare), language.code))
+    return ends, within
+
+
+def _denies_by_form(word: str, spoken: frozenset[str]) -> bool:
+    ends, within = _denying_ends()
+    for start in range(max(1, len(word) - max(map(len, ends))), len(word)):
+        for least, code in ends.get(word[start:], ()):
+            if start >= least and (code in spoken or not spoken):
+                return True
+    return any(word.find(form, least) >= 0 for form, least, code in within if code in spoken or not spoken)
 
 
 @cache

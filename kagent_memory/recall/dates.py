@@ -10,16 +10,10 @@ from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from functools import cache
 from itertools import chain
 
+from ..language import months
 from ..text import STOP_WORDS, tokens
 
-_NAMES = """
-january february march april may june july august september october november december
-januar februar märz april mai juni juli august september oktober november dezember
-enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-jan feb mar apr may jun jul aug sep oct nov dec
-"""
-_MONTHS = {name: number % 12 + 1 for number, name in enumerate(_NAMES.split())} | {"sept": 9}
+_MONTHS = months("en", "de", "es", "fr")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _YEAR = r"(?:19|20)\d\d"
 _ORDINAL = r"(?:st|nd|rd|th)?\.?"
