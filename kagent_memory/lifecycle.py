@@ -22,7 +22,7 @@ def expiry(now: datetime, ttl_days: int) -> datetime | None:
         return None
 
 
-def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None) -> Memory:
+def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None, explicit: bool = False) -> Memory:
     """The row a fact becomes: a new id, created now, expiring by its own TTL or else by `ttl_days`.
 
     The row carries the TTL that was resolved, in days (0: never expires), so that a later extension uses the same.
@@ -46,10 +46,12 @@ def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None
         created_at=now,
         updated_at=now,
         happened_at=fact.happened_at,
+        said_at=now if fact.said_at is None else min(fact.said_at, now),
         expires_at=expiry(now, days),
         ttl_days=days,
         pinned=fact.pinned,
         verbatim=fact.verbatim,
+        explicit=explicit,
     )
 
 

@@ -173,6 +173,8 @@ class Fact:
         verbatim: a turn kept as said: unique by (text, event), not by its normalised text.
         ttl_days: None takes the setting; 0 or less never expires.
         subject, attribute: the slot it fills ("user", "favourite tea"); needed for supersession.
+        said_at: when it was said, which decides between two values of a slot; None: when its last source message was
+            said, or now.
     """
 
     text: str
@@ -192,6 +194,7 @@ class Fact:
     ttl_days: int | None = None
     pinned: bool = False
     verbatim: bool = False
+    said_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,8 @@ class Memory:
     Attributes:
         id: UUIDv7 text.
         position: its place among the memories of its session, from 0; None without a session.
+        said_at: when it was said; None: unknown, then when it was added.
+        explicit: a caller saved it as it is; nothing unites it with another in the background.
         revision: 1 when added, one more with every change.
     """
 
@@ -240,12 +245,14 @@ class Memory:
     created_at: datetime
     updated_at: datetime
     happened_at: datetime | None = None
+    said_at: datetime | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     expires_at: datetime | None = None
     ttl_days: int | None = None
     pinned: bool = False
     verbatim: bool = False
+    explicit: bool = False
     state: State = "active"
     superseded_by: str | None = None
     revision: int = 1

@@ -71,6 +71,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
         metadata=_checked_metadata(fact.metadata, max_bytes, redact),
         happened_at=checked_time(fact.happened_at, "happened_at"),
+        said_at=checked_time(fact.said_at, "said_at"),
     )
 
 
@@ -89,7 +90,7 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
     whole = checked_fact(Fact(**text, **given), max_bytes=max_bytes, redact=redact)
     values = {name: getattr(whole, name) for name in given}
     if edit.content is not None:
-        values["content"] = whole.text
+        values |= {"content": whole.text, "explicit": True, "said_at": now}
     ended = memory.pinned and edit.pinned is False and memory.expires_at is not None and memory.expires_at <= now
     if edit.ttl_days is not None or ended:
         values["expires_at"] = expiry(now, values.get("ttl_days", memory.ttl_days or 0))
@@ -97,8 +98,13 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
 
 
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
-    """The changes by which a new memory takes an old one's place; the old one stays as history."""
+    """The changes by which a new memory takes an old one's place; the old one stays as history.
+
+    The new one fills the old one's slot where it names none of its own, so that it stands against what was said before.
+    """
     group = new_id(now)
+    if not (new.subject and new.attribute):
+        new = replace(new, subject=old.subject, attribute=old.attribute)
     retired = replace(
         old,
         state="superseded",

@@ -75,6 +75,9 @@ _IS_HAN = re.compile(f"[{_HAN}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
+_WORD_OF_SLOT = re.compile(r"\w+")
+_ARTICLES = frozenset(("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el"))
+_LONGEST_SLOT_PART = 100  # characters, as the migration that began to keep slots cuts them
 _EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
 _JOINTS = re.compile("['’-]")
@@ -187,6 +190,12 @@ def former_identity(content: str) -> bytes:
     return hashlib.blake2b(normalised(content).encode(), digest_size=16, person=b"fact").digest()
 
 
+def slot(subject: str | None, attribute: str | None) -> str | None:
+    """Subject and attribute as they are compared, spelling, case and articles aside; None without one of them."""
+    parts = [_slot_part(part or "")[:_LONGEST_SLOT_PART] for part in (subject, attribute)]
+    return "\n".join(parts) if all(parts) else None
+
+
 def estimated_tokens(text: str) -> int:
     """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token.
 
@@ -251,6 +260,11 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
     if word[1:] == word[1:].lower():
         return True
     return word.isupper() and len(word) > _SHORTEST_SHOUTED and not is_acronym(word)
+
+
+def _slot_part(text: str) -> str:
+    words = _WORD_OF_SLOT.findall(unicodedata.normalize("NFKC", text[: 4 * _LONGEST_SLOT_PART]).casefold())
+    return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
 
 
 def _telling(terms: list[str]) -> list[str]:

@@ -1,20 +1,15 @@
-"""When two memories fill the same slot, and when they say the same."""
+"""When two memories fill the same slot, when they say the same, and which of them was said last."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Sequence
-from difflib import SequenceMatcher
+from datetime import datetime
 
-from ..guard import differences
+from ..guard import differences, missing, same_words
 from ..records import Memory
-from ..text import STOP_WORDS, identity, tokens
+from ..text import STOP_WORDS, identity, slot, tokens
 
-NEAR_IDENTICAL = 0.9
 _GENERIC = frozenset({"user", "users"})  # "The user likes tea" and "Likes tea" are about the same person
-_WORD = re.compile(r"\w+")
-_ARTICLES = frozenset(("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el"))
+_OTHER_WORDS_AT_MOST = 1  # of a reworded sentence may be synonyms that nobody here knows
 
 
 def identity_of(memory: Memory) -> bytes:
@@ -22,35 +17,52 @@ def identity_of(memory: Memory) -> bytes:
     return identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
 
 
+def slot_of(memory: Memory) -> str | None:
+    """The slot it fills: the attribute of a subject that it states."""
+    return slot(memory.subject, memory.attribute)
+
+
 def same_slot(a: Memory, b: Memory) -> bool:
     """Whether both state the same attribute of the same subject; spelling, case and articles aside."""
-    slot = _slot(a)
-    return slot is not None and slot == _slot(b)
+    ours = slot_of(a)
+    return ours is not None and ours == slot_of(b)
 
 
-def has_slot(memory: Memory) -> bool:
-    """Whether it states an attribute of a subject."""
-    return _slot(memory) is not None
-
-
-def near_identical(a: Memory, b: Memory) -> bool:
-    """Whether they say the same in nearly the same words, in the same order, without a guarded difference."""
-    ours, theirs = _telling(a.content), _telling(b.content)
-    if not ours or not theirs or len(ours) * len(theirs) > 250_000:
-        return False
-    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
-    return matcher.ratio() >= NEAR_IDENTICAL and not differences(a.content, b.content)
+def said(memory: Memory) -> datetime:
+    """When it was said, as far as that is known."""
+    return memory.said_at or memory.created_at
 
 
 def related(a: Memory, b: Memory) -> bool:
     """Whether they share a telling word; without one nobody but a model says that they say the same."""
-    return identity_of(a) == identity_of(b) or bool(set(_telling(a.content)).intersection(_telling(b.content)))
+    return identity_of(a) == identity_of(b) or not _telling(a.content).isdisjoint(_telling(b.content))
 
 
-def keeps(text: str, sources: Sequence[str]) -> bool:
-    """Whether a text says something, and at least half of the telling words that all its sources share."""
-    shared = frozenset(_telling(sources[0])).intersection(*map(_telling, sources[1:]))
-    return bool(text.strip()) and 2 * len(shared.intersection(_telling(text))) >= len(shared)
+def covers(text: str, source: str) -> bool:
+    """Whether a text says all that its source says, and nothing else in its place."""
+    return not missing(text, source) and not differences(text, source)
+
+
+def keeps(text: str, *sources: str) -> bool:
+    """Whether a text says something, and all that its sources say."""
+    return bool(text.strip()) and all(covers(text, source) for source in sources)
+
+
+def dispensable(fact: Memory, memory: Memory) -> bool:
+    """Whether a fact may go for a memory that says the same: it says no more, but for one word that may be another's
+    synonym where the sentence is put otherwise.
+    """
+    lost = missing(memory.content, fact.content)
+    if not lost:
+        return True
+    gained = missing(fact.content, memory.content)
+    few = len(lost) <= min(_OTHER_WORDS_AT_MOST, len(gained))
+    return few and 2 * len(lost) <= len(_telling(fact.content))
+
+
+def says_the_same(a: Memory, b: Memory) -> bool:
+    """Whether they say the same with the same words, whatever their forms and an order without meaning."""
+    return identity_of(a) == identity_of(b) or same_words(a.content, b.content)
 
 
 def upserts(memory: Memory) -> bool:
@@ -58,15 +70,10 @@ def upserts(memory: Memory) -> bool:
     return (memory.attribute or "").startswith(("compaction:", "session:"))
 
 
-def _slot(memory: Memory) -> tuple[str, str] | None:
-    subject, attribute = _plain(memory.subject), _plain(memory.attribute)
-    return (subject, attribute) if subject and attribute else None
+def stays_as_saved(memory: Memory) -> bool:
+    """Whether its words are not ours to change: a caller saved or pinned it."""
+    return memory.explicit or memory.pinned
 
 
-def _plain(text: str | None) -> str:
-    words = _WORD.findall(unicodedata.normalize("NFKC", text or "").casefold())
-    return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
-
-
-def _telling(text: str) -> list[str]:
-    return [term for term in tokens(text) if term not in STOP_WORDS and term not in _GENERIC]
+def _telling(text: str) -> frozenset[str]:
+    return frozenset(term for term in tokens(text) if term not in STOP_WORDS and term not in _GENERIC)

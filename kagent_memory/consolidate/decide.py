@@ -11,6 +11,7 @@ from pydantic import BaseModel, field_validator
 from ..llm import Llm
 from ..prompts import as_data, as_said, filled, prompt
 from ..records import Memory
+from .alike import said
 
 Action: TypeAlias = Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"]
 MAX_PROMPT_CHARS = 48_000
@@ -69,12 +70,14 @@ async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memor
     """
     found: dict[int, Decision] = {}
     batch: dict[int, str] = {}
+    size = 0
     for number, fact in facts.items():
         shown = _shown(number, fact, near[number][:MAX_NEIGHBOURS])
-        if batch and sum(map(len, batch.values())) + len(shown) > MAX_PROMPT_CHARS:
+        if batch and size + len(shown) > MAX_PROMPT_CHARS:
             found |= await _asked(batch, near, llm)
-            batch = {}
+            batch, size = {}, 0
         batch[number] = shown
+        size += len(shown)
     return found | await _asked(batch, near, llm) if batch else found
 
 
@@ -85,7 +88,7 @@ def _shown(number: int, fact: Memory, near: Sequence[Memory]) -> str:
 
 
 def _line(memory: Memory) -> str:
-    day = (memory.happened_at or memory.created_at).date().isoformat()
+    day = said(memory).date().isoformat()
     slot = f" (subject: {memory.subject}; attribute: {memory.attribute})" if memory.subject and memory.attribute else ""
     return " ".join(f"[{day}] {as_data(memory.content)}{as_data(slot)}".split())
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import combinations
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ from ..guard import differences
 from ..llm import Llm
 from ..prompts import as_data, as_said, filled, prompt
 from ..records import Change, Memory, new_id
-from .alike import has_slot, identity_of, keeps, near_identical, upserts
+from ..threads import aside
+from .alike import identity_of, keeps, said, says_the_same, slot_of, upserts
 
 MAX_PROMPT_CHARS = 48_000
 _WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
@@ -59,7 +61,7 @@ async def plan_merges(
     now: datetime,
     least_similarity: float = 0.8,
     most: int = 5,
-    worded: Collection[str] = (),
+    saved: bool = False,
     who: str = "consolidation",
 ) -> tuple[Change, ...]:
     """The changes that merge what says the same; applying them is the caller's, so not to apply is a dry run.
@@ -71,27 +73,29 @@ async def plan_merges(
     Args:
         memories: the visible memories of one scope.
         similarities: (id, id) in either order → cosine; pairs that are missing are not alike.
-        llm: writes the merged text; None merges only what is nearly identical in words, and keeps the newest text.
+        llm: writes the merged text; without it nothing merges, for equal words are one memory already.
         now: when the plan is made.
         least_similarity: that every pair of a cluster must have, so that chains of neighbours never form one.
         most: memories in a cluster.
-        worded: ids of memories whose vectors their callers brought; nobody here can make one for other words, so they
-            merge only with each other, by the rule that keeps the newest text.
+        saved: also what callers saved as it is; else that stays alone.
         who: stands in the history.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used; nothing is planned.
     """
-    given = frozenset(worded)
-    bound = clusters([one for one in memories if one.id in given], similarities, least_similarity, most)
-    free = clusters([one for one in memories if one.id not in given], similarities, least_similarity, most)
-    told = await _texts(free, llm) if llm is not None else [_by_rule(group) for group in free]
-    changes: list[Change] = []
-    for group, text in zip((*free, *bound), (*told, *map(_by_rule, bound)), strict=True):
-        contents = [memory.content for memory in group]
-        if keeps(text, contents) and not any(differences(text, content) for content in contents):
-            changes += _merge(group, text, now=now, who=who)
-    return tuple(changes)
+    if llm is None:
+        return ()
+    free = [memory for memory in memories if saved or not memory.explicit]
+    size = sum(len(memory.content) for memory in free)
+    groups = await aside(size, partial(clusters, free, similarities, least_similarity, most))
+    texts = await _texts(groups, llm) if groups else []
+    kept = await aside(size, lambda: [_keeps(group, text) for group, text in zip(groups, texts, strict=True)])
+    merged = (pair for pair, fits in zip(zip(groups, texts, strict=True), kept, strict=True) if fits)
+    return tuple(change for group, text in merged for change in _merge(group, text, now=now, who=who))
+
+
+def _keeps(group: Sequence[Memory], text: str) -> bool:
+    return keeps(text, *(memory.content for memory in group))
 
 
 def clusters(
@@ -123,15 +127,15 @@ def clusters(
 
 
 def _may_merge(memory: Memory) -> bool:
-    return memory.state == "active" and not memory.verbatim and not memory.pinned and not upserts(memory)
+    return memory.state == "active" and not (memory.verbatim or memory.pinned or upserts(memory))
 
 
 def _mergeable(a: Memory, b: Memory) -> bool:
-    """Of values of a slot only nearly the same words are the same: one word more or less may be another value."""
+    """Of values of a slot only the same words are the same: one word more or less may be another value."""
     same_kind = (a.type, a.origin, a.is_error) == (b.type, b.origin, b.is_error)
     if not same_kind or differences(a.content, b.content) or _labelled_apart(a, b):
         return False
-    return (not has_slot(a) and not has_slot(b)) or near_identical(a, b)
+    return (slot_of(a) is None and slot_of(b) is None) or says_the_same(a, b)
 
 
 def _labelled_apart(a: Memory, b: Memory) -> bool:
@@ -140,24 +144,19 @@ def _labelled_apart(a: Memory, b: Memory) -> bool:
     return any(a.metadata[key] != b.metadata[key] for key in shared)
 
 
-def _by_rule(group: Sequence[Memory]) -> str:
-    """The newest text when all say the same in nearly the same words, else none."""
-    if not all(near_identical(a, b) for a, b in combinations(group, 2)):
-        return ""
-    return max(group, key=lambda memory: (memory.created_at, memory.id)).content
-
-
 async def _texts(groups: Sequence[Sequence[Memory]], llm: Llm) -> list[str]:
     """The merged text of each group, "" where the model does not merge; as few calls as the prompt's size allows."""
     found: dict[str, str] = {}
     batch: dict[str, str] = {}
+    size = 0
     for number, group in enumerate(groups, 1):
         lines = (f"  - {' '.join(as_data(memory.content).split())}" for memory in group)
         shown = "\n".join((f"G{number}:", *lines))
-        if batch and sum(map(len, batch.values())) + len(shown) > MAX_PROMPT_CHARS:
+        if batch and size + len(shown) > MAX_PROMPT_CHARS:
             found |= await _asked(batch, llm)
-            batch = {}
+            batch, size = {}, 0
         batch[f"G{number}"] = shown
+        size += len(shown)
     if batch:
         found |= await _asked(batch, llm)
     return [found.get(f"G{number}", "") for number in range(1, len(groups) + 1)]
@@ -174,7 +173,7 @@ def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> li
     """The merged memory first, then its sources; a source that says just that is kept and enriched."""
     name = new_id(now)
     why = f"{len(group)} memories said the same."
-    newest = max(group, key=lambda memory: (memory.created_at, memory.id))
+    newest = max(group, key=lambda memory: (said(memory), memory.id))
     merged = replace(_united(group, newest), content=text, updated_at=now)
     twin = next((memory for memory in group if identity_of(memory) == identity_of(merged)), None)
     if twin is not None:
@@ -206,6 +205,7 @@ def _united(group: Sequence[Memory], newest: Memory) -> Memory:
         importance=max(memory.importance for memory in group),
         event_ids=tuple(dict.fromkeys(event for memory in oldest_first for event in memory.event_ids)),
         metadata={key: value for memory in oldest_first for key, value in memory.metadata.items()},
+        said_at=said(newest),
         happened_at=max((memory.happened_at for memory in group if memory.happened_at), default=None),
         expires_at=None if lasting else max(ends),
         ttl_days=days,

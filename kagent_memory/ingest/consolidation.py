@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 
-from ..consolidate import plan, plan_merges
+from ..consolidate import Decision, decisions, plan_merges, settled, size_of
 from ..lifecycle import to_memory
 from ..llm import Llm
 from ..records import Change, Fact, Memory, Scope
 from ..settings import MemorySettings
-from ..stores.base import Batch, Job, MemoryStore
+from ..stores.base import Batch, MemoryStore
+from ..threads import aside
 from ..vectors import EXTERNAL, Vectors, with_vectors
-from .arming import MergeTimers, merge_timer, mergeable
-from .neighbours import neighbours
+from .arming import merge_timer, mergeable
+from .neighbours import Near, current, neighbours
 
 log = logging.getLogger("kagent_memory")
 
@@ -25,12 +27,27 @@ MERGE_AT_MOST = 200
 ALL_OF_A_SCOPE = 1_000_000
 
 
-class Consolidation:
-    """Plans how facts enter a scope and how memories in it merge; writes nothing.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Facts with what was found and decided about them, from which a batch is planned as often as the scope moves.
 
     Attributes:
-        timers: by which explicit adds arm the merge of their scope.
+        new: the rows that they would become.
+        near: index into `new` → what may be the same, as it was found.
+        asked: index into `new` → what the model decided.
+        made: the vectors of the new rows.
+        llm: the model that decided, and that may merge them later.
     """
+
+    new: Sequence[Memory]
+    near: Near
+    asked: Mapping[int, Decision]
+    made: Batch
+    llm: Llm | None
+
+
+class Consolidation:
+    """Plans how facts enter a scope and how memories in it merge; writes nothing."""
 
     def __init__(
         self,
@@ -44,42 +61,65 @@ class Consolidation:
         self._vectors = vectors
         self._settings = settings
         self._clock = clock
-        self.timers = MergeTimers(store, settings)
 
-    async def plan(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None, model: str = "") -> Batch:
+    async def prepare(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None) -> Prepared:
+        """Looks up what the facts meet, and asks the model about them.
+
+        Raises:
+            ModelError: the model is unavailable or its answer cannot be used.
+        """
+        now = self._clock()
+        new = [to_memory(fact, now=now, ttl_days=self._settings.ttl_days) for fact in facts]
+        meeting = {place: memory for place, memory in enumerate(new) if not memory.verbatim}
+        found, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
+        near = {place: found[number] for number, place in enumerate(meeting)}
+        near = await current(self._store, scope, new, near, now=now)
+        return Prepared(new, near, await decisions(new, near, llm), made, llm)
+
+    async def plan(self, scope: Scope, prepared: Prepared, *, by_rule: bool = False, model: str = "") -> Batch:
         """The batch that takes the facts in, planned on the scope's version as it is now.
 
-        Raises:
-            ModelError: the model is unavailable or its answer cannot be used.
+        Args:
+            scope: whose.
+            prepared: the facts.
+            by_rule: leaves out what the model decided.
+            model: that the merge which these facts arm is to be done with.
         """
         now = self._clock()
         version = await self._store.version(scope)
-        new = [to_memory(fact, now=now, ttl_days=self._settings.ttl_days) for fact in facts]
-        meeting = [memory for memory in new if not memory.verbatim]
-        near, made = await neighbours(self._store, self._vectors, scope, meeting, now=now)
-        places = {memory.id: place for place, memory in enumerate(new)}
-        planned = await plan(new, {places[meeting[place].id]: found for place, found in near.items()}, llm=llm, now=now)
+        near = await current(self._store, scope, prepared.new, prepared.near, now=now)
+        asked = dict[int, Decision]() if by_rule else prepared.asked
+        work = partial(settled, prepared.new, near, asked, now=now)
+        planned = await aside(size_of(prepared.new, near), work)
         if planned.vetoed:
-            log.info("%d decision(s) of the model were vetoed: they would have lost a difference.", planned.vetoed)
+            log.info("%d decision(s) of the model were vetoed: they would have lost something.", planned.vetoed)
         batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
-        batch = await self._with_vectors(scope, batch, made, meeting, now)
-        return replace(batch, jobs=(*batch.jobs, *await self.timer(scope, planned.changes, model, now)))
+        batch = await self._with_vectors(scope, batch, prepared, now)
+        if prepared.llm is None:
+            return batch
+        count = mergeable(planned.changes)
+        timer = await merge_timer(self._store, scope, count, model=model, settings=self._settings, now=now)
+        return replace(batch, jobs=(*batch.jobs, *timer))
 
-    async def timer(self, scope: Scope, changes: Sequence[Change], model: str, now: datetime) -> tuple[Job, ...]:
-        """The job that merges the scope later, to be queued with the changes that arm it."""
-        return await merge_timer(self._store, scope, mergeable(changes), model=model, settings=self._settings, now=now)
+    async def merges(self, scope: Scope, llm: Llm | None, *, saved: bool = False) -> Batch:
+        """The batch that merges the newest memories of a scope with what says the same; without a model nothing does.
 
-    async def merges(self, scope: Scope, llm: Llm | None) -> Batch:
-        """The batch that merges the newest memories of a scope with what says the same.
+        What has a vector of its caller's stays alone: nobody here can make one for other words.
+
+        Args:
+            scope: whose.
+            llm: writes what several memories become.
+            saved: also merges what callers saved as it is; only where a caller asks for that.
 
         Raises:
             ModelError: the model is unavailable or its answer cannot be used.
         """
+        if llm is None:
+            return Batch()
         now = self._clock()
-        self.timers.forget(scope)
         version = await self._store.version(scope)
         page = await self._store.list(scope, order="newest", limit=MERGE_AT_MOST, now=now)
-        recent = [memory for memory in page.memories if not memory.verbatim]
+        recent = [one for one in page.memories if not one.verbatim and not one.pinned and (saved or not one.explicit)]
         near, _ = await neighbours(self._store, self._vectors, scope, recent, now=now)
         known = {memory.id: memory for memory in recent}
         likeness: dict[tuple[str, str], float] = {}
@@ -87,12 +127,13 @@ class Consolidation:
             for other, value in found:
                 known.setdefault(other.id, other)
                 likeness[recent[place].id, other.id] = value
-        worded = await self._worded(scope, now)
-        changes = await plan_merges(list(known.values()), likeness, llm, now=now, worded=worded)
+        bound = await self._bound(scope, now)
+        free = [memory for memory in known.values() if memory.id not in bound]
+        changes = await plan_merges(free, likeness, llm, now=now, saved=saved)
         batch = Batch(changes=changes, expected_version=version if changes else None)
         return await with_vectors(self._vectors, scope, batch, now)
 
-    async def _worded(self, scope: Scope, now: datetime) -> frozenset[str]:
+    async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
         """The ids of the memories whose vectors their callers brought."""
         found: set[str] = set()
         for generation in await self._store.generations():
@@ -104,19 +145,17 @@ class Consolidation:
                 found.update(id for id, _ in held)
         return frozenset(found)
 
-    async def _with_vectors(
-        self, scope: Scope, batch: Batch, made: Batch, meeting: Sequence[Memory], now: datetime
-    ) -> Batch:
-        texts = {memory.id: memory.content for memory in meeting}
-        known = dict(made.vectors.items())
-        rest = [
-            change
-            for change in batch.changes
-            if change.memory.state == "active"
-            and not (change.memory.id in known and texts[change.memory.id] == change.memory.content)
-        ]
-        written = {change.memory.id for change in batch.changes} - {change.memory.id for change in rest}
+    async def _with_vectors(self, scope: Scope, batch: Batch, prepared: Prepared, now: datetime) -> Batch:
+        """The batch with the vectors of what will be visible: those made already, and new ones for new words."""
+        stands = {change.memory.id: change.memory for change in batch.changes}
+        active = {id: memory for id, memory in stands.items() if memory.state == "active"}
+        texts = {memory.id: memory.content for memory in prepared.new}
+        known = {
+            id: vector
+            for id, vector in prepared.made.vectors.items()
+            if id in active and texts[id] == active[id].content
+        }
+        rest = [Change(kind="add", memory=memory) for id, memory in active.items() if id not in known]
         more = await with_vectors(self._vectors, scope, Batch(changes=rest), now)
-        vectors = {id: vector for id, vector in known.items() if id in written} | dict(more.vectors)
-        generation = made.generation if made.generation is not None else more.generation
-        return replace(batch, vectors=vectors, generation=generation, jobs=more.jobs)
+        generation = prepared.made.generation if prepared.made.generation is not None else more.generation
+        return replace(batch, vectors={**known, **more.vectors}, generation=generation, jobs=more.jobs)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from ..firewall import mask_recalled
 from ..records import Message, Scope
 from ..stores.base import MemoryStore
 from ..text import query_terms
+from ..threads import aside
 from .payload import handed_key
 
 CANDIDATES = 20
@@ -46,6 +48,8 @@ async def without_echoes(
     found = await store.get(scope, list(ids), now=now)
     # What an agent said itself it may say again: the same words twice are two turns.
     known = [memory for memory in found.values() if not (memory.verbatim and memory.origin == "agent")]
-    left, echoed = mask_recalled(messages, [(memory.id, memory.content) for memory in known])
+    recalled = [(memory.id, memory.content) for memory in known]
+    size = sum(len(message.text) for message in messages)
+    left, echoed = await aside(size, partial(mask_recalled, messages, recalled))
     again = (memory.id for memory in known if handed and handed_key(scope, memory.content) in handed)
     return left, tuple(dict.fromkeys((*echoed, *again)))

@@ -1,14 +1,14 @@
-"""Finds the memories of a scope that a text may meet, by both legs."""
+"""Finds the memories of a scope that a text may meet: by both legs, and by the slot it fills."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from ..consolidate import upserts
+from ..consolidate import slot_of
 from ..errors import ModelError
-from ..records import Filter, Memory, Scope, Vector
+from ..records import Memory, Scope, Vector
 from ..stores.base import Batch, Generation, MemoryStore
 from ..text import index_terms, query_terms
 from ..vectors import Vectors
@@ -16,8 +16,8 @@ from ..vectors import Vectors
 log = logging.getLogger("kagent_memory")
 
 NEAREST = 5
-SUMMARIES_AT_MOST = 200
-Near = dict[int, list[tuple[Memory, float]]]
+EMBED_AT_ONCE = 256
+Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
 async def neighbours(
@@ -35,8 +35,7 @@ async def neighbours(
     likeness: list[dict[str, float]] = []
     for place, memory in enumerate(memories):
         found = dict(await _sharing(store, scope, memory, now))
-        former = dict.fromkeys(await _of_its_session(store, scope, memory, now), 0.0) if upserts(memory) else {}
-        likeness.append(former | found | dict(nearest[place] if nearest else ()))
+        likeness.append(found | dict(nearest[place] if nearest else ()))
     known = await store.get(scope, list({id for found in likeness for id in found}), now=now)
     near = {
         place: [(known[id], value) for id, value in found.items() if id in known and id != memories[place].id]
@@ -46,21 +45,35 @@ async def neighbours(
     return near, Batch(vectors=made, generation=generation.number if generation else None)
 
 
+async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], near: Near, *, now: datetime) -> Near:
+    """What was found near, as it is now, and whatever else fills the memories' slots: nothing is nearer than that."""
+    known = await store.get(scope, list({memory.id for found in near.values() for memory, _ in found}), now=now)
+    slots = {place: slot for place, memory in enumerate(memories) if not memory.verbatim and (slot := slot_of(memory))}
+    holders: dict[str | None, list[Memory]] = {}
+    for memory in await store.in_slots(scope, list(slots.values()), now=now) if slots else ():
+        holders.setdefault(slot_of(memory), []).append(memory)
+    found: dict[int, list[tuple[Memory, float]]] = {}
+    for place in {**dict.fromkeys(near), **slots}:
+        alike = [(known[memory.id], value) for memory, value in near.get(place, ()) if memory.id in known]
+        there = {memory.id for memory, _ in alike}
+        alike += [(memory, 1.0) for memory in holders.get(slots.get(place), ()) if memory.id not in there]
+        found[place] = alike
+    return found
+
+
 async def _embedded(vectors: Vectors | None, memories: Sequence[Memory]) -> tuple[Generation | None, Sequence[Vector]]:
     if vectors is None or not memories:
         return None, ()
+    rows: list[Vector] = []
     try:
-        return await vectors.embed([memory.content for memory in memories], kind="document")
+        generation, _ = await vectors.embed([], kind="document")
+        for start in range(0, len(memories), EMBED_AT_ONCE):
+            texts = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
+            rows += (await vectors.embed(texts, kind="document"))[1]
+        return generation, rows
     except ModelError as error:
         log.warning("What is alike is found by words alone: %s", error)
         return None, ()
-
-
-async def _of_its_session(store: MemoryStore, scope: Scope, memory: Memory, now: datetime) -> list[str]:
-    """The ids of the summaries of its session, one of which it may take the place of."""
-    summaries = Filter(session_id=memory.session_id, types=("episodic",))
-    page = await store.list(scope, filter=summaries, limit=SUMMARIES_AT_MOST, now=now)
-    return [other.id for other in page.memories if upserts(other)]
 
 
 async def _sharing(store: MemoryStore, scope: Scope, memory: Memory, now: datetime) -> list[tuple[str, float]]:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from ..errors import Conflict, StoreError
 from ..extract import SummaryProvider, Transcript
@@ -17,8 +18,9 @@ from ..llm import Meter, metered
 from ..records import Change, Fact, Filter, Message, Scope
 from ..settings import MemorySettings
 from ..stores.base import SESSION_END, Batch, Job, MemoryStore
+from ..threads import aside
 from ..vectors import Vectors
-from .consolidation import Consolidation
+from .consolidation import Consolidation, Prepared
 from .echoes import without_echoes
 from .payload import from_payload, handed_in
 from .providers import Providers, Unresolvable
@@ -76,32 +78,26 @@ class Steps:
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merges what says the same in a scope; see `Memories.consolidate`."""
-        batch = await self._consolidation.merges(scope, self._providers.llm)
+        batch = await self._consolidation.merges(scope, self._providers.llm, saved=True)
         if batch.changes and not dry_run:
             await self._store.apply(scope, batch, now=self._clock())
         return batch.changes
 
-    async def merge_timer(self, scope: Scope, changes: Sequence[Change]) -> tuple[Job, ...]:
-        """The job by which explicit changes arm the merge of their scope, with the configured model or none."""
-        llm = self._providers.llm
-        timers, now = self._consolidation.timers, self._clock()
-        return await timers.arm(scope, changes, model=llm.name if llm else "", now=now)
-
-    def merge_queued(self, scope: Scope, jobs: Sequence[Job]) -> None:
-        """What `merge_timer` gave is queued."""
-        self._consolidation.timers.queued(scope, jobs, self._clock())
-
     async def _take_in(self, job: Job) -> Job:
         provider = self._providers.find(job)
         extracted: _Extracted | None = None
+        prepared: Prepared | None = None
         by_rule = False
         with metered() as meter:
             for _ in range(REPLANS):
                 messages = await self._untaken(job)
                 events = frozenset(message.event_id for message in messages)
                 if extracted is None or extracted.events != events:
-                    extracted = await self._extract(job, provider, messages)
-                batch = await self._planned(job, extracted, by_rule=by_rule)
+                    extracted, prepared = await self._extract(job, provider, messages), None
+                if prepared is None:
+                    llm = self._providers.consolidator(job)
+                    prepared = await self._consolidation.prepare(job.scope, extracted.facts, llm=llm)
+                batch = await self._planned(job, extracted, prepared, by_rule=by_rule)
                 done = _costed(job, meter)
                 try:
                     await self._store.apply(
@@ -132,12 +128,15 @@ class Steps:
         earlier = await self._earlier(job) if ended else ()
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
         found = await provider.facts(transcript) if heard or ended else ()
-        facts = storable(
+        kept = partial(
+            storable,
             found,
             session_id=job.session_id,
-            event_ids=[message.event_id for message in heard],
+            sources={message.event_id: message.at for message in heard},
+            said_at=job.created_at,
             max_bytes=self._settings.max_content_bytes,
         )
+        facts = await aside(sum(len(fact.text) for fact in found), kept)
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
 
     async def _ended_before(self, job: Job, heard: Sequence[Message]) -> bool:
@@ -153,12 +152,9 @@ class Steps:
         )
         return tuple(memory.content for memory in page.memories)
 
-    async def _planned(self, job: Job, extracted: _Extracted, *, by_rule: bool) -> Batch:
-        llm = self._providers.consolidator(job)
-        batch = await self._consolidation.plan(
-            job.scope, extracted.facts, llm=None if by_rule else llm, model=job.model
-        )
-        self._providers.bring(batch.jobs, llm)
+    async def _planned(self, job: Job, extracted: _Extracted, prepared: Prepared, *, by_rule: bool) -> Batch:
+        batch = await self._consolidation.plan(job.scope, prepared, by_rule=by_rule, model=job.model)
+        self._providers.bring(batch.jobs, prepared.llm)
         taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
         if job.payload.get("ended"):
             taken.append((job.session_id, SESSION_END))

@@ -94,7 +94,11 @@ class Upkeep:
         return replace(pruned, evicted=evicted)
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
-        """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned."""
+        """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned.
+
+        The configured model words what several memories become; without one nothing merges. Explicit saves merge only
+        here, never in the background.
+        """
         return await self._parts.steps.consolidate(scope, dry_run=dry_run)
 
     async def scopes(

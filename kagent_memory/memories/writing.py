@@ -126,10 +126,7 @@ class Writing:
                 batch = await with_vectors(self._parts.vectors, scope, batch, now, strict=True)
             else:
                 batch = await self._with_external(scope, batch, memories, embedding, generation)
-            merge = await self._parts.steps.merge_timer(scope, changes)
-            batch = replace(batch, jobs=(*batch.jobs, *merge))
             applied = await self._parts.store.apply(scope, batch, now=now)
-            self._parts.steps.merge_queued(scope, merge)
             if any(job.run_after <= now for job in batch.jobs):
                 self._parts.worker.wake()
             ids = [str(id) for id in applied.ids[: len(memories)]]
@@ -240,7 +237,7 @@ class Writing:
 
     def _made(self, items: Items, now: datetime, max_bytes: int) -> list[Memory]:
         facts = [checked_fact(item, max_bytes=max_bytes, redact=self._parts.redact) for item in items]
-        return [to_memory(fact, now=now, ttl_days=self._parts.settings.ttl_days) for fact in facts]
+        return [to_memory(fact, now=now, ttl_days=self._parts.settings.ttl_days, explicit=True) for fact in facts]
 
     async def _replacing(
         self, scope: Scope, memories: Sequence[Memory], replaced: str, now: datetime, who: str

@@ -101,6 +101,7 @@ class NewMemory(Strict):
     ttl_days: TtlDays | None = None
     pinned: bool = False
     verbatim: bool = False
+    said_at: Moment | None = None
 
     def fact(self) -> Fact:
         """The record that `Memories.add` takes."""

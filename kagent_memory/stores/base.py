@@ -252,6 +252,10 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
+    async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
+        """The visible memories whose subject and attribute fill one of these slots (`text.slot`); turns fill none."""
+
+    @abstractmethod
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
     ) -> Sequence[Place]:

@@ -14,7 +14,7 @@ from .. import text
 from ..errors import InvalidInput
 from ..records import Memory
 
-_TIMES = ("created_at", "updated_at", "happened_at", "valid_from", "valid_to", "expires_at")
+_TIMES = ("created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at")
 _TUPLES = ("topics", "tags", "event_ids")
 
 
@@ -30,8 +30,9 @@ def to_snapshot(memory: Memory) -> str:
 def from_snapshot(snapshot: str) -> Memory:
     """The memory that `to_snapshot` wrote."""
     values: dict[str, Any] = json.loads(snapshot)
+    values.setdefault("explicit", True)  # of 0.1.0, which did not say: what is in doubt stays as it is
     for name in _TIMES:
-        values[name] = values[name] and datetime.fromisoformat(values[name])
+        values[name] = values.get(name) and datetime.fromisoformat(values[name])
     for name in _TUPLES:
         values[name] = tuple(values[name])
     return Memory(**values)
@@ -52,6 +53,8 @@ def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
         event_ids=_union(existing.event_ids, added.event_ids),
         importance=max(existing.importance, added.importance),
         pinned=existing.pinned or added.pinned,
+        explicit=existing.explicit or added.explicit,
+        said_at=max(filter(None, (existing.said_at, added.said_at)), default=None),
         ttl_days=added.ttl_days,
         expires_at=expiry(added.ttl_days, now),
         updated_at=now,

@@ -152,6 +152,10 @@ class SqlStore(MemoryStore):
         return await self._read(partial(reading.places, indexes=self._indexes, scope=scope, **options))
 
     @override
+    async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
+        return await self._read(partial(reading.in_slots, scope=scope, slots=slots, now=now))
+
+    @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
         return await self._read(partial(reading.taken, scope=scope, session_id=session_id, event_ids=event_ids))
 

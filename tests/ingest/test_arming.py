@@ -1,7 +1,8 @@
-"""Explicit adds arm the merge of their scope as sessions do; what a caller stored on purpose is not lost by it."""
+"""What sessions bring arms the merge of their scope; what a caller saved neither arms it nor is lost by it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,8 +19,9 @@ from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
-DARK = ("The user prefers dark mode.", "User prefers the dark mode")
 TEA = ("Ada drinks green tea at her desk.", "At her desk Ada drinks green tea.")
+MERGED = "Ada drinks tea, green tea, at her desk."
+BICYCLE = "The bicycle is red."
 
 
 class Clock:
@@ -33,38 +35,50 @@ class Clock:
 
 
 def merging(prompt: str) -> Any:
-    """A model that merges whatever it is shown."""
-    return {"facts": [{"text": "Grace sings."}], "decisions": [], "groups": [MERGED]}
-
-
-MERGED = {"group": "G1", "merge": True, "text": "Ada drinks green tea at desk."}
+    """A model that finds every line that says "Fact:", and merges whatever it is shown."""
+    facts = [{"text": text} for text in re.findall(r"Fact: ([^\n<]+)", prompt)]
+    groups = [{"group": name, "merge": True, "text": MERGED} for name in re.findall(r"^(G\d+):", prompt, re.MULTILINE)]
+    return {"facts": facts, "decisions": [], "groups": groups}
 
 
 async def opened(uri: str, **options: Any) -> Memories:
-    return await Memories.open(uri, **{"llm": False, "worker": False, "prune_every_hours": 0, **options})
+    given = {"llm": ScriptedLlm(merging, name="configured"), "worker": False, "prune_every_hours": 0, **options}
+    return await Memories.open(uri, **given)
+
+
+async def tell(memories: Memories, *texts: str, **options: Any) -> int:
+    """Takes a session in that says the facts; gives how many jobs came to their end."""
+    session = f"session of {texts[0]}"
+    said = [Message(text=f"Fact: {text}", event_id=f"{n} of {session}") for n, text in enumerate(texts)]
+    await memories.remember(SCOPE, said, session, **options)
+    return await memories.work(until_idle=True)
 
 
 async def contents(memories: Memories) -> list[str]:
     return sorted(memory.content for memory in (await memories.list(SCOPE)).memories)
 
 
-async def test_what_was_only_ever_saved_explicitly_is_merged_after_so_many(store_uri: str):
+async def ids(memories: Memories) -> dict[str, str]:
+    return {memory.content: memory.id for memory in (await memories.list(SCOPE)).memories}
+
+
+async def test_what_sessions_brought_is_merged_after_so_many_and_undone(store_uri: str):
     async with await opened(store_uri, consolidate_after=3) as memories:
-        first, second = [(await memories.add(SCOPE, [text]))[0] for text in DARK]
-        assert await memories.work(until_idle=True) == 0
-        await memories.add(SCOPE, ["The bicycle is red."])
-        assert await memories.work(until_idle=True) == 1
-        assert await contents(memories) == ["The bicycle is red.", DARK[1]]
-        assert [revision.kind for revision in await memories.history(SCOPE, first)] == ["merge"]
-        await memories.undo(SCOPE, second)
-        assert await contents(memories) == sorted(["The bicycle is red.", *DARK])
+        assert await tell(memories, *TEA) == 1
+        assert await contents(memories) == sorted(TEA)
+        first = (await ids(memories))[TEA[0]]
+        assert await tell(memories, BICYCLE) == 2
+        assert await contents(memories) == [MERGED, BICYCLE]
+        assert [revision.kind for revision in await memories.history(SCOPE, first)][-1] == "merge"
+        await memories.undo(SCOPE, (await ids(memories))[MERGED])
+        assert await contents(memories) == sorted([BICYCLE, *TEA])
 
 
-async def test_many_adds_are_one_job_that_is_due_an_hour_after_the_first_and_is_not_pending(store_uri: str):
+async def test_many_facts_are_one_job_that_is_due_an_hour_after_the_first_and_is_not_pending(store_uri: str):
     clock = Clock()
     async with await opened(store_uri, clock=clock) as memories:
-        for text in (*DARK, "The bicycle is red."):
-            await memories.add(SCOPE, [text])
+        for text in (*TEA, BICYCLE):
+            await tell(memories, text)
             clock.now += timedelta(minutes=10)
         (job,) = await memories.jobs()
         assert (job.kind, job.payload, job.run_after) == (
@@ -78,51 +92,63 @@ async def test_many_adds_are_one_job_that_is_due_an_hour_after_the_first_and_is_
         clock.now += timedelta(minutes=30)
         assert await memories.work(until_idle=True) == 1
         assert await memories.jobs() == []
-        assert await contents(memories) == ["The bicycle is red.", DARK[1]]
+        assert await contents(memories) == [MERGED, BICYCLE]
 
 
 @pytest.mark.parametrize(
-    ("items", "options"),
-    [
-        ([Fact(DARK[0], pinned=True)], {}),
-        ([Fact(DARK[0], verbatim=True, event_ids=("e1",))], {}),
-        ([DARK[0]], {"consolidate_after": 0, "consolidate_every_hours": 0}),
-    ],
-    ids=["pinned", "a turn as it was said", "turned off"],
+    "options",
+    [{"llm": False}, {"consolidate_after": 0, "consolidate_every_hours": 0}],
+    ids=["without a model", "turned off"],
 )
-async def test_what_can_never_merge_arms_nothing(store_uri: str, items: list[Fact | str], options: dict[str, Any]):
+async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[str, Any]):
     async with await opened(store_uri, **options) as memories:
-        await memories.add(SCOPE, items)
+        await tell(memories, *TEA)
+        await memories.add(SCOPE, [Fact(BICYCLE, verbatim=True, event_ids=("e1",))])
         assert await memories.jobs() == []
 
 
-@pytest.mark.parametrize("kept", [{"pinned": True}, {"metadata": {"ticket": 7}}], ids=["pinned", "labelled apart"])
-async def test_what_is_pinned_or_labelled_apart_outlives_the_merge_as_it_was(store_uri: str, kept: dict[str, Any]):
-    async with await opened(store_uri, consolidate_after=2) as memories:
-        [id] = await memories.add(SCOPE, [Fact(DARK[0], **kept)])
-        before = await memories.get(SCOPE, id)
-        await memories.add(SCOPE, [Fact(DARK[1], metadata={"ticket": 8}), "The bicycle is red."])
-        assert await memories.work(until_idle=True) == 1
-        assert await memories.get(SCOPE, id) == before
-        assert len(await contents(memories)) == 3
+@pytest.mark.parametrize("kept", [{}, {"pinned": True}, {"event_ids": ("e1",)}, {"metadata": {"source": "x"}}])
+async def test_what_a_caller_saved_arms_no_merge_and_outlives_every_one_as_it_was(store_uri: str, kept: dict[str, Any]):
+    async with await opened(store_uri, consolidate_after=1) as memories:
+        saved = await memories.add(SCOPE, [Fact(text, **kept) for text in TEA])
+        before = [await memories.get(SCOPE, id) for id in saved]
+        assert (await memories.jobs(), await memories.work(until_idle=True)) == ([], 0)
+        assert await tell(memories, "Ada drinks the green tea at her desk!", BICYCLE) == 2
+        assert [await memories.get(SCOPE, id) for id in saved] == before
 
 
-async def test_the_session_that_says_it_in_the_metadata_does_not_hold_a_merge_up(store_uri: str):
-    async with await opened(store_uri, consolidate_after=2) as memories:
-        facts = [Fact(text, metadata={"session_id": text[:3], "a": 1}) for text in DARK]
-        await memories.add(SCOPE, facts)
-        await memories.work(until_idle=True)
-        assert await contents(memories) == [DARK[1]]
+async def test_a_caller_who_asks_for_it_merges_what_was_saved_but_nothing_with_a_vector_of_its_own(store_uri: str):
+    async with await opened(store_uri) as memories:
+        await memories.add(SCOPE, list(TEA))
+        planned = await memories.consolidate(SCOPE, dry_run=True)
+        assert [change.kind for change in planned] == ["add", "merge", "merge"]
+        assert await contents(memories) == sorted(TEA)
+        await memories.consolidate(SCOPE)
+        assert await contents(memories) == [MERGED]
+    other = Scope("acme", "bob", "desk")
+    async with await opened(store_uri) as memories:
+        vectors = list(np.eye(2, 8, dtype=np.float32))
+        await memories.add(other, list(TEA), embedding=vectors)
+        assert list(await memories.consolidate(other)) == []
 
 
-async def test_the_job_is_queued_with_the_memory_or_not_at_all(store_uri: str):
+async def test_what_was_edited_by_hand_is_a_callers_own_from_then_on(store_uri: str):
+    async with await opened(store_uri, consolidate_after=3) as memories:
+        await tell(memories, *TEA)
+        await memories.edit(SCOPE, (await ids(memories))[TEA[0]], content="Ada drinks green tea at her big desk.")
+        await tell(memories, BICYCLE)
+        assert await contents(memories) == sorted(["Ada drinks green tea at her big desk.", TEA[1], BICYCLE])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_the_job_is_queued_with_the_memories_or_not_at_all(store_uri: str, when: str):
     async with await opened(store_uri) as memories:
         inner = memories.store.apply
-        for when, left in (("before", 0), ("after", 1)):
-            object.__setattr__(memories.store, "apply", _failing(inner, when))
-            with pytest.raises(StoreError):
-                await memories.add(SCOPE, DARK[:1])
-            assert (len(await memories.jobs()), len(await contents(memories))) == (left, left)
+        object.__setattr__(memories.store, "apply", _failing(inner, when))
+        assert await tell(memories, TEA[0]) == 0
+        left = ["transcript"] if when == "before" else ["consolidate"]
+        assert [job.kind for job in await memories.jobs()] == left
+        assert len(await contents(memories)) == (when == "after")
 
 
 def _failing(inner: Callable[..., Any], when: str) -> Callable[..., Any]:
@@ -134,37 +160,14 @@ def _failing(inner: Callable[..., Any], when: str) -> Callable[..., Any]:
     return apply
 
 
-async def test_a_merge_runs_with_the_configured_model_and_explicit_adds_bring_none_of_their_own(store_uri: str):
+async def test_a_merge_runs_with_the_model_of_the_session_that_armed_it(store_uri: str):
     async with await opened(store_uri, llm=None) as memories:
-        await memories.add(SCOPE, DARK[:1])
-        assert [job.model for job in await memories.jobs()] == [""]
-        said = [Message(text="Grace sings.", event_id="e1")]
-        await memories.remember(SCOPE, said, "s", llm=ScriptedLlm(merging, name="at hand"))
-        await memories.work(until_idle=True)
-        await memories.add(SCOPE, DARK[1:])
+        await memories.add(SCOPE, [TEA[0]])
+        await tell(memories, "Grace sings.", llm=ScriptedLlm(merging, name="at hand"))
         assert [job.model for job in await memories.jobs()] == ["at hand"]
-    async with await opened(store_uri, llm=ScriptedLlm(merging, name="configured")) as memories:
-        await memories.add(SCOPE, ["The bicycle is red."])
+    async with await opened(store_uri) as memories:
+        await tell(memories, BICYCLE)
         assert [job.model for job in await memories.jobs()] == ["configured"]
-
-
-async def test_memories_with_vectors_of_their_callers_keep_words_that_those_vectors_are_of(store_uri: str):
-    llm = ScriptedLlm(merging)
-    async with await opened(store_uri, llm=llm, consolidate_after=4) as memories:
-        vectors = list(np.eye(4, 8, dtype=np.float32))
-        ids = await memories.add(SCOPE, [*DARK, *TEA], embedding=vectors)
-        await memories.work(until_idle=True)
-        assert await contents(memories) == sorted([DARK[1], *TEA])
-        for id, vector in zip(ids[1:], vectors[1:], strict=True):
-            (hit, *_) = await memories.recall(SCOPE, "", embedding=vector)
-            assert hit.memory.id == id
-
-
-async def test_without_such_vectors_the_model_words_what_is_merged(store_uri: str):
-    async with await opened(store_uri, llm=ScriptedLlm(merging), consolidate_after=2) as memories:
-        await memories.add(SCOPE, TEA)
-        await memories.work(until_idle=True)
-        assert await contents(memories) == [MERGED["text"]]
 
 
 def test_new_memories_do_not_shorten_the_pause_after_a_failure():
@@ -175,23 +178,3 @@ def test_new_memories_do_not_shorten_the_pause_after_a_failure():
     failed = replace(first, attempts=1, run_after=now + timedelta(minutes=5))
     again = armed(failed, SCOPE, 9, "", settings, now)
     assert (again.run_after, again.payload, again.model) == (failed.run_after, {"new": 10}, "m")
-
-
-async def test_adds_one_after_another_ask_the_queue_once_a_minute_and_all_count(store_uri: str):
-    clock = Clock()
-    async with await opened(store_uri, consolidate_after=5, clock=clock) as memories:
-        asked: list[str] = []
-        inner = memories.store.waiting
-
-        async def waiting(*given: Any) -> Any:
-            asked.append("asked")
-            return await inner(*given)
-
-        object.__setattr__(memories.store, "waiting", waiting)
-        for number in range(4):
-            await memories.add(SCOPE, [f"Fact {number}"])
-        assert (len(asked), [job.payload["new"] for job in await memories.jobs()]) == (1, [1])
-        clock.now += timedelta(minutes=1)
-        await memories.add(SCOPE, ["Fact 4"])
-        [job] = await memories.jobs()
-        assert (len(asked), job.payload["new"], job.run_after <= clock.now) == (2, 5, True)

@@ -24,12 +24,12 @@ DIALECT = "libsql"
 T = TypeVar("T")
 
 _TIMES = (
-    "created_at", "updated_at", "happened_at", "valid_from", "valid_to", "expires_at", "last_delivered_at", "at",
-    "run_after", "lease_until", "oldest",
+    "created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at", "last_delivered_at",
+    "at", "run_after", "lease_until", "oldest",
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
-_TRUTHS = ("is_error", "pinned", "verbatim", "asks", "active", "is_operator", "final")
+_TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
 _PAIRS = ("scope_ids", "ids")
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {

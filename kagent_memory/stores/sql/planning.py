@@ -26,6 +26,11 @@ def identity_of(memory: Memory) -> bytes:
     return text.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
 
 
+def slot_of(memory: Memory) -> str | None:
+    """The slot that a memory fills; a turn as it was said fills none."""
+    return None if memory.verbatim else text.slot(memory.subject, memory.attribute)
+
+
 class Texts:
     """What the texts of some memories come to: worked out before a transaction where that takes long, else when asked.
 
@@ -119,9 +124,14 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
 def held_back(
     changes: Sequence[Change], stored: Mapping[str, Memory], stones: frozenset[tuple[str, str]], salt: bytes
 ) -> frozenset[str]:
-    """The ids of the memories whose changes a tombstone holds back, and of those that they would supersede."""
+    """The ids of the memories whose changes a tombstone holds back, and of those that they would supersede.
+
+    What would be merged into another text is held back with that text.
+    """
     merged = _merged_events(changes, stored)
     held = {change.memory.id for change in changes if _is_held(change, stored, merged, stones, salt)}
+    merges = {change.group for change in changes if change.kind == "merge" and change.memory.id in held}
+    held |= {change.memory.id for change in changes if change.group in merges}
     return frozenset(held | {change.memory.id for change in changes if change.memory.superseded_by in held})
 
 

@@ -26,6 +26,14 @@ async def get(
     return {id: found[id] for id in wanted if id in found}
 
 
+async def in_slots(session: Session, scope: Scope, *, slots: Sequence[str], now: datetime) -> Sequence[Memory]:
+    """See `MemoryStore.in_slots`."""
+    if not slots:
+        return []
+    values = {"scope_id": scope.id, "slots": list(dict.fromkeys(slots)), "now": now}
+    return [to_memory(row) for row in await session.rows("in_slots", values)]
+
+
 async def list_page(
     session: Session, scope: Scope, *, filter: Filter, order: Order, limit: int, cursor: str | None, now: datetime
 ) -> Page:

@@ -12,7 +12,7 @@ from ...records import Memory, Scope
 from .. import rows
 from ..base import SESSION_END, Applied, Batch, Delivery
 from .decoding import is_id, known, to_memory
-from .planning import Plan, Texts, held_back
+from .planning import Plan, Texts, held_back, slot_of
 from .queue import put, touching
 from .session import Session
 
@@ -126,9 +126,11 @@ async def _planned(
 ) -> tuple[Plan, frozenset[str]]:
     held = held_back(batch.changes, met.stored, await _stones(session, scope, batch, met.salt), met.salt)
     live = [change for change in batch.changes if change.memory.id not in held]
-    plan = Plan(stored=met.stored, equal=dict(met.twins), positions=dict(met.positions), now=now, texts=texts)
     # What stops being active makes room for what says the same from now on.
-    for change in sorted(live, key=lambda change: change.memory.state == "active"):
+    stays = {change.memory.id: change.memory.state == "active" for change in live}
+    equal = {key: id for key, id in met.twins.items() if stays.get(id, True)}
+    plan = Plan(stored=met.stored, equal=equal, positions=dict(met.positions), now=now, texts=texts)
+    for change in live:
         plan.take(change)
     for memory_id in batch.reinforced:
         plan.renew(memory_id)
@@ -179,6 +181,7 @@ def _values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
         "metadata": dict(memory.metadata),
         "scope_id": scope.id,
         "content_hash": texts.identity(memory),
+        "slot": slot_of(memory),
     }
 
 

@@ -4,6 +4,16 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND (state = 'active' OR :superseded)
     AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
+-- name: in_slots
+-- The visible memories that fill one of these slots.
+SELECT * FROM remembered
+WHERE scope_id = :scope_id AND state = 'active' AND (expires_at IS NULL OR expires_at > :now)
+    AND id IN (
+        SELECT m.id FROM memory AS m
+        WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.slot IN (SELECT value FROM json_each(:slots))
+    )
+ORDER BY id
+
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
 -- Times count in microseconds; 9e15 stands after them all.

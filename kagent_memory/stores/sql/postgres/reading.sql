@@ -4,6 +4,16 @@ WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     AND (state = 'active' OR %(superseded)s)
     AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
 
+-- name: in_slots
+-- The visible memories that fill one of these slots.
+SELECT * FROM remembered
+WHERE scope_id = %(scope_id)s AND state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)
+    AND id IN (
+        SELECT m.id FROM memory AS m
+        WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.slot = ANY(%(slots)s::text[])
+    )
+ORDER BY id
+
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
 SELECT l.*, l.key::text AS sort_key
