@@ -21,6 +21,7 @@ from .transcript import (
 )
 
 COMPACTION_IMPORTANCE = 0.6
+REUSING = "compaction-aware"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -43,7 +44,7 @@ class CompactionAwareSummary:
     @property
     def name(self) -> str:
         """What jobs call it: by what it does with the remainder."""
-        return f"compaction-aware+{provider_name(self._inner)}"
+        return f"{REUSING}+{provider_name(self._inner)}"
 
     @property
     def needs_llm(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from ..extract.compaction import REUSING
 from ..llm import Llm
 from ..records import Message, Scope, new_id
 from ..stores.base import Job, MemoryStore
@@ -45,6 +46,8 @@ class Intake:
         new = await self._new(scope, session_id, await self._prepared(messages, session_id))
         if any(message.recalled for message in new):
             new = await asyncio.to_thread(without_handed, new)
+        if end_after_minutes is not None and not compaction:
+            compaction = await self._reuses_compaction(scope, session_id)
         chosen = self._providers.choose(compaction=compaction, at_hand=llm)
         now = self._clock()
         jobs: list[Job] = []
@@ -62,6 +65,11 @@ class Intake:
         waiting = await self._store.waiting(scope, "session_end", session_id)
         if waiting is not None:
             await self._store.enqueue([replace(waiting, run_after=self._clock())])
+
+    async def _reuses_compaction(self, scope: Scope, session_id: str) -> bool:
+        """Whether the session's timer was armed to use ADK's summaries: who ends the session need not say so again."""
+        waiting = await self._store.waiting(scope, "session_end", session_id)
+        return waiting is not None and waiting.provider.startswith(f"{REUSING}+")
 
     async def _prepared(self, messages: Sequence[Message], session_id: str) -> list[Message]:
         if sum(len(message.text) for message in messages) < LARGE_CHARS:

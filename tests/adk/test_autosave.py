@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from google.adk.agents.run_config import RunConfig
+from google.adk.apps.app import EventsCompactionConfig
+from google.adk.apps.base_events_summarizer import BaseEventsSummarizer
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.adk.memory import InMemoryMemoryService
@@ -303,3 +305,32 @@ async def test_what_memory_handed_over_is_not_learnt_again_from_the_agents_echo(
         await chat.say(question)
         await service.drain()
     assert await contents(service) == {*known, *asked}
+
+
+async def test_a_compaction_made_after_the_last_turn_stands_for_its_turns_when_the_session_ends(
+    service: KagentMemoryService,
+) -> None:
+    policy = AutoSave(compaction=True)
+    config = EventsCompactionConfig(compaction_interval=2, overlap_size=0, summarizer=Summed())
+    chat = Chat(
+        assistant(scripted()),
+        service,
+        plugins=[MemoryPlugin(auto_save=policy, prefetch=None)],
+        app_options={"events_compaction_config": config},
+    )
+    await chat.say("My parrot is called Grace")
+    await chat.say("And I live in Oslo")
+    session = await chat.session()
+    assert [bool(event.actions.compaction) for event in session.events][-1]
+    await service.end_session(session)
+    assert await contents(service) == {"A parrot in Oslo"}
+
+
+class Summed(BaseEventsSummarizer):
+    """Sums every range up in the same words."""
+
+    async def maybe_summarize_events(self, *, events: list[Event]) -> Event:
+        content = types.Content(role="model", parts=[types.Part(text="A parrot in Oslo")])
+        start, end = events[0].timestamp, events[-1].timestamp
+        compaction = EventCompaction(start_timestamp=start, end_timestamp=end, compacted_content=content)
+        return Event(author="user", invocation_id=Event.new_id(), actions=EventActions(compaction=compaction))
