@@ -275,7 +275,7 @@ async def named_object(call: Awaitable[Answer], what: str, *sent: str, answers: 
     Raises:
         ModelUnavailable: the model is away for now.
         ModelError: the object failed.
-        KagentMemoryError: the object raised one of ours, and its words quote nothing.
+        KagentMemoryError: the object raised one of ours; its words are kept where they quote nothing.
     """
     try:
         return await call
@@ -291,7 +291,7 @@ async def named_object(call: Awaitable[Answer], what: str, *sent: str, answers: 
 
 def told_of_object(error: Exception, what: str, *sent: str, answers: bool = True) -> KagentMemoryError:
     """Our error for a failure of a user's object; see `named_object`."""
-    if isinstance(error, KagentMemoryError) and plain(error, *sent):
+    if isinstance(error, KagentMemoryError) and (raised_here(error) or (not answers and plain(error, *sent))):
         away = type(error) is ModelError and transient(error)
         return ModelUnavailable(str(error)) if away else error
     if isinstance(error, TimeoutError):
@@ -305,12 +305,13 @@ def told_of_object(error: Exception, what: str, *sent: str, answers: bool = True
 
 def plain(error: Exception, *sent: str) -> bool:
     """Whether what an error says may be told: it is ours and was raised here, or quotes nothing that was sent."""
-    if isinstance(error, KagentMemoryError) and _raised_here(error):
+    if isinstance(error, KagentMemoryError) and raised_here(error):
         return True
     return not bears_data(error) and not shares_words(str(error), sent)
 
 
-def _raised_here(error: Exception) -> bool:
+def raised_here(error: Exception) -> bool:
+    """Whether an error's words are ours, which quote nothing; another's may say what a model answered."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

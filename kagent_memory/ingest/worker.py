@@ -13,7 +13,7 @@ from traceback import walk_tb
 
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..llm import metered
-from ..model_calls import causes, kinds, plain, transient
+from ..model_calls import causes, kinds, plain, raised_here, transient
 from ..records import new_id
 from ..redact import redact as mask_secrets
 from ..stores.base import Job, MemoryStore
@@ -209,10 +209,10 @@ class Worker:
 
 def _told(error: Exception, job: Job) -> str:
     """What is kept of a failure: never content, which the words of others may quote."""
-    said = [message.text for message in from_payload(job.payload)]
-    if isinstance(error, (KagentMemoryError, RuntimeError, OSError)) and plain(error, *said):
-        return f"{type(error).__name__}: {error}"
-    return kinds(error)
+    ours = isinstance(error, KagentMemoryError) and raised_here(error)
+    if not ours and isinstance(error, StoreError):  # a store that is not ours: it knows what was sent, and no answer
+        ours = plain(error, *(message.text for message in from_payload(job.payload)))
+    return f"{type(error).__name__}: {error}" if ours else kinds(error)
 
 
 def _frames(error: Exception) -> str:
