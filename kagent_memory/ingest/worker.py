@@ -17,6 +17,7 @@ from ..model_calls import causes, kinds, plain, raised_here, transient
 from ..records import new_id
 from ..redact import redact as mask_secrets
 from ..stores.base import Job, MemoryStore
+from .leases import Leases, OpenStore
 from .payload import from_payload
 from .providers import Unresolvable
 
@@ -46,6 +47,7 @@ class Worker:
             that is away) does not count, and a job that only waits for the embedder never dies.
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
+        beside: opens another store on the same database, which leases are renewed by while this loop is held up.
     """
 
     def __init__(
@@ -58,8 +60,10 @@ class Worker:
         attempts: int,
         at_once: int = 4,
         redact: Callable[[str], str] = mask_secrets,
+        beside: OpenStore | None = None,
     ) -> None:
         self.owner = new_id()
+        self._leases = Leases(beside, lease_seconds=lease_seconds)
         self._store = store
         self._run = run
         self._clock = clock
@@ -137,7 +141,12 @@ class Worker:
         if self._running:
             await asyncio.wait(self._running)
 
+    async def close(self) -> None:
+        """Ends what `beside` opened; the work has ended before."""
+        await self._leases.close()
+
     async def _leased(self, job: Job) -> None:
+        self._leases.hold(job)
         with metered() as meter:
             work = asyncio.ensure_future(self._run(job))
         heart = asyncio.create_task(self._keep_lease(job, work))
@@ -155,6 +164,7 @@ class Worker:
             await self._failed(spent, error)
         finally:
             heart.cancel()
+            self._leases.drop(job)
 
     async def _keep_lease(self, job: Job, work: asyncio.Future[Job]) -> None:
         while True:
@@ -168,6 +178,7 @@ class Worker:
                 log.warning("The lease of job %s was lost; another worker has it.", job.id)
                 work.cancel()
                 return
+            self._leases.hold(job)
 
     async def _failed(self, job: Job, error: Exception) -> None:
         if isinstance(error, Unresolvable):

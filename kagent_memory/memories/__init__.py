@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -95,14 +96,15 @@ class Memories(Writing, Reading, Upkeep):
         reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
         allow_model = llm is not False and (settings.llm is not False or llm is not None)
         providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
-        store = await open_store(
+        opened = partial(
+            open_store,
             bare,
             schema=settings.postgres_schema,
-            pool_size=settings.pool_size,
             pool_wait_seconds=settings.pool_wait_seconds,
             statement_timeout_seconds=settings.statement_timeout_seconds,
             postgres_pooler=settings.postgres_pooler,
         )
+        store = await opened(pool_size=settings.pool_size)
         try:
             vectors = Vectors(store, embedder) if embedder is not None else None
             if vectors is not None:
@@ -122,7 +124,11 @@ class Memories(Writing, Reading, Upkeep):
             raise
         steps = Steps(store, vectors, providers, settings=settings, clock=clock)
         seconds, attempts = settings.lease_seconds, settings.job_attempts
-        worker = Worker(store, steps.run, clock=clock, lease_seconds=seconds, attempts=attempts, redact=redact)
+        # what is in memory has this process alone, and no other way to it
+        beside = None if ":memory:" in bare else partial(opened, pool_size=1)
+        worker = Worker(
+            store, steps.run, clock=clock, lease_seconds=seconds, attempts=attempts, redact=redact, beside=beside
+        )
         memories = cls(
             Parts(
                 store=store,
@@ -194,6 +200,7 @@ class Memories(Writing, Reading, Upkeep):
         self._stop.set()
         await ended(*self._background)
         self._background.clear()
+        await self._parts.worker.close()
         await self._parts.deliveries.close()
         await self._parts.store.close()
 
