@@ -124,8 +124,7 @@ class Memories(Writing, Reading, Upkeep):
             raise
         steps = Steps(store, vectors, providers, settings=settings, clock=clock)
         seconds, attempts = settings.lease_seconds, settings.job_attempts
-        # what is in memory has this process alone, and no other way to it
-        beside = None if ":memory:" in bare else partial(opened, pool_size=1)
+        beside = None if ":memory:" in bare else partial(opened, pool_size=1)  # to memory there is no other way
         worker = Worker(
             store, steps.run, clock=clock, lease_seconds=seconds, attempts=attempts, redact=redact, beside=beside
         )
