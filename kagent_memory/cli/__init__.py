@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..errors import KagentMemoryError
@@ -60,6 +62,15 @@ def _filled(made: argparse.ArgumentParser, command: Command) -> None:
     made.set_defaults(command=command)
 
 
+async def _ended_by_signals(run: Coroutine[Any, Any, int]) -> int:
+    """Lets SIGTERM end a command as Ctrl-C does: what it opened is closed, such as a private PostgreSQL."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
+        if task is not None:
+            loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    return await run
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code; a user's mistake is one line, never a stack trace."""
     any_text()
@@ -67,12 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = args.command
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(command.run(args, Say(args.json)))
+            return runner.run(_ended_by_signals(command.run(args, Say(args.json))))
     except KagentMemoryError as error:
         sys.stderr.write(f"kagent-memory: {printable(str(error) or type(error).__name__)}\n")
         return exit_code(error)
     except KeyboardInterrupt:
         return 130
+    except asyncio.CancelledError:
+        return 143
     except BrokenPipeError:
         # the reader went away (`| head`); what is left unwritten is nobody's loss
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
+import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
@@ -27,6 +30,10 @@ from ..settings import MemorySettings, compose
 from ..stores import store_exists
 from .say import Say
 
+ENDING_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+LOOK_UP_SECONDS = 0.5
 AnyMemories = Memories | RemoteMemories
 
 FOUND_PROBLEMS = 1
@@ -80,6 +87,29 @@ def between(least: int, most: int) -> Callable[[str], int]:
         return number
 
     return whole
+
+
+def stopping() -> asyncio.Event:
+    """An event that the signals set by which a process is told to end."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    if not sys.platform.startswith("win"):
+        for number in ENDING_SIGNALS:
+            loop.add_signal_handler(number, stop.set)
+        return stop
+
+    def stopped(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(stop.set)
+
+    for number in ENDING_SIGNALS:  # loops there know no signals
+        signal.signal(number, stopped)
+    _look_up(loop, stop)
+    return stop
+
+
+def _look_up(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Wakes the loop now and then: a signal does not on Windows, and is handled when it wakes."""
+    if not stop.is_set():
+        loop.call_later(LOOK_UP_SECONDS, _look_up, loop, stop)
 
 
 Run = Callable[[argparse.Namespace, Say], Coroutine[Any, Any, int]]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import socket
 
 from .. import doctor
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..memories import utc_now
 from ..remote import is_remote
 from ..stores.base import Token
-from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, settings_of
+from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, settings_of, stopping
 from .say import Say, day
 
 PORT = 8080
@@ -29,10 +28,10 @@ async def demo(args: argparse.Namespace, say: Say) -> int:
 async def serve(args: argparse.Namespace, say: Say) -> int:
     """Serves kagent's contract, /api/v1 and the page."""
     try:
-        import uvicorn
-
         from ..server.app import create_app
         from ..server.auth import LOOPBACK_NAMES, Access, check_binding
+        from ..server.serving import bound_socket
+        from ..server.serving import serve as serve_on
     except ImportError as error:
         raise ConfigurationError(f'Serving needs an extra: pip install "kagent-memory[server]" ({error}).') from error
     access = Access(
@@ -44,26 +43,20 @@ async def serve(args: argparse.Namespace, say: Say) -> int:
     )
     check_binding(args.host, access)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    async with opened_here(args, works=True) as memories:
-        # no access log: its lines would hold what people search for
-        config = uvicorn.Config(create_app(memories, access), access_log=False, server_header=False, log_config=None)
-        with _bound(args.host, args.port) as bound:
+    stop = stopping()  # before anything is opened that a signal must close
+    try:
+        bound = bound_socket(args.host, args.port)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{args.host}:{args.port} cannot be bound ({error.strerror}); choose another --host or --port."
+        ) from error
+    with bound:
+        async with opened_here(args, works=True) as memories:
             host = f"[{args.host}]" if ":" in args.host else args.host
             say.note(f"Memories of {memories.location} on http://{host}:{bound.getsockname()[1]}; stop with Ctrl-C.")
-            await uvicorn.Server(config).serve(sockets=[bound])
+            await serve_on(create_app(memories, access), bound, stop)
+            say.note("Stopping.")
     return 0
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise ConfigurationError(f"{host}:{port} cannot be bound ({error.strerror}); choose another --port.") from error
-    return bound
 
 
 async def token_create(args: argparse.Namespace, say: Say) -> int:
@@ -72,9 +65,13 @@ async def token_create(args: argparse.Namespace, say: Say) -> int:
 
     if args.user == "":  # most likely a variable of the shell that holds nothing; it must not open a whole tenant
         raise InvalidInput("--user must not be empty; leave it out for a token of the whole tenant.")
+    if args.operator and (args.user is not None or args.tenant is not None):
+        raise InvalidInput("An operator's token opens every tenant; leave --user and --tenant out.")
     async with opened_here(args) as memories:
         tenant = memories.settings.tenant
-        secret, token = new_token(tenant, args.user, args.label, now=utc_now(), days=args.days)
+        secret, token = new_token(
+            tenant, args.user, args.label, now=utc_now(), days=args.days, is_operator=args.operator
+        )
         await memories.store.add_token(token)
     say.value({"token": secret, **_public(token)})
     say.line(secret)
@@ -82,11 +79,12 @@ async def token_create(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-def _public(token: Token) -> dict[str, str | None]:
+def _public(token: Token) -> dict[str, str | bool | None]:
     return {
         "id": token.id,
         "tenant": token.tenant,
         "user": token.user,
+        "operator": token.is_operator,
         "label": token.label,
         "created_at": token.created_at.isoformat(),
         "expires_at": token.expires_at and token.expires_at.isoformat(),
@@ -98,12 +96,13 @@ async def token_list(args: argparse.Namespace, say: Say) -> int:
     async with opened_here(args) as memories:
         tokens = await memories.store.tokens()
     say.value([_public(token) for token in tokens])
-    rows = [
-        [token.id, token.tenant or "-", token.user or "all", day(token.created_at), day(token.expires_at), token.label]
-        for token in tokens
-    ]
+    rows = [[token.id, *_opens(token), day(token.created_at), day(token.expires_at), token.label] for token in tokens]
     say.table(("ID", "TENANT", "USER", "CREATED", "EXPIRES", "LABEL"), rows)
     return 0
+
+
+def _opens(token: Token) -> tuple[str, str]:
+    return ("every", "all") if token.is_operator else (token.tenant or "-", token.user or "all")
 
 
 async def token_revoke(args: argparse.Namespace, say: Say) -> int:
@@ -168,8 +167,18 @@ COMMANDS = (
                 action="store_true",
             ),
             option("--allow-host", help="a further host name to answer to without auth", action="append"),
-            option("--max-body-bytes", help="the longest request body", type=int, default=8 * 1024 * 1024),
-            option("--requests-per-minute", help="of one caller; 0: no limit", type=int, default=3000),
+            option(
+                "--max-body-bytes",
+                help="the longest request body",
+                type=between(1024, 2**30),
+                default=8 * 1024 * 1024,
+            ),
+            option(
+                "--requests-per-minute",
+                help="of one caller; 0: no limit",
+                type=between(0, 10**9),
+                default=3000,
+            ),
         ),
         run=serve,
         makes=True,
@@ -177,9 +186,18 @@ COMMANDS = (
     Command(
         name="token create",
         help="Make a bearer token for the server, bound to the tenant or to one user; shown once.",
-        examples=["kagent-memory token create --label ci --days 90", "kagent-memory token create --user ada"],
+        examples=[
+            "kagent-memory token create --label ci --days 90",
+            "kagent-memory token create --user ada",
+            "kagent-memory token create --operator --label upkeep",
+        ],
         options=(
             option("--user", help="only this user's memories (default: the whole tenant's)"),
+            option(
+                "--operator",
+                help="opens every tenant, and what crosses them: prune and doctor over HTTP",
+                action="store_true",
+            ),
             option("--label", help="for people", default=""),
             option("--days", help="days it holds (default: until revoked)", type=between(1, 36_500)),
         ),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
-import sys
 from collections.abc import Sequence
 
 from ..errors import ConfigurationError, NotFound
@@ -13,48 +11,36 @@ from ..memories import Memories, utc_now
 from ..records import Change, Scope
 from ..remote import is_remote
 from ..stores.base import Job, ScopeStats
-from .command import DRY_RUN, LIMIT, SCOPE_OPTIONS, AnyMemories, Command, opened, opened_here, option, scope_of
+from .command import (
+    DRY_RUN,
+    LIMIT,
+    SCOPE_OPTIONS,
+    AnyMemories,
+    Command,
+    opened,
+    opened_here,
+    option,
+    scope_of,
+    stopping,
+)
 from .say import Say, span
 
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
 TELL_EVERY_SECONDS = 10.0
-LOOK_UP_SECONDS = 0.5
 PAGE = 1000
-
-
-def stopping() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    if not sys.platform.startswith("win"):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        return stop
-
-    def stopped(_number: int, _frame: object) -> None:
-        loop.call_soon_threadsafe(stop.set)
-
-    for number in (signal.SIGINT, signal.SIGTERM):  # loops there know no signals
-        signal.signal(number, stopped)
-    _look_up(loop, stop)
-    return stop
-
-
-def _look_up(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Wakes the loop now and then: a signal does not on Windows, and is handled when it wakes."""
-    if not stop.is_set():
-        loop.call_later(LOOK_UP_SECONDS, _look_up, loop, stop)
 
 
 async def worker(args: argparse.Namespace, say: Say) -> int:
     """Works on the queue until stopped, or until nothing is due."""
-    async with opened_here(args, works=not args.until_idle) as memories:
-        if args.until_idle:
+    if args.until_idle:
+        async with opened_here(args) as memories:
             done = await memories.work(until_idle=True)
-            say.value({"jobs": done})
-            say.line(f"{done} jobs done.")
-            return 0
-        stop = stopping()
+        say.value({"jobs": done})
+        say.line(f"{done} jobs done.")
+        return 0
+    stop = stopping()  # before anything is opened that a signal must close
+    async with opened_here(args, works=True) as memories:
         say.note(f"Working on {memories.location}; stop with Ctrl-C.")
         while not stop.is_set():
             await _told(memories, say, stop)

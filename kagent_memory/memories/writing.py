@@ -15,7 +15,7 @@ from ..llm import Llm
 from ..records import Change, Fact, Memory, MemoryType, Message, Scope, Vector
 from ..revise import Edit, checked_fact, edited, superseding, taken_back
 from ..stores.base import Batch, checked_vector
-from ..threads import SHORT, aside
+from ..threads import PORTION, aside, each_aside
 from ..vectors import with_vectors
 from .parts import Parts
 
@@ -113,8 +113,7 @@ class Writing:
         with telemetry.operation("create_memory", store=self._parts.location, scope_app=scope.app) as seen:
             now, items = self._parts.clock(), list(items)
             most = self._parts.settings.max_content_bytes if max_bytes is None else max_bytes
-            make = partial(self._made, items, now, most)
-            memories = await aside(_weight(*items), make)
+            memories = await each_aside(items, _weight, partial(self._made, now=now, max_bytes=most))
             if not memories:
                 return []
             if replaces is None:
@@ -235,9 +234,9 @@ class Writing:
 
     # -- inside
 
-    def _made(self, items: Items, now: datetime, max_bytes: int) -> list[Memory]:
-        facts = [checked_fact(item, max_bytes=max_bytes, redact=self._parts.redact) for item in items]
-        return [to_memory(fact, now=now, ttl_days=self._parts.settings.ttl_days, explicit=True) for fact in facts]
+    def _made(self, item: Fact | str, *, now: datetime, max_bytes: int) -> Memory:
+        fact = checked_fact(item, max_bytes=max_bytes, redact=self._parts.redact)
+        return to_memory(fact, now=now, ttl_days=self._parts.settings.ttl_days, explicit=True)
 
     async def _replacing(
         self, scope: Scope, memories: Sequence[Memory], replaced: str, now: datetime, who: str
@@ -289,7 +288,7 @@ class Writing:
 def _weight(*values: object) -> int:
     """About how many characters are read when these are checked and masked; stops counting once they are many."""
     weight, left = 0, list(values)
-    while left and weight <= SHORT:
+    while left and weight <= PORTION * 8:
         value = left.pop()
         match value:
             case str() as text:

@@ -11,6 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from ..errors import InvalidInput
 from ..records import Memory, Recall, Revision
 from ..stores.base import Page, ScopeStats, checked_vector
+from ..threads import aside
+from .body import BoundedRoute
 from .deps import TheCaller, TheId, TheMemories, TheScope, known_id, one_way, who
 from .models import (
     Added,
@@ -48,7 +50,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 
-router = APIRouter(prefix="/api/v1", responses=PROBLEMS)
+router = APIRouter(prefix="/api/v1", responses=PROBLEMS, route_class=BoundedRoute)
 
 
 @router.get("/info")
@@ -172,9 +174,10 @@ async def feedback(memories: TheMemories, scope: TheScope, id: TheId, body: Feed
 @router.post("/sessions", status_code=202)
 async def remember(memories: TheMemories, scope: TheScope, body: Transcript) -> Queued:
     """Queues a transcript; it is durable when this answers."""
+    messages = await aside(100 * len(body.messages), body.said)
     job = await memories.remember(
         scope,
-        [utterance.message() for utterance in body.messages],
+        messages,
         body.session_id,
         ended=body.ended,
         save=body.save,

@@ -7,7 +7,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from starlette.datastructures import Headers
 
 from ..errors import ConfigurationError, NotFound
 from ..records import Scope, new_id
@@ -26,8 +28,9 @@ class Access:
         required: every call needs a token or a trusted proxy's word; False only on loopback.
         trusted_proxy: X-User-Id (and X-Agent-Name, X-Tenant-Id) are believed: a proxy in front sets them.
         hosts: names this server answers to without auth; others are refused, so that no web page rebinds to it.
-        max_body_bytes: the longest request body.
-        requests_per_minute: of one caller; 0: no limit.
+        max_body_bytes: the longest request body. Only what stores takes so long a one; others end at 1 MiB.
+        requests_per_minute: of one caller; 0: no limit. A token counts by itself at each address that it comes from,
+            callers without one by their address.
     """
 
     required: bool = False
@@ -42,11 +45,13 @@ class Caller:
     """Somebody who was let in.
 
     Attributes:
-        name: for rate limits and the history ("who"); no secret.
+        name: for the history ("who"); no secret.
+        id: the token's; "" without one.
         tenant, user, app: what the caller is bound to; None: not bound.
     """
 
     name: str
+    id: str = ""
     tenant: str | None = None
     user: str | None = None
     app: str | None = None
@@ -76,7 +81,13 @@ LOCAL = Caller(name="local")
 
 
 def new_token(
-    tenant: str, user: str | None, label: str, *, now: datetime, days: int | None = None
+    tenant: str,
+    user: str | None,
+    label: str,
+    *,
+    now: datetime,
+    days: int | None = None,
+    is_operator: bool = False,
 ) -> tuple[str, Token]:
     """A fresh secret and the row that proves it: 256 random bits, of which only the SHA-256 is kept."""
     secret = PREFIX + secrets.token_urlsafe(32)
@@ -89,6 +100,7 @@ def new_token(
         label=label,
         created_at=now,
         expires_at=expires_at,
+        is_operator=is_operator,
     )
     return secret, token
 
@@ -99,25 +111,48 @@ def digest(secret: str) -> str:
 
 
 async def caller_of_token(store: MemoryStore, secret: str, now: datetime) -> Caller | None:
-    """Whom a token stands for; None when it is unknown, revoked or expired."""
+    """Whom a token stands for; None when it is unknown, revoked or expired. An operator's is bound to nothing."""
     if not secret.startswith(PREFIX):
         return None
     token = next(iter(await store.tokens(digest=digest(secret))), None)
     if token is None or (token.expires_at is not None and token.expires_at <= now):
         return None
-    return Caller(name=f"token {token.label or token.id}", tenant=token.tenant, user=token.user)
+    name = f"token {token.label or token.id}"
+    if token.is_operator:
+        return Caller(name=name, id=token.id)
+    return Caller(name=name, id=token.id, tenant=token.tenant, user=token.user)
 
 
-def caller_of_proxy(headers: Mapping[str, str], tenant: str) -> Caller | None:
-    """Whom a trusted proxy vouches for: a user, or an agent that acts for its users (X-Agent-Name alone)."""
-    user, app = headers.get("x-user-id"), headers.get("x-agent-name")
+def caller_of_proxy(headers: Headers, tenant: str) -> Caller | None:
+    """Whom a trusted proxy vouches for: a user, or an agent that acts for its users (X-Agent-Name alone).
+
+    Nobody when one of the headers comes twice: then the proxy let through what its caller had sent.
+    """
+    try:
+        user, app = _told(headers, "x-user-id"), _told(headers, "x-agent-name")
+        named = _told(headers, "x-tenant-id")
+    except ValueError:
+        return None
     if not user and not app:
         return None
-    named = headers.get("x-tenant-id", tenant)
-    return Caller(name=f"proxy {user or app}", tenant=named, user=user or None, app=None if user else app)
+    tenant = tenant if named is None else named
+    return Caller(name=f"proxy {user or app}", tenant=tenant, user=user or None, app=None if user else app)
 
 
-def bearer(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str:
+def _told(headers: Headers, name: str) -> str | None:
+    """A header as its sender wrote it: in UTF-8, or else in Latin-1, as which servers hand headers on."""
+    values = [value for key, value in headers.raw if key == name.encode()]
+    if len(values) > 1:
+        raise ValueError(name)
+    if not values:
+        return None
+    try:
+        return values[0].decode()
+    except UnicodeDecodeError:
+        return values[0].decode("latin-1")
+
+
+def bearer(headers: Headers, cookies: Mapping[str, str]) -> str:
     """The secret a request brings, in its Authorization header or the page's cookie; "" when none."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -127,12 +162,29 @@ def bearer(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches what is bound to `host`."""
-    if host in LOOPBACK_NAMES:
-        return True
+    address = _address(host)
+    return host in LOOPBACK_NAMES if address is None else address.is_loopback
+
+
+def is_elsewhere(host: str) -> bool:
+    """Whether this is the address of another machine, or one by which others reach this machine."""
+    address = _address(host)
+    return address is not None and not address.is_loopback
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        address = ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def network_of(host: str) -> str:
+    """What one sender has at least: an IPv4 address, or the 64 bits of an IPv6 network."""
+    address = _address(host)
+    return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address or host)
 
 
 def check_binding(host: str, access: Access) -> None:

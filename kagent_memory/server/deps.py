@@ -10,12 +10,17 @@ from fastapi import Depends, Path, Query, Request
 from ..errors import InvalidInput, NotFound
 from ..memories import Memories
 from ..records import Scope
-from .auth import Caller
+from .auth import Access, Caller
 
 
 def memories_of(request: Request) -> Memories:
     """The memories this app serves."""
     return request.app.state.memories
+
+
+def access_of(request: Request) -> Access:
+    """How this app lets callers in."""
+    return request.app.state.access
 
 
 def caller_of(request: Request) -> Caller:

@@ -18,6 +18,7 @@ from .templating import render, scope_query
 
 CSRF_COOKIE = "kagent_memory_csrf"
 MOST_FIELDS = 50
+LONGEST_NAME = 1024
 DONE: Mapping[str, str] = {
     "added": "The memory is stored.",
     "edited": "The change is stored; the former text is in the history.",
@@ -116,6 +117,8 @@ def page_scope(request: Request) -> Scope:
     app, user = params.get("app", ""), params.get("user", "")
     if not app or not user:
         raise InvalidInput("Choose an agent and a user first.")
+    if max(map(len, (app, user, params.get("tenant", "")))) > LONGEST_NAME:
+        raise InvalidInput(f"Names of agents, users and tenants have at most {LONGEST_NAME} characters.")
     return scope_of(request, app, user, params.get("tenant"))
 
 

@@ -6,22 +6,40 @@ also known by its form with `_` for `-`: reads and deletes go over the union of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic_core import to_json
 
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from ..records import Memory, Scope
+from ..stores.base import external_name
+from ..threads import aside
 from .auth import Caller
-from .deps import caller_of, memories_of
-from .kagent_wire import Refused, Search, StoredItem, batch, found, item, listed, search
+from .deps import access_of, caller_of, memories_of
+from .kagent_wire import (
+    DIMENSIONS,
+    LONGEST_NAME,
+    TOO_LONG,
+    Refused,
+    StoredItem,
+    batch,
+    found,
+    item,
+    listed,
+    search,
+)
 from .problems import printable
 
-GENERATION = "external-768"
-LIST_PAGE = 1000
+T = TypeVar("T")
+GENERATION = external_name(DIMENSIONS)
+LIST_PAGE = 100
 MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
 
 router = APIRouter(prefix="/api/memories", include_in_schema=False)
@@ -52,31 +70,29 @@ def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) 
 @router.post("/sessions")
 async def save(request: Request) -> Response:
     """Stores one memory."""
-    try:
-        one = item(await request.body())
-    except Refused as refusal:
-        return failure(400, str(refusal))
-    return await _answer(_saved_one(request, one), "failed to save memory")
+    return await _answer(_saved(request), "failed to save memory")
 
 
-async def _saved_one(request: Request, one: StoredItem) -> Response:
-    ids = await _store(request, [one])
+async def _saved(request: Request) -> Response:
+    ids = await _store(request, [await _read(request, item)])
     return JSONResponse({"id": ids[0]}, 201)
 
 
 @router.post("/sessions/batch")
 async def save_batch(request: Request) -> Response:
     """Stores 1 to 50 memories; those of one agent and user whole or not at all."""
-    try:
-        items = batch(await request.body())
-    except Refused as refusal:
-        return failure(400, str(refusal))
-    return await _answer(_saved_batch(request, items), "failed to save memory batch")
+    return await _answer(_saved_batch(request), "failed to save memory batch")
 
 
-async def _saved_batch(request: Request, items: Sequence[StoredItem]) -> Response:
+async def _saved_batch(request: Request) -> Response:
+    items = await _read(request, batch)
     await _store(request, items)
     return JSONResponse({"count": len(items)}, 201)
+
+
+async def _read(request: Request, read: Callable[[bytes], T]) -> T:
+    body = await request.body()
+    return await aside(len(body), partial(read, body))
 
 
 async def _store(request: Request, items: Sequence[StoredItem]) -> list[str]:
@@ -86,94 +102,114 @@ async def _store(request: Request, items: Sequence[StoredItem]) -> list[str]:
         by_scope.setdefault(scope_of(memories, caller, one.agent_name, one.user_id), []).append(one)
     ids: list[str] = []
     for scope, group in by_scope.items():
-        facts = [one.fact() for one in group]
-        vectors = [one.vector for one in group]
-        ids += await memories.add(scope, facts, embedding=vectors, generation=GENERATION, who="kagent")
+        ids += await memories.add(
+            scope,
+            [one.fact() for one in group],
+            embedding=[one.vector for one in group],
+            generation=GENERATION,
+            who="kagent",
+            max_bytes=access_of(request).max_body_bytes,  # the contract bounds no content, so the request does
+        )
     return ids
 
 
 @router.post("/search")
 async def search_memories(request: Request) -> Response:
     """The nearest memories by cosine; exact for every user, however crowded the table."""
-    try:
-        wanted = search(await request.body())
-    except Refused as refusal:
-        return failure(400, str(refusal))
-    return await _answer(_search(request, wanted), "search failed")
+    return await _answer(_search(request), "search failed")
 
 
-async def _search(request: Request, wanted: Search) -> Response:
+async def _search(request: Request) -> Response:
+    wanted = await _read(request, search)
     memories, caller = memories_of(request), caller_of(request)
     scopes = [scope_of(memories, caller, name, wanted.user_id) for name in names(wanted.agent_name)]
-    hits = [hit for scope in scopes for hit in await _nearest(request, scope, wanted)]
-    hits.sort(key=lambda hit: (-hit.score, hit.memory.id))
+    hits = [
+        (cosine, memory, scope)
+        for scope in scopes
+        for memory, cosine in await memories.nearest(scope, wanted.vector, limit=wanted.limit)
+    ]
+    hits.sort(key=lambda hit: (-hit[0], hit[1].id))
     # kagent's order of things: the limit first, then the floor; but only what is handed over counts as delivered
-    kept = [hit for hit in hits[: wanted.limit] if not wanted.min_score or hit.score >= wanted.min_score]
-    for scope in scopes:
-        memories.delivered(scope, [hit.memory.id for hit in kept if hit.scope == scope])
-    return JSONResponse([found(hit.memory, hit.score) for hit in kept])
+    kept = [hit for hit in hits[: wanted.limit] if not wanted.min_score or hit[0] >= wanted.min_score]
+    for one in scopes:
+        memories.delivered(one, [memory.id for _, memory, scope in kept if scope == one])
+    found_of = partial(_written, [found(memory, cosine) for cosine, memory, _ in kept])
+    return await aside(sum(len(memory.content) for _, memory, _ in kept), found_of)
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    scope: Scope
-    memory: Memory
-    score: float
-
-
-async def _nearest(request: Request, scope: Scope, wanted: Search) -> list[_Near]:
-    store, now = memories_of(request).store, request.app.state.clock()
-    held = [one.number for one in await store.generations() if one.name == GENERATION]
-    if not held:
-        return []
-    [ranked] = await store.search_vector(scope, held[0], [wanted.vector], limit=wanted.limit, now=now)
-    rows = await store.get(scope, [id for id, _ in ranked], now=now)
-    return [_Near(scope, rows[id], score) for id, score in ranked if id in rows]
+def _written(value: object) -> Response:
+    return JSONResponse(value)
 
 
 @router.get("")
 async def list_memories(request: Request) -> Response:
     """All memories of an agent and a user, the most delivered first."""
-    agent_name, user_id = request.query_params.get("agent_name"), request.query_params.get("user_id")
-    if not agent_name or not user_id:
-        return failure(400, MISSING_QUERY)
-    return await _answer(_list(request, agent_name, user_id), "failed to list memories")
+    return await _answer(_list(request), "failed to list memories")
 
 
-async def _list(request: Request, agent_name: str, user_id: str) -> Response:
-    memories, caller = memories_of(request), caller_of(request)
-    rows: list[Memory] = []
-    for name in names(agent_name):
-        scope = scope_of(memories, caller, name, user_id)
-        page = await memories.list(scope, order="delivered", limit=LIST_PAGE)
-        rows += page.memories
-        while page.cursor is not None:
-            page = await memories.list(scope, order="delivered", limit=LIST_PAGE, cursor=page.cursor)
-            rows += page.memories
-    rows.sort(key=lambda memory: -memory.usage.delivered)
-    return JSONResponse([listed(memory) for memory in rows])
+async def _list(request: Request) -> Response:
+    pages = [_Pages(memories_of(request), scope) for scope in _named(request)]
+    for one in pages:
+        await one.turn()  # a store that is away is told before the answer begins
+    return StreamingResponse(_listed(pages), media_type="application/json")
+
+
+async def _listed(pages: Sequence[_Pages]) -> AsyncIterator[bytes]:
+    """The memories of all pages as one JSON list, merged by how often they were delivered."""
+    opening = b"["
+    while left := [one for one in pages if one.rows]:
+        most = max(left, key=lambda one: one.rows[0].usage.delivered)
+        yield opening + to_json(listed(most.rows.popleft()))
+        opening = b","
+        if not most.rows:
+            await most.turn()
+    yield b"[]" if opening == b"[" else b"]"
+
+
+class _Pages:
+    """The memories of a scope, the most delivered first, a page at a time: there may be many, and long ones."""
+
+    def __init__(self, memories: Memories, scope: Scope) -> None:
+        self._memories, self._scope = memories, scope
+        self._cursor: str | None = None
+        self._ended = False
+        self.rows: deque[Memory] = deque()
+
+    async def turn(self) -> None:
+        """Takes the next page, if there is one."""
+        while not self.rows and not self._ended:
+            page = await self._memories.list(self._scope, order="delivered", limit=LIST_PAGE, cursor=self._cursor)
+            self.rows.extend(page.memories)
+            self._cursor, self._ended = page.cursor, page.cursor is None
 
 
 @router.delete("")
 async def delete_memories(request: Request) -> Response:
     """Erases all memories of an agent and a user; none is fine too."""
+    return await _answer(_delete(request), "failed to delete memory")
+
+
+async def _delete(request: Request) -> Response:
+    for scope in _named(request):
+        await memories_of(request).forget(scope, everything=True)
+    return JSONResponse({"status": "deleted"})
+
+
+def _named(request: Request) -> list[Scope]:
+    """The scopes that a list or a delete names, all of them the caller's."""
     agent_name, user_id = request.query_params.get("agent_name"), request.query_params.get("user_id")
     if not agent_name or not user_id:
-        return failure(400, MISSING_QUERY)
-    return await _answer(_delete(request, agent_name, user_id), "failed to delete memory")
-
-
-async def _delete(request: Request, agent_name: str, user_id: str) -> Response:
+        raise Refused(MISSING_QUERY)
+    if max(len(agent_name), len(user_id)) > LONGEST_NAME:
+        raise Refused(TOO_LONG)
     memories, caller = memories_of(request), caller_of(request)
-    for scope in [scope_of(memories, caller, name, user_id) for name in names(agent_name)]:
-        await memories.forget(scope, everything=True)
-    return JSONResponse({"status": "deleted"})
+    return [scope_of(memories, caller, name, user_id) for name in names(agent_name)]
 
 
 async def _answer(work: Awaitable[Response], what: str) -> Response:
     try:
         return await work
-    except InvalidInput as error:
+    except (Refused, InvalidInput) as error:
         return failure(400, str(error))
     except NotFound as error:
         return failure(404, str(error))

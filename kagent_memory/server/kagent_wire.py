@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,16 @@ import numpy as np
 from ..errors import InvalidInput
 from ..records import DEEPEST, Fact, Memory, Vector, too_deep
 from ..stores.base import checked_vector
+from .body import Unreadable, parsed
 
 DIMENSIONS = 768
 MOST_ITEMS = 50
 SEARCH_LIMIT = 5
 LONGEST_TTL_DAYS = 36_500
-LARGEST_LIMIT = 2**31 - 1
+LARGEST_LIMIT = 10_000
+LONGEST_NAME = 1024
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
+TOO_LONG = f"agent_name and user_id must have at most {LONGEST_NAME} characters"
 VALUE = "kagent_value"  # holds metadata that is no object, since a memory's metadata is one
 
 
@@ -118,15 +120,10 @@ def _item(fields: Mapping[str, Any], missing: str) -> StoredItem:
 
 def _decoded(body: bytes) -> Mapping[str, Any]:
     try:
-        # like Go's decoder: the first value counts, whatever follows it
-        value, _ = json.JSONDecoder(parse_constant=_no_constant).raw_decode(body.decode(errors="replace").lstrip())
-    except (ValueError, RecursionError) as error:
+        value, _ = parsed(body.decode(errors="replace"))  # like Go's decoder: the first value counts, whatever follows
+    except Unreadable as error:
         raise _BadBody from error
     return {} if value is None else _object(value)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -147,7 +144,10 @@ def _field(fields: Mapping[str, Any], name: str, kind: type | tuple[type, ...], 
 
 
 def _names(fields: Mapping[str, Any]) -> tuple[str, str]:
-    return _text(_field(fields, "agent_name", str, "")), _text(_field(fields, "user_id", str, ""))
+    names = _text(_field(fields, "agent_name", str, "")), _text(_field(fields, "user_id", str, ""))
+    if max(map(len, names)) > LONGEST_NAME:
+        raise Refused(TOO_LONG)
+    return names
 
 
 def _whole(fields: Mapping[str, Any], name: str) -> int:

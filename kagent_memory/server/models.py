@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from ..ingest.payload import LATEST_SECONDS, LONGEST_MINUTES
-from ..records import DEEPEST, Fact, Filter, MemoryType, Message, Mode, Origin, too_deep
+from ..records import (
+    DEEPEST,
+    MAX_QUERY_CHARS,
+    Fact,
+    Filter,
+    MemoryType,
+    Message,
+    Mode,
+    Origin,
+)
 from ..stores.base import Order
+from .body import Strict
 
 MOST_ITEMS = 500
 MOST_FOUND = 1000
+MOST_KEYS = 64  # of a filter's metadata
+MOST_PARTS = 20_000  # keys and values in one metadata, however they are nested
+MOST_DIMENSIONS = 16_000
 LARGEST_INT = 2**53
 
 
@@ -33,52 +48,68 @@ def _utc(value: datetime) -> datetime:
     return value
 
 
-def _storable(value: JsonValue) -> JsonValue:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("holds a number that JSON cannot say")
-    if isinstance(value, int) and abs(value) > LARGEST_INT:
-        raise ValueError("holds a whole number beyond 2^53; send it as text")
+def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The value itself, looked through part by part, and no further than what may be stored."""
+    level: list[JsonValue] = [*value, *value.values()]
+    count = 0
+    for _ in range(DEEPEST + 1):
+        count += len(level)
+        if count > MOST_PARTS:
+            raise ValueError(f"holds more than {MOST_PARTS:,} keys and values")
+        inner: list[JsonValue] = []
+        for part in level:
+            if isinstance(part, dict):
+                inner += part
+                inner += part.values()
+            elif isinstance(part, list):
+                inner += part
+            else:
+                _check_scalar(part)
+        if not inner:
+            return value
+        level = inner
+    raise ValueError(f"has a value nested deeper than {DEEPEST} levels")
+
+
+def _check_scalar(value: Scalar) -> None:
     if isinstance(value, str):
         _plain(value)
-    for part in value if isinstance(value, list) else ():
-        _storable(part)
-    for key, part in value.items() if isinstance(value, dict) else ():
-        _plain(key)
-        _storable(part)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("holds a number that JSON cannot say")
+    elif isinstance(value, int) and abs(value) > LARGEST_INT:
+        raise ValueError("holds a whole number beyond 2^53; send it as text")
+
+
+def _few(value: dict[str, Scalar]) -> dict[str, Scalar]:
+    for one in (*value, *value.values()):
+        _check_scalar(one)
     return value
 
 
-def _storable_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if any(too_deep(part) for part in value.values()):
-        raise ValueError(f"has a value nested deeper than {DEEPEST} levels")
-    return cast("dict[str, JsonValue]", _storable(value))
-
-
-def _storable_scalars(value: dict[str, Scalar]) -> dict[str, Scalar]:
-    return cast("dict[str, Scalar]", _storable(cast("JsonValue", value)))
+def _packed(numbers: list[float]) -> npt.NDArray[np.float64]:
+    return np.asarray(numbers, dtype=np.float64)
 
 
 Text = Annotated[str, AfterValidator(_plain)]
+Turn = Annotated[str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(_plain)]
 Label = Annotated[str, Field(max_length=256), AfterValidator(_plain)]
+Labels = Annotated[list[Label], Field(max_length=64, fail_fast=True)]
 Key = Annotated[str, Field(max_length=1024), AfterValidator(_plain)]
+Keys = Annotated[list[Key], Field(max_length=1000, fail_fast=True)]
 Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 Scalar = str | int | float | bool | None
-JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_storable_object)]
-Scalars = Annotated[dict[str, Scalar], AfterValidator(_storable_scalars)]
+# what was read from JSON is JSON: its parts need no validation of their own, which takes long
+JsonObject = Annotated[dict[str, Any], AfterValidator(_storable)]
+Scalars = Annotated[dict[str, Scalar], Field(max_length=MOST_KEYS), AfterValidator(_few)]
 EpochSeconds = Annotated[float, Field(ge=0, le=LATEST_SECONDS, allow_inf_nan=False)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 TtlDays = Annotated[int, Field(ge=0, le=36_500, description="Days to live; 0: for ever.")]
 Score = Annotated[float, Field(ge=0, le=1)]
-Vectors = Annotated[
-    list[Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=4000)]],
-    Field(max_length=MOST_ITEMS),
+Numbers = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False)]],
+    Field(min_length=1, max_length=MOST_DIMENSIONS, fail_fast=True),
+    AfterValidator(_packed),
 ]
-
-
-class Strict(BaseModel):
-    """A body without unknown fields: a misspelt one is an error, not silence."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class NewMemory(Strict):
@@ -86,14 +117,14 @@ class NewMemory(Strict):
 
     text: Text
     type: MemoryType = "semantic"
-    topics: list[Label] = Field(default_factory=list, max_length=64)
-    tags: list[Label] = Field(default_factory=list, max_length=64)
+    topics: Labels = Field(default_factory=list)
+    tags: Labels = Field(default_factory=list)
     importance: Importance = 0.5
     is_error: bool = False
     origin: Origin = "user"
     author: Label | None = None
     session_id: Key | None = None
-    event_ids: list[Key] = Field(default_factory=list, max_length=1000)
+    event_ids: Keys = Field(default_factory=list)
     subject: Label | None = None
     attribute: Label | None = None
     metadata: JsonObject = Field(default_factory=dict)
@@ -113,9 +144,13 @@ class NewMemory(Strict):
 class Additions(Strict):
     """Memories to store, whole or not at all."""
 
-    items: list[NewMemory | Text] = Field(max_length=MOST_ITEMS)
+    items: list[Annotated[NewMemory | Text, Field(union_mode="left_to_right")]] = Field(
+        fail_fast=True, max_length=MOST_ITEMS
+    )
     replaces: Key | None = Field(default=None, description="The memory that the single item corrects.")
-    vectors: Vectors | None = Field(default=None, description="One an item, when the caller embeds itself.")
+    vectors: Annotated[list[Numbers], Field(max_length=MOST_ITEMS, fail_fast=True)] | None = Field(
+        default=None, description="One an item, when the caller embeds itself."
+    )
     generation: Label | None = None
     who: Label = ""
 
@@ -131,8 +166,8 @@ class Changes(Strict):
 
     content: Text | None = None
     type: MemoryType | None = None
-    topics: list[Label] | None = Field(default=None, max_length=64)
-    tags: list[Label] | None = Field(default=None, max_length=64)
+    topics: Labels | None = None
+    tags: Labels | None = None
     importance: Importance | None = None
     metadata: JsonObject | None = None
     ttl_days: TtlDays | None = None
@@ -166,7 +201,7 @@ class Feedback(Strict):
 class Which(Strict):
     """Which memories to erase: some ids, a session's, or everything of the scope."""
 
-    ids: list[Key] = Field(default_factory=list, max_length=10_000)
+    ids: list[Key] = Field(fail_fast=True, default_factory=list, max_length=10_000)
     session_id: Key | None = None
     everything: bool = False
 
@@ -181,8 +216,8 @@ class FilterParams(BaseModel):
     """Which memories count; see `kagent_memory.records.Filter`."""
 
     types: list[MemoryType] = Field(default_factory=list, max_length=4)
-    topics: list[Label] = Field(default_factory=list, max_length=64)
-    tags: list[Label] = Field(default_factory=list, max_length=64)
+    topics: Labels = Field(default_factory=list)
+    tags: Labels = Field(default_factory=list)
     origins: list[Origin] = Field(default_factory=list, max_length=4)
     session_id: Key | None = None
     min_importance: Importance | None = None
@@ -210,7 +245,7 @@ class FilterBody(FilterParams):
 class ListParams(FilterParams):
     """A page of a filtered list."""
 
-    metadata: Annotated[str, Field(max_length=16_384, description="A JSON object of scalars.")] = "{}"
+    metadata: Annotated[str, Field(max_length=16_384, description="A JSON object of up to 64 scalars.")] = "{}"
     order: Order = "newest"
     limit: Annotated[int, Field(ge=1, le=MOST_FOUND)] = 50
     cursor: Annotated[str, Field(max_length=4096)] | None = None
@@ -219,7 +254,7 @@ class ListParams(FilterParams):
 class Question(Strict):
     """A question to memory."""
 
-    query: Text
+    query: Turn
     limit: Annotated[int, Field(ge=0, le=MOST_FOUND)] | None = None
     min_score: Score | None = None
     filter: FilterBody = Field(default_factory=FilterBody)
@@ -228,10 +263,12 @@ class Question(Strict):
     gate: bool = Field(default=False, description="May answer nothing to a text that asks for nothing.")
     tool: bool = Field(default=False, description="Tells the gate that the query is meant for a tool.")
     is_fact: bool | None = Field(default=None, description="Tells the gate whether it asks for general knowledge.")
-    history: list[Text] = Field(default_factory=list, max_length=50, description="The last turns of the user.")
+    history: list[Turn] = Field(
+        fail_fast=True, default_factory=list, max_length=50, description="The last turns of the user; three count."
+    )
     budget_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="How long the caller waits.")] | None = None
-    vector: Annotated[list[float], Field(min_length=1, max_length=4000)] | None = None
+    vector: Numbers | None = None
     generation: Label | None = None
 
 
@@ -243,7 +280,7 @@ class Utterance(Strict):
     author: Label = ""
     event_id: Key = ""
     at: Moment | None = None
-    recalled: list[Text] = Field(default_factory=list, max_length=1000)
+    recalled: list[Text] = Field(fail_fast=True, default_factory=list, max_length=1000)
     compaction: tuple[EpochSeconds, EpochSeconds] | None = None
 
     def message(self) -> Message:
@@ -257,12 +294,16 @@ class Transcript(Strict):
     """All of a session so far, or some of it; what was taken in before is left out."""
 
     session_id: Key
-    messages: list[Utterance] = Field(max_length=10_000)
+    messages: list[Utterance] = Field(fail_fast=True, max_length=10_000)
     ended: bool = False
     save: bool = Field(default=True, description="False only arms the inactivity timer.")
     end_after_minutes: Annotated[float, Field(ge=0, le=LONGEST_MINUTES)] | None = None
     compaction: bool = Field(default=False, description="Uses the summaries that ADK's compaction made.")
     model: Label = Field(default="", description="The model at hand when the server has none of its own.")
+
+    def said(self) -> list[Message]:
+        """The records that `Memories.remember` takes."""
+        return [utterance.message() for utterance in self.messages]
 
 
 class Queued(BaseModel):

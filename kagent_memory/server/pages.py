@@ -21,6 +21,7 @@ router = APIRouter(include_in_schema=False)
 SHOWN = 25
 FOUND = 20
 SHOWN_SCOPES = 200
+LONGEST_LABEL = 256
 COMPARED = ("content", "type", "topics", "tags", "importance", "ttl_days", "pinned", "state")
 ORDERS: Mapping[Order, str] = {
     "newest": "Newest first",
@@ -64,8 +65,8 @@ def _order(text: str) -> Order:
 
 def _filter(params: Mapping[str, str]) -> Filter:
     kind, topic, tag = params.get("type", ""), params.get("topic", ""), params.get("tag", "")
-    if "\0" in kind + topic + tag:
-        raise InvalidInput("A filter holds a NUL character; remove it.")
+    if "\0" in kind + topic + tag or max(map(len, (kind, topic, tag))) > LONGEST_LABEL:
+        raise InvalidInput(f"A filter holds a NUL character, or more than {LONGEST_LABEL} characters.")
     return Filter(types=_types(kind), topics=(topic,) if topic else (), tags=(tag,) if tag else ())
 
 

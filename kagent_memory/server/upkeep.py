@@ -13,6 +13,7 @@ from ..records import Change, Scope, checked_text
 from ..stores.base import Job, JobState, Pruned
 from .api import PROBLEMS
 from .auth import Caller
+from .body import BoundedRoute
 from .deps import TheCaller, TheMemories, TheScope, Unbound, caller_of, known_id, memories_of, scope_of
 from .models import Drain, Drained, DryRun
 
@@ -21,7 +22,7 @@ MOST_SCOPES = 10_000
 Name = Annotated[str | None, Query(min_length=1, max_length=1024)]
 TenantName = Annotated[str | None, Query(max_length=1024)]
 
-router = APIRouter(prefix="/api/v1", responses=PROBLEMS)
+router = APIRouter(prefix="/api/v1", responses=PROBLEMS, route_class=BoundedRoute)
 
 
 @router.get("/scopes")

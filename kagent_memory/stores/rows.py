@@ -122,7 +122,7 @@ def from_cursor(cursor: str, order: str) -> list[Any]:
     """
     try:
         head, *parts = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidInput("This is no cursor of a former page; start without one.") from error
     if head != order:
         raise InvalidInput(f"This cursor belongs to the order {head!r}; start without one.")

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 from typing_extensions import override
 
 from ..errors import InvalidInput, StoreError
-from ..records import Filter, Memory, Revision, Scope, Vector
-from ..threads import aside
+from ..records import Change, Filter, Memory, Revision, Scope, Vector
+from ..threads import aside, each_aside
 from .base import (
     Applied,
     Batch,
@@ -80,8 +80,8 @@ class SqlStore(MemoryStore):
         if batch.vectors and batch.generation is None:
             raise InvalidInput("Vectors need the number of their generation.")
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
-        size = sum(len(change.memory.content) for change in batch.changes)
-        batch, texts = await aside(size, partial(planning.prepared, batch, dimensions))
+        batch = await aside(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
+        texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
         return await self._write(partial(writing.apply, scope=scope, batch=batch, texts=texts, now=now))
 
     @override
@@ -330,3 +330,7 @@ class SqlStore(MemoryStore):
     @override
     async def drop_token(self, token_id: str) -> None:
         await self._write(partial(tokens.drop, token_id=token_id))
+
+
+def _length(change: Change) -> int:
+    return len(change.memory.content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ import uvicorn
 from kagent_memory.memories import Memories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
+from kagent_memory.server.serving import bound_socket, serve
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123450, tzinfo=UTC)
 
@@ -53,6 +54,47 @@ def item(content: str = "likes tea", vector: Sequence[float] | None = None, **mo
         "vector": axis(0) if vector is None else vector,
         **more,
     }
+
+
+@contextmanager
+def served(
+    opener: Callable[[], Any],
+    access: Access = Access(),
+    host: str = "127.0.0.1",
+    routes: Mapping[str, Callable[..., Any]] = {},
+) -> Iterator[str]:
+    """A server as `kagent-memory serve` runs it, in a thread with its own event loop; gives its address.
+
+    Args:
+        opener: opens the memories.
+        access: who may call.
+        host: the address it is bound to.
+        routes: further ones, by their paths.
+    """
+    bound = bound_socket(host, 0)
+    started = threading.Event()
+    told: list[Any] = []
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        told.extend((asyncio.get_running_loop(), stop))
+        async with await opener() as memories:
+            asyncio.get_running_loop().call_later(0.1, started.set)
+            app = create_app(memories, access)
+            for path, route in routes.items():
+                app.add_route(path, route)
+            await serve(app, bound, stop)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), name="served", daemon=True)
+    thread.start()
+    assert started.wait(20), "the server did not start"
+    try:
+        yield f"http://{host}:{bound.getsockname()[1]}"
+    finally:
+        loop, stop = told
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        assert not thread.is_alive(), "the server did not stop"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from ... import text
 from ...errors import Conflict, InvalidInput, NotFound
@@ -31,20 +31,28 @@ def slot_of(memory: Memory) -> str | None:
     return None if memory.verbatim else text.slot(memory.subject, memory.attribute)
 
 
+# a memory, its identities, and its index terms where they may count
+TextOf: TypeAlias = tuple[Memory, tuple[bytes, ...], bytes | None]
+
+
+def texts_of(change: Change) -> TextOf:
+    """What the text of a changed memory comes to: the longest work of a write, and none that needs a transaction."""
+    memory = change.memory
+    brings = change.kind in ("add", "edit", "update", "merge")
+    return memory, keys_of(memory), postings_of(memory) if brings else None
+
+
+def postings_of(memory: Memory) -> bytes:
+    """A memory's index terms, packed."""
+    return packed(text.index_terms(memory.content, memory.author))
+
+
 class Texts:
-    """What the texts of some memories come to: worked out before a transaction where that takes long, else when asked.
+    """What texts come to: those worked out before a transaction, and others when asked."""
 
-    Args:
-        changes: whose memories' texts are worked out now.
-    """
-
-    def __init__(self, changes: Sequence[Change] = ()) -> None:
-        self._identities = {self._key(change.memory): keys_of(change.memory) for change in changes}
-        self._postings = {
-            (change.memory.content, change.memory.author): self.postings_of(change.memory)
-            for change in changes
-            if change.kind in ("add", "edit", "update", "merge")
-        }
+    def __init__(self, found: Sequence[TextOf] = ()) -> None:
+        self._identities = {self._key(memory): keys for memory, keys, _ in found}
+        self._postings = {(one.content, one.author): postings for one, _, postings in found if postings is not None}
 
     def identity(self, memory: Memory) -> bytes:
         """The content hash of a memory."""
@@ -56,21 +64,11 @@ class Texts:
 
     def postings(self, memory: Memory) -> bytes:
         """A memory's index terms, packed."""
-        return self._postings.get((memory.content, memory.author)) or self.postings_of(memory)
-
-    @staticmethod
-    def postings_of(memory: Memory) -> bytes:
-        """`postings`, worked out anew."""
-        return packed(text.index_terms(memory.content, memory.author))
+        return self._postings.get((memory.content, memory.author)) or postings_of(memory)
 
     @staticmethod
     def _key(memory: Memory) -> tuple[str, bool, tuple[str, ...]]:
         return memory.content, memory.verbatim, tuple(memory.event_ids)
-
-
-def prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, Texts]:
-    """The batch as `checked`, and its texts."""
-    return checked(batch, dimensions), Texts(batch.changes)
 
 
 def keys_of(memory: Memory) -> tuple[bytes, ...]:

@@ -20,7 +20,7 @@ _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage"
 
 
 async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
-    """See `MemoryStore.apply`; `planning.prepared` made the batch, and `texts` of its memories."""
+    """See `MemoryStore.apply`; `planning.checked` made the batch, and `texts` are of its memories."""
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
     met = await _meet(session, scope, batch, step, texts)
     if batch.expected_version is not None and batch.expected_version != met.version - step:

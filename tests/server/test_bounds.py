@@ -1,0 +1,311 @@
+"""Every input is bounded before work is done on it, and none holds the server up for others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from kagent_memory.errors import InvalidInput
+from kagent_memory.memories import Memories
+from kagent_memory.records import MAX_QUERY_CHARS, Scope
+from kagent_memory.server import body
+from kagent_memory.server.auth import Access
+from kagent_memory.server.body import Unreadable, parsed
+
+from .ground import axis, item, live
+
+S = "?app=demo&user=ada"
+SCOPE = Scope("", "ada", "demo")
+AGENT = {"agent_name": "a", "user_id": "u"}
+LONGEST_STALL_SECONDS = 2.0  # tens of milliseconds here; the machine may be busy. Without bounds it was 19
+
+
+async def _opened() -> Memories:
+    return await Memories.open("libsql:///:memory:", worker=False)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with live(_opened, Access(requests_per_minute=0)) as base:
+        yield base
+
+
+class Pulse:
+    """Asks again and again whether the server lives, and remembers the longest wait."""
+
+    def __init__(self, address: str) -> None:
+        self.worst = 0.0
+        self._address, self._stop = address, threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def _beat(self) -> None:
+        with httpx.Client(base_url=self._address, timeout=60, trust_env=False) as client:
+            while not self._stop.wait(0.01):
+                begun = time.perf_counter()
+                assert client.get("/healthz").status_code == 200
+                self.worst = max(self.worst, time.perf_counter() - begun)
+
+    def __enter__(self) -> Pulse:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+def many(count: int) -> dict[str, int]:
+    return {f"k{number}": number for number in range(count)}
+
+
+DEEP_CURSOR = base64.urlsafe_b64encode(b"[" * 3_000).decode()
+HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
+    "a query of 1 MB": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "may " * 250_000}, {422}),
+    "a query of 8 MB": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "may " * 2_000_000}, {413}),
+    "a query just too long": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "x" * 16_385}, {422}),
+    "a history of 800 KB": (
+        "POST",
+        f"/api/v1/memories/search{S}",
+        lambda: {"query": "x", "history": ["may " * 4000] * 50},
+        {200},
+    ),
+    "51 turns of history": (
+        "POST",
+        f"/api/v1/memories/search{S}",
+        lambda: {"query": "x", "history": ["x"] * 51},
+        {422},
+    ),
+    "60,000 keys in a filter": (
+        "POST",
+        f"/api/v1/memories/search{S}",
+        lambda: {"query": "x", "filter": {"metadata": many(60_000)}},
+        {422},
+    ),
+    "60,000 tags in a filter": (
+        "POST",
+        f"/api/v1/memories/search{S}",
+        lambda: {"query": "x", "filter": {"tags": ["x"] * 60_000}},
+        {422},
+    ),
+    "300,000 keys of metadata": (
+        "POST",
+        f"/api/v1/memories{S}",
+        lambda: {"items": [{"text": "x", "metadata": many(300_000)}]},
+        {422},
+    ),
+    "9,000 keys of metadata 20 times": (
+        "POST",
+        f"/api/v1/memories{S}",
+        lambda: {"items": [{"text": "x", "metadata": many(9_000)}] * 20},
+        {400, 422},
+    ),
+    "metadata 200,000 levels deep": (
+        "POST",
+        f"/api/v1/memories{S}",
+        lambda: b'{"items":[{"text":"x","metadata":{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}}]}",
+        {422},
+    ),
+    "240,000 unknown fields": ("POST", f"/api/v1/memories{S}", lambda: {"items": ["x"], **many(240_000)}, {422}),
+    "240,000 wrong items": ("POST", f"/api/v1/memories{S}", lambda: {"items": [[1] * 1000] * 240}, {422}),
+    "100,000 wrong numbers": (
+        "POST",
+        f"/api/v1/memories{S}",
+        lambda: {"items": ["x"] * 100, "vectors": [["a"] * 1000] * 100},
+        {422},
+    ),
+    "4,000,000 numbers": ("POST", f"/api/v1/memories{S}", lambda: b'{"items":[' + b"1," * 4_000_000 + b"1]}", {422}),
+    "2,000,000 texts": ("POST", f"/api/v1/memories{S}", lambda: b'{"items":[' + b'"",' * 2_000_000 + b'""]}', {422}),
+    "8,000,000 brackets": ("POST", f"/api/v1/memories{S}", lambda: b"[" * 8_000_000, {422}),
+    "a number of 8,000,000 digits": (
+        "POST",
+        f"/api/v1/memories{S}",
+        lambda: b'{"items":' + b"1" * 8_000_000 + b"}",
+        {422},
+    ),
+    "10,001 messages": (
+        "POST",
+        f"/api/v1/sessions{S}",
+        lambda: {"session_id": "s", "messages": [{"text": "x"}] * 10_001},
+        {422},
+    ),
+    "a session id of 1 MB": (
+        "POST",
+        f"/api/v1/sessions{S}",
+        lambda: {"session_id": "s" * 1_000_000, "messages": []},
+        {422},
+    ),
+    "10,001 ids to forget": ("POST", f"/api/v1/memories/forget{S}", lambda: {"ids": ["x"] * 10_001}, {422}),
+    "an edit of 4 MB": (
+        "PATCH",
+        f"/api/v1/memories/0199a1b2-0000-7000-8000-000000000000{S}",
+        lambda: {"content": "x" * 4_000_000},
+        {413},
+    ),
+    "an address of 60 KB": ("GET", f"/api/v1/memories{S}&cursor={'x' * 60_000}", lambda: None, {400, 414, 422}),
+    "a cursor of 10 KB": ("GET", f"/api/v1/memories{S}&cursor={'x' * 10_000}", lambda: None, {422}),
+    "a cursor without bottom": ("GET", f"/api/v1/memories{S}&cursor={DEEP_CURSOR}", lambda: None, {400}),
+    "a page's cursor without bottom": ("GET", f"/memories{S}&cursor={DEEP_CURSOR}", lambda: None, {400}),
+    "a page's query of 50 KB": ("GET", f"/memories{S}&q={'may+' * 12_500}", lambda: None, {400}),
+    "a page's filter of 12 KB": ("GET", f"/memories{S}&topic={'x' * 12_000}", lambda: None, {400}),
+    "a page's user of 12 KB": ("GET", f"/memories?app=demo&user={'x' * 12_000}", lambda: None, {400}),
+    "an agent's name of 1 MB": (
+        "POST",
+        "/api/memories/sessions",
+        lambda: {"agent_name": "a" * 1_000_000, "user_id": "u", "vector": axis(0)},
+        {400},
+    ),
+    "kagent's metadata of 300,000 keys": (
+        "POST",
+        "/api/memories/sessions",
+        lambda: {**AGENT, "vector": axis(0), "metadata": many(300_000)},
+        {400},
+    ),
+    "kagent's vector of 1,000,000 numbers": (
+        "POST",
+        "/api/memories/search",
+        lambda: b'{"agent_name":"a","user_id":"u","vector":[' + b"1," * 400_000 + b"1]}",
+        {400},
+    ),
+    "a form of 4 MB": ("POST", f"/memories/add{S}", lambda: b"content=" + b"x" * 4_000_000, {413}),
+    "50,000 fields in a form": ("POST", f"/memories/add{S}", lambda: b"a=b&" * 50_000, {400}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
+    method, path, make, statuses = HOSTILE[name]
+    given = make()
+    raw = given if given is None or isinstance(given, bytes) else json.dumps(given).encode()
+    form = path.startswith("/memories")
+    kind = "application/x-www-form-urlencoded" if form else "application/json"
+    with httpx.Client(base_url=address, timeout=60, trust_env=False) as client, Pulse(address) as pulse:
+        answer = client.request(method, path, content=raw, headers={"content-type": kind})
+    assert answer.status_code in statuses, answer.text[:300]
+    assert len(answer.content) < 20_000  # what was sent is not given back
+    assert pulse.worst < LONGEST_STALL_SECONDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "content",
+    ["word " * 1_000_000, "日本語テキスト" * 100_000, "password= " * 50_000, "a" * 3_000_000],
+    ids=["words", "Japanese", "secrets", "one word"],
+)
+def test_a_long_memory_by_kagents_door_holds_nobody_up(address: str, content: str):
+    with httpx.Client(base_url=address, timeout=120, trust_env=False) as client, Pulse(address) as pulse:
+        one = {**item(content), "user_id": content[:4]}
+        assert client.post("/api/memories/sessions", json=one).status_code == 201
+        found = client.post("/api/memories/search", json={**one, "content": None})
+        assert len(found.json()) == 1
+    assert pulse.worst < LONGEST_STALL_SECONDS
+
+
+async def test_a_query_is_bounded_in_the_process_too():
+    async with await _opened() as memories:
+        assert not await memories.recall(SCOPE, "x" * MAX_QUERY_CHARS)
+        with pytest.raises(InvalidInput, match="16,384"):
+            await memories.recall(SCOPE, "x" * (MAX_QUERY_CHARS + 1))
+
+
+# -- the reader of long JSON ---------------------------------------------------------------------
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=30,
+)
+PIECES = st.sampled_from(
+    ['{"a":', "[", "]", "}", ",", ":", '"', "1", "-", "0.5", "e9", "true", "nul", " ", "\n", "\\u00e9"]
+)
+
+
+@pytest.fixture
+def by_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """The reader for long texts, on short ones."""
+    monkeypatch.setattr(body, "READ_AT_ONCE", -1)
+    return lambda text: parsed(text)[0]
+
+
+def test_json_read_by_steps_is_what_the_interpreter_reads(by_steps: Callable[[str], Any]):
+    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @given(value=JSON, indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
+    @example(value=[1, 2.5, -3e10, [], {}, [[1], [2]], "é\ud800"], indent=None, ascii_only=True)
+    def same(value: Any, indent: int | None, ascii_only: bool) -> None:
+        text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+        read = by_steps(text)
+        assert json.dumps(read) == json.dumps(value)
+
+    same()
+
+
+def test_what_is_no_json_is_none_for_both(by_steps: Callable[[str], Any]):
+    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(PIECES, max_size=12).map("".join))
+    @example('{"a":1,}')
+    @example("[1,]")
+    @example("[01]")
+    @example("[1 2]")
+    @example('{"a" 1}')
+    @example("[NaN]")
+    @example("[-]")
+    @example('"\x01"')
+    @example("[1.]")
+    def same(text: str) -> None:
+        try:
+            wanted: Any = json.JSONDecoder(parse_constant=lambda name: 1 / 0).raw_decode(text.lstrip(" \n"))[0]
+        except (ValueError, ZeroDivisionError):
+            with pytest.raises(Unreadable):
+                by_steps(text)
+        else:
+            assert by_steps(text) == wanted
+
+    same()
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def test_a_text_is_read_to_bounds_of_depth_members_and_values(by_steps: Callable[[str], Any]):
+    assert by_steps(nested(1_000))
+    assert len(by_steps("[" + "{}," * 19_999 + "0]")) == 20_000
+    assert len(by_steps(json.dumps([[1, {}] * 10_000] * 12))) == 12
+    assert len(by_steps(json.dumps([[0.5] * 4_000] * 500))) == 500  # numbers are no matter
+    for text, told in (
+        (nested(1_002), "1,000 levels"),
+        ("[" + "{}," * 20_000 + "0]", "20,000 members"),
+        (json.dumps(many(20_001)), "20,000 members"),
+        (json.dumps([[1, {}] * 10_000] * 13), "250,000 values"),
+    ):
+        with pytest.raises(Unreadable, match=told):
+            by_steps(text)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("padding", [0, 100_000])
+def test_what_json_cannot_say_is_refused_short_and_long(address: str, number: float, padding: int):
+    raw = json.dumps({"items": [{"text": "x", "importance": number}], "who": " " * padding})
+    answer = httpx.post(f"{address}/api/v1/memories{S}", content=raw, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:kagent-memory:invalid-input")
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe", b'{"items": ["x"]} trailing', b"", b"{", b"null", b"[]", b'"text"'])
+def test_a_body_that_is_none_is_told_so(address: str, raw: bytes):
+    answer = httpx.post(f"{address}/api/v1/memories{S}", content=raw, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    bom = httpx.post(
+        f"{address}/api/v1/memories{S}",
+        content=b'\xef\xbb\xbf{"items": ["x"]}',
+        headers={"content-type": "application/json; charset=utf-8"},
+    )
+    assert bom.status_code == 201

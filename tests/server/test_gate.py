@@ -1,0 +1,182 @@
+"""Who passes the door: by address, host, token, proxy and rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory.memories import Memories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access, new_token
+
+from .ground import Clock
+
+INFO = "/api/v1/info"
+
+
+def caller(memories: Memories, access: Access, address: str = "127.0.0.1", clock: Any = None) -> httpx.AsyncClient:
+    app = create_app(memories, access, clock=clock or (lambda: datetime.now(UTC)))
+    return client(app, address)
+
+
+def client(app: Any, address: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, client=(address, 50_000))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "192.168.1.2", "::ffff:10.0.0.7", "2001:db8::1", "fe80::1"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]"])
+async def test_without_auth_another_machine_is_refused_whatever_host_it_sends(
+    memories: Memories, address: str, host: str
+):
+    async with caller(memories, Access(), address) as other:
+        answer = await other.get(INFO, headers={"host": host})
+        assert (answer.status_code, "its own machine" in answer.text) == (403, True)
+        assert (await other.get("/healthz", headers={"host": "10.0.0.9"})).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
+async def test_without_auth_its_own_machine_is_let_in_by_a_loopback_name_only(memories: Memories, address: str):
+    async with caller(memories, Access(), address) as own:
+        assert (await own.get(INFO)).status_code == 200
+        for host in ("evil.example", "localhost.evil.example", "", "[", "10.0.0.7"):
+            assert (await own.get(INFO, headers={"host": host})).status_code == 403
+
+
+async def test_a_token_is_enough_from_anywhere(memories: Memories, clock: Clock):
+    secret, token = new_token("", None, "ci", now=clock())
+    await memories.store.add_token(token)
+    async with caller(memories, Access(required=True), "10.0.0.7", clock) as other:
+        assert (await other.get(INFO)).status_code == 401
+        assert (await other.get(INFO, headers={"authorization": f"Bearer {secret}"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [(name, "utf-8") for name in ("Zoë", "Łukasz", "李小龙", "משה", "👩‍🔧", "a b", "ø" * 300)]
+    + [(name, "latin-1") for name in ("Zoë", "a b", "ø" * 300)],
+)
+async def test_a_proxy_names_users_in_any_script(memories: Memories, name: str, encoding: str):
+    async with caller(memories, Access(trusted_proxy=True)) as proxy:
+        scope = {"app": "demo", "user": name}
+        headers = {b"x-user-id": name.encode(encoding)}
+        added = await proxy.post("/api/v1/memories", params=scope, json={"items": ["likes tea"]}, headers=headers)
+        assert added.status_code == 201
+        listed = await proxy.get("/api/v1/memories", params=scope, headers=headers)
+        assert [one["content"] for one in listed.json()["memories"]] == ["likes tea"]
+        other = await proxy.get("/api/v1/memories", params={"app": "demo", "user": name + "x"}, headers=headers)
+        assert other.status_code == 404
+
+
+async def test_a_name_that_comes_twice_is_nobodys(memories: Memories):
+    async with caller(memories, Access(trusted_proxy=True)) as proxy:
+        twice = [("x-user-id", "ada"), ("x-user-id", "bob")]
+        assert (await proxy.get(INFO, headers=twice)).status_code == 401
+
+
+# -- the rate
+
+
+def looked_up(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The digests that are looked up from now on."""
+    seen: list[str] = []
+    tokens: Callable[..., Any] = memories.store.tokens
+
+    async def counted(*, digest: str | None = None) -> Any:
+        seen.append(digest or "")
+        return await tokens(digest=digest)
+
+    monkeypatch.setattr(memories.store, "tokens", counted)
+    return seen
+
+
+def bearing(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+async def test_guessed_tokens_are_counted_by_address_and_no_longer_looked_up(
+    memories: Memories, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    seen = looked_up(memories, monkeypatch)
+    async with caller(memories, Access(required=True, requests_per_minute=10), "10.0.0.7", clock) as guesser:
+        statuses = [(await guesser.get(INFO, headers=bearing(f"kmem_{number}"))).status_code for number in range(40)]
+    assert statuses == [401] * 10 + [429] * 30
+    assert len(seen) == 10
+
+
+async def test_a_guesser_does_not_use_up_what_a_known_token_may(memories: Memories, clock: Clock):
+    secret, token = new_token("", None, "ci", now=clock())
+    await memories.store.add_token(token)
+    app = create_app(memories, Access(required=True, requests_per_minute=10), clock=clock)
+    async with client(app, "10.0.0.7") as one, client(app, "10.0.0.8") as other:
+        assert (await one.get(INFO, headers=bearing(secret))).status_code == 200
+        for number in range(30):
+            await one.get(INFO, headers=bearing(f"kmem_{number}"))
+        assert (await one.get(INFO, headers=bearing(secret))).status_code == 200  # by its token there
+        assert (await other.get(INFO, headers=bearing(secret))).status_code == 200  # by its address, still unknown
+        spent = [(await one.get(INFO, headers=bearing(secret))).status_code for _ in range(20)]
+        assert spent.count(429) >= 10
+
+
+async def test_loopback_callers_are_counted_by_their_tokens(memories: Memories, clock: Clock):
+    made = [new_token("", None, str(number), now=clock()) for number in range(2)]
+    for _, token in made:
+        await memories.store.add_token(token)
+    async with caller(memories, Access(required=True, requests_per_minute=5), clock=clock) as proxied:
+        first = [(await proxied.get(INFO, headers=bearing(made[0][0]))).status_code for _ in range(8)]
+        second = [(await proxied.get(INFO, headers=bearing(made[1][0]))).status_code for _ in range(5)]
+    assert first == [200] * 5 + [429] * 3
+    assert second == [200] * 5
+
+
+async def test_health_is_never_counted(memories: Memories, clock: Clock):
+    async with caller(memories, Access(requests_per_minute=3), clock=clock) as prober:
+        assert {(await prober.get("/healthz")).status_code for _ in range(50)} == {200}
+        assert (await prober.get(INFO)).status_code == 200
+
+
+async def test_addresses_of_one_ipv6_network_count_as_one(memories: Memories, clock: Clock):
+    app = create_app(memories, Access(required=True, requests_per_minute=5), clock=clock)
+    statuses: list[int] = []
+    for number in range(8):
+        async with client(app, f"2001:db8::{number + 1:x}") as one:
+            statuses.append((await one.get(INFO)).status_code)
+    assert statuses == [401] * 5 + [429] * 3
+
+
+# -- what crosses tenants
+
+
+@pytest.mark.parametrize(
+    ("path", "method"), [("/api/v1/prune", "POST"), ("/api/v1/check", "GET")], ids=["prune", "check"]
+)
+async def test_only_an_operators_token_opens_what_crosses_tenants(
+    memories: Memories, clock: Clock, path: str, method: str
+):
+    async def allowed(**bound: Any) -> int:
+        secret, token = new_token(bound.pop("tenant", ""), bound.pop("user", None), "", now=clock(), **bound)
+        await memories.store.add_token(token)
+        body = {} if method == "POST" else None
+        return (await there.request(method, path, json=body, headers=bearing(secret))).status_code
+
+    async with caller(memories, Access(required=True), "10.0.0.7", clock) as there:
+        assert await allowed(is_operator=True) == 200
+        assert await allowed() in (403, 404)
+        assert await allowed(tenant="acme") in (403, 404)
+        assert await allowed(user="ada") in (403, 404)
+
+
+async def test_an_operators_token_opens_every_tenant_and_ends_like_any_other(memories: Memories, clock: Clock):
+    secret, token = new_token("", None, "upkeep", now=clock(), days=1, is_operator=True)
+    await memories.store.add_token(token)
+    async with caller(memories, Access(required=True), "10.0.0.7", clock) as there:
+        for tenant in ("", "acme"):
+            scope = {"app": "demo", "user": "ada", "tenant": tenant}
+            answer = await there.get("/api/v1/memories", params=scope, headers=bearing(secret))
+            assert answer.status_code == 200
+        clock.forward(days=2)
+        assert (await there.get("/api/v1/check", headers=bearing(secret))).status_code == 401
