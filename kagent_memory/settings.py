@@ -54,6 +54,7 @@ class MemorySettings:
         embedding: a LiteLLM model name, or kagent's configuration of one (as text: its JSON); None: keyword mode.
         llm: a LiteLLM model name; None: the agent's own model where one is at hand; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
+        secrets_file: a TOML table of further vendors' secrets to mask, in the form of `redact/vendors.toml`.
         token: opens a server (an http URI); best kept in the environment.
         search_limit: hits that a search returns at most.
         min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
@@ -105,6 +106,7 @@ class MemorySettings:
     embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
+    secrets_file: str | None = None
     token: str | None = Field(default=None, repr=False)
     search_limit: int = Field(default=5, ge=0)
     min_score: float = Field(default=0.0, ge=0, le=1)

@@ -5,7 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kagent_memory.redact
-from kagent_memory.redact import KINDS, kinds_in, redact
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.redact import KINDS, kinds_in, redact, redactor
 
 # Made up here, from pieces: no real secret, and none that a scanner of this repository takes for one.
 A36 = "aB3dE6gH9jK2" * 3
@@ -15,6 +18,8 @@ HEX32 = "0a1b2c3d4e5f6789" * 2
 HEX64 = HEX32 * 2
 B64 = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\nMzEfYyjiWA4R4/M2bS1GB4t7NXp98C3S"
 UUID = "6f1c2d3e-0a1b-4c5d-8e9f-a0b1c2d3e4f5"
+
+SEED = "gravity machine north sort system female filter attitude volume fold club stay"
 
 
 def pem(label: str) -> str:
@@ -97,6 +102,26 @@ SHAPES = [
     ("airtable token", "pat" + A36[:14] + "." + HEX64, HEX64, "pattern.match"),
     ("private key", pem("PRIVATE KEY"), "ASC", "-----BEGIN PUBLIC KEY-----"),
     ("private key", pem("RSA PRIVATE KEY"), "7VJ", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----"),
+    ("tavily key", "tvly-dev-" + A36[:32], A36[:32], "tvly-short"),
+    ("pinecone key", "pcsk_" + A64, A64, "pcsk_short"),
+    ("langfuse key", "sk-lf-" + UUID, UUID, "sk-lf-short"),
+    ("e2b key", "e2b_" + HEX64[:40], HEX64[:40], "e2b_template"),
+    ("firecrawl key", "fc-" + HEX32, HEX32, "fc-barcelona"),
+    ("neon key", "napi_" + A48, A48, "napi_create_function"),
+    ("neon password", "npg_" + A36[:12], A36[:12], "npg_short"),
+    ("cerebras key", "csk-" + A48, A48, "csk-short"),
+    ("posthog key", "phc_" + A48, A48, "phc_short"),
+    ("okta token", "00" + A48[:38] + "-_", A48[:38], "00" + HEX64[:38]),
+    ("nuget key", "oy2" + (HEX64[:43]), HEX64[:43], "oy2short"),
+    ("fcm key", "AAAA" + A36[:7] + ":" + A64 * 3, A64, "AAAA: a rating"),
+    ("dropbox token", "sl." + A64 * 2, A64, "sl.wikipedia.org"),
+    ("nvidia key", "nvapi-" + A64, A64, "nvapi-short"),
+    ("jina key", "jina_" + A64, A64, "jina_embeddings_v3"),
+    ("together key", "tgp_v1_" + A48, A48, "tgp_v1_short"),
+    ("elevenlabs key", "sk_" + HEX64[:48], HEX64[:48], "sk_buff"),
+    ("resend key", "re_" + A36[:8] + "_" + A36[:24], A36[:24], "re_match_object"),
+    ("apify token", "apify_api_" + A36, A36, "apify_api_client"),
+    ("prefect key", "pnu_" + A36, A36, "pnu_short"),
     ("openssh private key", pem("OPENSSH PRIVATE KEY"), "98C3S", "-----BEGIN SSH2 PUBLIC KEY-----"),
     ("pgp private key", pem("PGP PRIVATE KEY BLOCK"), "98C3S", "-----BEGIN PGP MESSAGE-----"),
     ("private key", pem("EC PRIVATE KEY").replace("\n", "\\n"), "7VJ", "BEGIN EC PRIVATE KEY"),
@@ -149,6 +174,25 @@ NAMED = [
     ("url password", "redis://:hunter2@cache:6379/0", "hunter2", "https://me@example.org:80/"),
     ("command line secret", "mysql --password hunter2", "hunter2", "--password --user me"),
     ("command line secret", "curl -u me:hunter2 http://x", "hunter2", "curl -u me http://x"),
+    ("password", "pw: hunter2", "hunter2", "pw is in the vault"),
+    ("password", "user ada, pass: hunter2", "hunter2", "tests that pass: 1204 of 1300"),
+    ("password", "wifi pass=correcthorse", "correcthorse", "Boarding pass: gate fourteen"),
+    ("password", "我的密码是hunter2。", "hunter2", "密码是什么"),
+    ("password", "パスワードはhunter2です", "hunter2", "パスワードは秘密です"),
+    ("password", "비밀번호는 hunter2 입니다", "hunter2", "비밀번호는 비밀입니다"),
+    ("password", "db.example.org:5432:app:ada:hunter2", "hunter2", "main.py:120:col:warn:unused"),
+    ("password", "*:*:*:ada:correct-horse", "correct-horse", "at 12:30:15:100:200"),
+    ("private key", "private key: 0x" + HEX64, HEX64, "tx 0x" + HEX64),
+    ("secret", "my private key is 0x" + HEX64, HEX64, "my private key is lost"),
+    ("seed phrase", f"My seed phrase is {SEED}", "gravity", "My seed phrase is written on paper in the safe"),
+    ("seed phrase", f'recovery phrase: "{SEED} {SEED}"', "gravity", "recovery: slow and steady"),
+    ("seed phrase", "mnemonic = " + " ".join(f"{n}. {w}" for n, w in enumerate(SEED.split(), 1)), "gravity", SEED),
+    ("command line secret", "mysql -u root -phunter2 shop", "hunter2", "mysql -u root -p shop -P3306"),
+    ("command line secret", "mysqldump --opt -p'hunter 2' shop", "hunter", "docker run -p8080:80 mysql"),
+    ("command line secret", "sshpass -p hunter2 ssh ada@host", "hunter2", "mkdir -p /var/lib/mysql"),
+    ("registry login", '{"auths": {"ghcr.io": {"auth": "YWRhOmh1bnRlcjI="}}}', "YWRhOmh1", '{"auth": "none"}'),
+    ("registry login", '{\\"auth\\": \\"YWRhOmh1bnRlcjI=\\"}', "YWRhOmh1", '"auth": true'),
+    ("registry login", "//registry.example.org/:_auth=YWRhOmh1bnRlcjI=", "YWRhOmh1", "oauth = required"),
     ("service key", f"the heroku key {UUID}", UUID, f"the heroku app {UUID}"),
     ("service key", f"twilio auth: {HEX32}", HEX32, f"md5 {HEX32}"),
 ]
@@ -241,3 +285,50 @@ def test_a_private_key_longer_than_a_window_is_masked_whole():
     lines = "\n".join([A64] * 800)
     key = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----"
     assert redact(f"{WORDS * 900}\n{key}\n{WORDS}") == f"{WORDS * 900}\n[secret: private key]\n{WORDS}"
+
+
+def test_a_table_of_a_user_s_own_is_known_too(tmp_path):
+    table = tmp_path / "ours.toml"
+    table.write_text('[[secret]]\nkind = "acme key 2"\nstarts = ["acme_", "sk-acme"]\nthen = \'[a-z0-9]{8,}\'\n')
+    own = redactor(table)
+    text = f"use acme_abcd1234 and sk-acmeabcd1234, ghp_{A36}, sk-{A48}, not acme_short; password=hunter2"
+    masked = own(text)
+    assert masked.count("[secret: acme key 2]") == 2
+    assert own(masked) == masked
+    assert masked.count("[secret: ") == 5
+    assert "acme_short" in masked
+    assert "acme_abcd1234" in redact(text)
+    assert own("x " * 20_000 + "acme_abcd1234").endswith("[secret: acme key 2]")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "not toml",
+        "secret = 3",
+        '[[secret]]\nkind = "x"',
+        '[[secret]]\nkind = "x"\nstarts = "acme"\nthen = "a"',
+        '[[secret]]\nkind = "x"\nstarts = []\nthen = "a"',
+        '[[secret]]\nkind = "x"\nstarts = [""]\nthen = "a"',
+        '[[secret]]\nkind = "x]"\nstarts = ["a"]\nthen = "a"',
+        '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "("',
+        '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "a*"',
+    ],
+)
+def test_a_table_that_is_none_is_refused(table, tmp_path):
+    (tmp_path / "ours.toml").write_text(table)
+    with pytest.raises(ConfigurationError, match=r"ours\.toml"):
+        redactor(tmp_path / "ours.toml")
+
+
+async def test_a_table_is_a_setting(tmp_path):
+    (tmp_path / "ours.toml").write_text('[[secret]]\nkind = "acme key"\nstarts = ["acme_"]\nthen = "[a-z0-9]{8,}"\n')
+    scope = Scope("", "ada", "app")
+    uri = f"libsql:///:memory:?secrets_file={tmp_path}/ours.toml"
+    async with await Memories.open(uri, llm=False, worker=False) as memories:
+        (id,) = await memories.add(scope, ["The key is acme_abcd1234"])
+        assert (await memories.get(scope, id)).content == "The key is [secret: acme key]"
+    with pytest.raises(ConfigurationError, match="secrets_file"):
+        await Memories.open("libsql:///:memory:", secrets_file=f"{tmp_path}/none.toml", llm=False)
+    with pytest.raises(ConfigurationError, match="redact"):
+        await Memories.open(uri, redact=str.lower, llm=False)

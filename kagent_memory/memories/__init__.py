@@ -27,7 +27,7 @@ from ..settings import MemorySettings, compose
 from ..stores import MemoryStore, open_store
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..vectors import Vectors
-from .given import check_given, with_gate
+from .given import check_given, with_gate, with_table
 from .parts import Parts, utc_now
 from .reading import Reading
 from .upkeep import Upkeep
@@ -90,7 +90,7 @@ class Memories(Writing, Reading, Upkeep):
         check_given(summary, rank, importance_weights, redact=redact, clock=clock)
         bare, settings = compose(uri, settings, options, os.environ)
         summary = summary and with_settings(summary, settings)
-        gate, settings = with_gate(gate, settings)
+        (gate, settings), redact = with_gate(gate, settings), with_table(redact, settings)
         embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
         model = open_llm(settings.llm if llm is None else llm, settings)
         reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)

@@ -11,6 +11,8 @@ from ..extract import SummaryProvider, checked_provider
 from ..lifecycle import ImportanceWeights
 from ..query import Gate
 from ..recall import RankSettings
+from ..redact import Redactor, redactor
+from ..redact import redact as mask_secrets
 from ..settings import MemorySettings
 
 
@@ -29,6 +31,19 @@ def with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate 
             f"is_fact=None); {_kind(gate)} is none of these."
         )
     return (gate if _takes(searches, is_fact=None) else _FactlessGate(gate)), settings
+
+
+def with_table(redact: Redactor, settings: MemorySettings) -> Redactor:
+    """What masks secrets: as given, or ours with the table that a setting names.
+
+    Raises:
+        ConfigurationError: both are given, or the table cannot be read.
+    """
+    if not settings.secrets_file:
+        return redact
+    if redact is not mask_secrets:
+        raise ConfigurationError("Give secrets_file or redact=, not both: redact= stands in place of ours.")
+    return redactor(settings.secrets_file)
 
 
 class _FactlessGate:

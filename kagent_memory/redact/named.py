@@ -9,16 +9,16 @@ Span = tuple[int, int, str]
 
 # How each kind is named in code, configuration and headers; after the name comes the sign that assigns it.
 _NAMES: tuple[tuple[str, str], ...] = (
-    ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret_?access_?key"),
+    ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret[ _]?access[ _]?key"),
     ("client secret", r"(?:client|consumer|app)[_-]?secret"),
-    ("private key", r"private[_-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?key"),
-    ("api key", r"(?:api|app|auth|access|account|subscription|service|master|admin|license)[_-]?key"),
+    ("private key", r"private[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?key"),
+    ("api key", r"(?:api|access)[ _-]?key|(?:app|auth|account|subscription|service|master|admin|license)[_-]?key"),
     (
         "password",
         r"pass(?:word|wd|phrase|code|wort)|kennwort|contrase[nñ]a|mot[ _]de[ _]passe|senha|密码|密碼|パスワード"
-        r"|пароль|(?<![a-z])pwd|(?<=[_.\-])pass",
+        r"|口令|暗証番号|비밀번호|пароль|wachtwoord|lösenord|hasło|şifre|(?<![a-z])pwd?|(?<![a-z])pw|(?<![a-z])pass",
     ),
-    ("token", r"(?<![a-z])token|(?:access|auth|refresh|id|bearer|session|api|csrf|bot)token"),
+    ("token", r"(?<![a-z])token|(?:access|auth|refresh|id|identity|bearer|session|api|csrf|bot)token"),
     ("secret", r"secret(?:[_-]?key(?:[_-]?base)?|[_-]?token)?|credentials?|connection[_-]?string"),
 )
 _NAMED = re.compile(
@@ -31,6 +31,7 @@ _ESCAPED = re.compile(r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n
 _BARE = re.compile(
     r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""  # after a quote left open too
 )
+_PASSED, _COUNT = re.compile(r"pass(?![a-z])"), re.compile(r"[\d.,/]{1,7}%?(?![^\s,.;)])")  # tests that pass: 12/13
 _ALONE = re.compile(r"[)\]},.;]*+[ \t\r]*+(?:$|\\n)", re.MULTILINE)
 
 _PLACEHOLDER = re.compile(
@@ -38,12 +39,13 @@ _PLACEHOLDER = re.compile(
     r"|str|string|text|bytes|secretstr|any|your[_\-].*+|(?:os|self|process|config|settings|args|env)\.[\w.].*+"
     r"|[a-z_][\w.]*+\(.*+)\Z"
 )
-_IS = r"""\s{1,3}(?:is|was|lautet|ist|es|est|é)\s{1,3}(?:now |jetzt |ahora )?[:"'`]?"""
+_IS = r"""\s{1,3}(?:is|was|lautet|ist|es|est|é|è|är|to)\s{1,3}(?:now |jetzt |ahora )?[:"'`]?"""
 _SAID_PASSWORD = re.compile(
-    rf"(?:(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha){_IS}"
+    rf"(?:(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha|wachtwoord|lösenord"
+    rf"|hasło|pass|pw){_IS}"
     r"|login \S{1,64} password )(?P<value>[^\s\"'`\[]{5,}+)"
 )
-_SAID_SECRET = re.compile(rf"(?:api key|secret(?: key)?|token){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)")
+_SAID_SECRET = re.compile(rf"(?:api key|private key|secret(?: key)?|token){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)")
 _HEADER = re.compile(
     r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws|bot)\b)?[ ]{0,3}"
     r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
@@ -63,6 +65,23 @@ _NEAR = re.compile(
     r"(?:key|token|secret|auth)\W{0,4}(?:is)?\W{0,4}"
     r"(?P<value>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}|[a-z0-9_\-]{40})(?![a-z0-9\-])"
 )
+_SAID_CJK = re.compile(
+    r"(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)\s{0,3}(?:是|为|為|は|が|는|은|가)\s{0,3}[\"'`「『“：:]?\s{0,3}(?P<value>[!-Z\\^-~]{3,}+)"
+)
+_SEED = re.compile(
+    r"(?:seed|mnemonic|recovery|backup|wallet)[ _-]?(?:phrase|words?|key)?[\"']?\s{0,3}(?::|=|is|was|are)\s{0,3}[\"'`]?"
+    r"(?P<value>(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?:[\s,]{1,3}(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?![a-z])){11,23})"
+)
+_PGPASS = re.compile(
+    r"(?<![^\s\"'`])(?:[a-z0-9.\-]{1,253}|\*):(?:\d{4,5}|\*):[a-z_*][^:\s]{0,62}:[a-z_*][^:\s]{0,62}:(?P<value>[^\s\[][^\s]{2,}+)"
+)
+_DOCKER = re.compile(
+    r"(?:\\{0,3}[\"']auth\\{0,3}[\"']\s{0,3}:|(?<![a-z])_auth\s{0,3}=)\s{0,3}\\{0,3}[\"']?(?P<value>[a-z0-9+/]{8,}+={0,2})"
+)
+_COMMAND = re.compile(  # -P is a port
+    r"(?<![\w\-])(?:(?:mysql|mariadb)(?:-?dump|-?admin|-?import|sh)?\b[^\n|;&]{0,200}?\s-p"
+    r"|sshpass\s{1,3}-p\s{0,3}|redis-cli\b[^\n|;&]{0,200}?\s-a\s{1,3})[\"']?(?P<value>[^\s\"'`\[\-$<][^\s\"'`]{1,}+)"
+)
 # kind, what every match holds, pattern, whether the value must look made rather than said
 _BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
     ("password", " ", _SAID_PASSWORD, True),
@@ -74,6 +93,10 @@ _BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
     ("secret", "</", _ELEMENT, False),
     ("command line secret", "-", _OPTION, False),
     ("service key", " ", _NEAR, False),
+    ("password", "", _SAID_CJK, False),
+    ("seed phrase", " ", _SEED, False),
+    ("password", ":", _PGPASS, False),
+    ("registry login", "auth", _DOCKER, False),
 )
 KINDS = frozenset(kind for kind, *_ in (*_NAMES, *_BESIDE))
 _LEAST = {"token": 8, "api key": 6, "aws secret key": 16}
@@ -88,6 +111,8 @@ def spans(text: str) -> Iterator[Span]:
             start, end = match.span("value")
             if not made or _looks_made(text[start:end]):
                 yield start, end, kind
+    for match in _COMMAND.finditer(text):
+        yield *match.span("value"), "command line secret"
 
 
 def _assigned(text: str, low: str) -> Iterator[Span]:
@@ -104,7 +129,7 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
             end = start + len(text[start:end].rstrip(".,)]}"))
             if name["sign"] in ":：" and not _looks_made(text[start:end]) and not _ALONE.match(text, end):
                 continue
-        if _is_secret(kind, text[start:end]):
+        if _is_secret(kind, text[start:end]) and not (_PASSED.match(low, name.start()) and _COUNT.match(text, start)):
             yield start, end, kind
             at = max(at, end - 40)  # a value may end in the name of the next one
 

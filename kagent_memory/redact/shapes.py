@@ -3,85 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from ..errors import ConfigurationError
 
 Span = tuple[int, int, str]
-
-_HEX32 = r"[0-9a-f]{32}"
-_B64URL = r"[A-Za-z0-9_\-]"
-
-# kind, what it begins with (several: a space between), how it goes on. A shape begins where no letter or digit
-# stands before it, and takes in every letter and digit that follows, so that a mask never has a tail of the secret.
-_SHAPES: tuple[tuple[str, str, str], ...] = (
-    ("aws access key", "AKIA ASIA ABIA ACCA", r"[A-Z0-9]{16}(?![A-Za-z0-9])(?:[\s,:;|\"']{1,4}[A-Za-z0-9/+]{40}\b)?"),
-    ("alibaba access key", "LTAI", r"[A-Za-z0-9]{12,}"),
-    ("gcp api key", "AIza", _B64URL + r"{35,}"),
-    ("google oauth client secret", "GOCSPX-", _B64URL + r"{20,}"),
-    ("google oauth token", "ya29.", r"[A-Za-z0-9_\-.]{20,}"),
-    ("github token", "ghp_", r"[A-Za-z0-9]{30,}"),
-    ("github fine-grained token", "github_pat_", r"[A-Za-z0-9_]{22,}"),
-    ("github app token", "gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9_]{30,}"),
-    (
-        "gitlab token",
-        "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- glimt- glagent- gloas- GR1348941",
-        r"[A-Za-z0-9_\-.]{20,}",
-    ),
-    ("slack token", "xoxa- xoxb- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs- xoxc- xoxd- xapp-", r"[A-Za-z0-9\-%.]{10,}"),
-    ("slack webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9/_\-]{20,}"),
-    ("stripe key", "sk_live_ sk_test_ rk_live_ rk_test_", r"[A-Za-z0-9_]{16,}"),
-    ("webhook secret", "whsec_", r"[A-Za-z0-9+/=]{24,}"),
-    ("anthropic key", "sk-ant-", _B64URL + r"{20,}"),
-    ("openrouter key", "sk-or-", _B64URL + r"{20,}"),
-    ("openai key", "sk-proj- sk-svcacct- sk-admin-", _B64URL + r"{20,}"),
-    ("openai key", "sk-", r"(?=[A-Za-z0-9]*[0-9])[A-Za-z0-9]{20,}"),
-    ("groq key", "gsk_", r"[A-Za-z0-9]{40,}"),
-    ("xai key", "xai-", r"[A-Za-z0-9]{60,}"),
-    ("perplexity key", "pplx-", r"[A-Za-z0-9]{40,}"),
-    ("replicate token", "r8_", r"[A-Za-z0-9]{36,}"),
-    ("langsmith key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f_]{32,}+[A-Za-z0-9]*+"),
-    ("huggingface token", "hf_ api_org_", r"[A-Za-z0-9]{30,}"),
-    ("npm token", "npm_", r"[A-Za-z0-9]{36,}"),
-    ("pypi token", "pypi-", _B64URL + r"{50,}"),
-    ("rubygems key", "rubygems_", r"[0-9a-f]{48}[A-Za-z0-9]*"),
-    ("crates token", "cio", r"[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
-    ("docker token", "dckr_pat_ dckr_oat_", _B64URL + r"{20,}"),
-    ("digitalocean token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{64}[A-Za-z0-9]*"),
-    ("heroku key", "HRKU-", _B64URL + r"{36,}"),
-    ("twilio key", "SK", _HEX32 + r"(?![A-Za-z0-9])"),
-    ("sendgrid key", "SG.", _B64URL + r"{16,64}+\.[A-Za-z0-9_\-]{32,}"),
-    ("mailgun key", "key-", _HEX32 + r"(?![A-Za-z0-9])(?:-[0-9a-f]{8}-[0-9a-f]{8})?"),
-    ("brevo key", "xkeysib- xsmtpsib-", r"[0-9a-f]{32,}+[A-Za-z0-9\-]*+"),
-    ("shopify token", "shpat_ shpca_ shppa_ shpss_", r"[0-9A-Fa-f]{32}[A-Za-z0-9]*"),
-    ("square token", "sq0atp- sq0csp- sq0idp-", _B64URL + r"{22,}"),
-    ("square token", "EAAAE EAAAl", _B64URL + r"{55,}"),
-    ("facebook token", "EAACEdEose0cBA EAAB EAAG", r"[A-Za-z0-9]{60,}"),
-    ("atlassian token", "ATATT3 ATCTT3 ATBB ATSTT3", r"[A-Za-z0-9_\-=.]{28,}"),
-    ("databricks token", "dapi dkea dose", r"[0-9a-f]{32}(?:-\d+)?(?![A-Za-z0-9])"),
-    ("vault token", "hvs. hvb. hvr.", _B64URL + r"{20,}"),
-    ("new relic key", "NRAK- NRJS- NRII- NRRA- NRIQ-", r"[A-Za-z0-9_\-]{19,}"),
-    ("grafana token", "glc_ glsa_", r"[A-Za-z0-9+/=_]{32,}"),
-    ("sentry token", "sntrys_ sntryu_", r"[A-Za-z0-9+/=_]{32,}"),
-    ("dynatrace token", "dt0c01. dt0s01.", r"[A-Z2-7]{24}\.[A-Z2-7]{64}[A-Za-z0-9]*"),
-    ("linear key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{40,}"),
-    ("notion token", "ntn_", r"[A-Za-z0-9]{40,}"),
-    ("figma token", "figd_ figu_", _B64URL + r"{20,}"),
-    ("postman key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}[A-Za-z0-9]*"),
-    ("doppler token", "dp.pt. dp.st. dp.ct. dp.sa.", r"[A-Za-z0-9._\-]{40,}"),
-    ("planetscale token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[A-Za-z0-9_\-.=]{32,}"),
-    ("supabase token", "sbp_ sb_secret_", r"[A-Za-z0-9_\-]{28,}"),
-    ("netlify token", "nfp_", r"[A-Za-z0-9]{36,}"),
-    ("fly token", "fm1a_ fm1r_ fm2_ fo1_", r"[A-Za-z0-9+/=_\-,]{40,}"),
-    ("pulumi token", "pul-", r"[0-9a-f]{40}[A-Za-z0-9]*"),
-    ("buildkite token", "bkua_ bkct_", r"[A-Za-z0-9]{32,}"),
-    ("circleci token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9_]{40,}"),
-    ("artifactory key", "AKCp", r"[A-Za-z0-9]{60,}"),
-    ("tailscale key", "tskey-", r"[A-Za-z0-9\-]{20,}"),
-    ("1password token", "ops_eyJ", r"[A-Za-z0-9+/=_\-]{100,}"),
-    ("age key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{50,}"),
-    ("discord webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,}/[A-Za-z0-9_\-]{30,}"),
-    ("azure key", "AccountKey= SharedAccessKey=", r"[A-Za-z0-9+/]{40,}={0,2}"),
-    ("azure signature", "?sig= &sig= &amp;sig=", r"[A-Za-z0-9%+/]{40,}+=*+"),
-)
 
 # Two parts joined by a dot may fail late; they begin where no dash stands before, so that no text is read twice.
 _SEGMENTED: tuple[tuple[str, str, str], ...] = (
@@ -117,31 +48,78 @@ _INNER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
 )
 
 
-def _tables() -> tuple[re.Pattern[str], Mapping[str, tuple[str, re.Pattern[str]]]]:
-    rules: dict[str, tuple[str, re.Pattern[str]]] = {}
-    for kind, starts, rest in _SHAPES:
-        for start in starts.split():
-            edge = "" if start[0] in "?&" else "(?<![A-Za-z0-9])"
-            rules[start] = (kind, re.compile(edge + re.escape(start) + rest))
-    for kind, start, rest in _SEGMENTED:
-        rules[start] = (kind, re.compile(r"(?<![A-Za-z0-9_\-])" + re.escape(start) + rest))
-    rules["-----BEGIN "] = ("private key", _PRIVATE_KEY)
-    longest_first = sorted(rules, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))), rules
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a vendor's secrets look like; see vendors.toml."""
+
+    kind: str
+    starts: tuple[str, ...]
+    then: str
 
 
-_ANCHORS, _RULES = _tables()
-KINDS = frozenset(kind for kind, *_ in (*_RULES.values(), *_INNER)) | {"openssh private key", "pgp private key"}
+def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
+    """The shapes that a table holds, in the form of vendors.toml.
+
+    Raises:
+        ConfigurationError: it cannot be read as one.
+    """
+    try:
+        shapes = TypeAdapter(list[Shape]).validate_python(tomllib.loads(text).get("secret", []))
+        for shape in shapes:
+            if not re.fullmatch(r"[a-z0-9][a-z0-9 .\-]{0,63}", shape.kind) or not all(map(len, shape.starts)):
+                raise ValueError(f"kind {shape.kind!r} is not of small letters, digits and blanks, or a start is empty")
+            if not shape.starts or re.compile(shape.then).match(""):
+                raise ValueError(f"{shape.kind} has no starts, or its then matches nothing at all")
+    except (ValueError, TypeError, re.error) as error:  # what pydantic and tomllib raise are ValueErrors
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigurationError(f"{name} is no table of secrets as vendors.toml is: {reason}.") from None
+    return tuple(shapes)
 
 
-def spans(text: str) -> Iterator[Span]:
-    """Where secrets of a known shape stand, in order, without overlaps."""
-    found = sorted([*_anchored(text), *_inner(text)], key=lambda span: (span[0], -span[1]))
-    end = 0
-    for span in found:
-        if span[0] >= end:
-            yield span
-            end = span[1]
+VENDORS = shapes_of(Path(__file__).with_name("vendors.toml").read_text("utf-8"), "vendors.toml")
+KINDS = frozenset(kind for kind, *_ in (*_SEGMENTED, *_INNER)) | {
+    *(shape.kind for shape in VENDORS),
+    "private key",
+    "openssh private key",
+    "pgp private key",
+}
+
+
+class Shapes:
+    """The tables of shapes, ready to read a text with."""
+
+    def __init__(self, more: Sequence[Shape] = ()) -> None:
+        self._rules: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {}
+        for shape in (*VENDORS, *more):
+            for start in shape.starts:
+                edge = "" if start[0] in "?&" else "(?<![A-Za-z0-9])"
+                self._add(start, shape.kind, edge + re.escape(start) + f"(?:{shape.then})")
+        for kind, start, rest in _SEGMENTED:
+            self._add(start, kind, r"(?<![A-Za-z0-9_\-])" + re.escape(start) + rest)
+        self._rules["-----BEGIN "] = (("private key", _PRIVATE_KEY),)
+        self._anchors = re.compile("|".join(map(re.escape, sorted(self._rules, key=len, reverse=True))))
+
+    def _add(self, start: str, kind: str, pattern: str) -> None:
+        self._rules[start] = (*self._rules.get(start, ()), (kind, re.compile(pattern)))
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where secrets of a known shape stand, in order, without overlaps."""
+        found = sorted([*self._anchored(text), *_inner(text)], key=lambda span: (span[0], -span[1]))
+        end = 0
+        for span in found:
+            if span[0] >= end:
+                yield span
+                end = span[1]
+
+    def _anchored(self, text: str) -> Iterator[Span]:
+        at = 0
+        while anchor := self._anchors.search(text, at):
+            at = anchor.start() + 1
+            for kind, rule in self._rules[anchor.group()]:
+                if match := rule.match(text, anchor.start()):
+                    yield match.start(), match.end(), _key_kind(match) if rule is _PRIVATE_KEY else kind
+                    at = match.end()
+                    break
 
 
 def private_keys(text: str) -> Iterator[Span]:
@@ -152,17 +130,6 @@ def private_keys(text: str) -> Iterator[Span]:
         if match:
             yield match.start(), match.end(), _key_kind(match)
         at = text.find("-----BEGIN ", match.end() if match else at + 1)
-
-
-def _anchored(text: str) -> Iterator[Span]:
-    at = 0
-    while anchor := _ANCHORS.search(text, at):
-        kind, rule = _RULES[anchor.group()]
-        if match := rule.match(text, anchor.start()):
-            yield match.start(), match.end(), _key_kind(match) if kind == "private key" else kind
-            at = match.end()
-        else:
-            at = anchor.start() + 1
 
 
 def _key_kind(match: re.Match[str]) -> str:
