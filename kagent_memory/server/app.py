@@ -62,6 +62,8 @@ def create_app(
         app.include_router(router)
     app.add_api_route("/healthz", _healthy, include_in_schema=False)
     app.add_api_route("/static/style.css", _style, include_in_schema=False)
+    for path in ("/static/icon.svg", "/favicon.ico"):
+        app.add_api_route(path, _icon, include_in_schema=False)
     problems.install(app)
     app.add_middleware(Gate, access=access, memories=lambda: app.state.memories, clock=clock)
     return app
@@ -73,5 +75,13 @@ async def _healthy() -> Response:
 
 
 async def _style() -> Response:
-    css = files("kagent_memory.server").joinpath("static/style.css").read_text(encoding="utf-8")
-    return Response(css, media_type="text/css", headers={"cache-control": "no-cache"})
+    return _static("style.css", "text/css")
+
+
+async def _icon() -> Response:
+    return _static("icon.svg", "image/svg+xml")
+
+
+def _static(name: str, media_type: str) -> Response:
+    text = files("kagent_memory.server").joinpath("static", name).read_text(encoding="utf-8")
+    return Response(text, media_type=media_type, headers={"cache-control": "no-cache"})

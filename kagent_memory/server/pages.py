@@ -38,7 +38,10 @@ async def start(request: Request) -> Response:
     memories, caller = memories_of(request), caller_of(request)
     scopes = await visible_scopes(memories, caller, limit=SHOWN_SCOPES)
     rows = [(scope, await memories.stats(scope)) for scope in scopes]
-    return page(request, "start.html", {"rows": rows, "most": SHOWN_SCOPES, **shown_settings(request)})
+    tenant = memories.settings.tenant if caller.tenant is None else caller.tenant
+    return page(
+        request, "start.html", {"rows": rows, "tenant": tenant, "most": SHOWN_SCOPES, **shown_settings(request)}
+    )
 
 
 @router.get("/memories")

@@ -43,9 +43,9 @@ def plain(value: Any) -> str:
 
 
 def scope_query(scope: Scope, **more: Any) -> str:
-    """The query string that names a scope, and whatever else is set."""
-    pairs = {"app": scope.app, "user": scope.user, "tenant": scope.tenant, **more}
-    return urlencode({name: value for name, value in pairs.items() if value not in ("", None)})
+    """The query string that names a scope whole, an empty tenant too, and whatever else is set."""
+    further = {name: value for name, value in more.items() if value not in ("", None)}
+    return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})
 
 
 @cache

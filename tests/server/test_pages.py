@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
@@ -12,9 +14,10 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope, new_id
 from kagent_memory.server.jobs import SHOWN
 from kagent_memory.server.plots import nice_top
+from kagent_memory.settings import MemorySettings
 from kagent_memory.stores.base import Job
 
-from .ground import Clock
+from .ground import Clock, client_of
 
 SCOPE = Scope("", "ada", "demo")
 
@@ -68,3 +71,47 @@ async def test_a_long_queue_does_not_hide_dead_letters(client: httpx.AsyncClient
     text = (await client.get("/jobs")).text
     assert text.index("it failed") < text.index("queued-0")
     assert "Only the first" in text
+
+
+LINK = re.compile(r'(?:href|action)="(/[^"]*[?][^"]*)"')
+
+
+async def test_links_and_forms_stay_in_the_empty_tenant_of_a_server_that_has_another(clock: Clock):
+    acme = Scope("acme", "ada", "demo")
+    settings = MemorySettings(tenant="acme")
+    async with await Memories.open("libsql:///:memory:", settings=settings, clock=clock, worker=False) as memories:
+        await memories.add(acme, ["Acme's own secret"])
+        [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",), tags=("food",))])
+        async with client_of(memories, clock) as client:
+            seen: set[str] = set()
+            waiting = ["/"]
+            while waiting:
+                text = (await client.get(waiting.pop())).text
+                for link in {html.unescape(link) for link in LINK.findall(text)}:
+                    query = dict(parse_qsl(link.partition("?")[2], keep_blank_values=True))
+                    if "app" in query:
+                        assert "tenant" in query, link
+                    if query.get("tenant") == "" and link not in seen and "confirm" not in link:
+                        seen.add(link)
+                        waiting.append(link)
+                        answer = await client.get(link)
+                        assert "Acme" not in answer.text, link
+            assert any(link.startswith(f"/memories/{id}") for link in seen)
+            assert 'name="tenant" value=""' in (await client.get("/memories?app=demo&user=ada&tenant=")).text
+            answer = await sent(client, "/memories/delete-all?app=demo&user=ada&tenant=")
+            assert answer.status_code == 303
+            assert "tenant=" in answer.headers["location"]
+        assert [one.content for one in (await memories.list(acme)).memories] == ["Acme's own secret"]
+        assert not (await memories.list(SCOPE)).memories
+
+
+async def test_what_is_about_to_be_deleted_is_named_with_its_tenant(client: httpx.AsyncClient):
+    text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
+    assert "in the tenant <bdi>acme</bdi>" in text
+    assert "<bdi>demo</bdi> about <bdi>ada</bdi>" in text
+
+
+@pytest.mark.parametrize("path", ["/static/icon.svg", "/favicon.ico"])
+async def test_the_page_has_an_icon(client: httpx.AsyncClient, path: str):
+    answer = await client.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
