@@ -160,9 +160,14 @@ async def keep_pruned(store: MemoryStore, prune: Callable[[], Awaitable[Pruned]]
             # the lease outlives its taker on purpose: nobody else prunes again before the period is over
             if await store.lease(PRUNE_LEASE, new_id(), seconds=period):
                 pruned = await prune()
-                log.info(
-                    "Pruned: %d deleted, %d extended, %d evicted.", pruned.deleted, pruned.extended, pruned.evicted
-                )
+                if pruned != Pruned():
+                    log.info(
+                        "Pruned: %d unused memories deleted at the end of their ttl_days, %d in use extended, "
+                        "%d evicted.",
+                        pruned.deleted,
+                        pruned.extended,
+                        pruned.evicted,
+                    )
         except KagentMemoryError as error:
             log.warning("The prune did not run: %s", error)
         await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))

@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotFound
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision
 from ..stores.base import Order
-from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, AnyMemories, Command, opened, option, scope_of
+from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, AnyMemories, Command, exit_code, opened, option, scope_of
 from .say import MEMORY_HEAD, Say, memory_row, printable
 
 WHO = "command line"
@@ -116,6 +116,9 @@ async def add(args: argparse.Namespace, say: Say) -> int:
 
 async def edit(args: argparse.Namespace, say: Say) -> int:
     """Changes what is given; the former state stays in the history."""
+    fields = (args.content, args.type, args.topic, args.tag, args.importance, args.ttl_days)
+    if all(value is None for value in fields):
+        raise InvalidInput("Say what to change: --content, --type, --topic, --tag, --importance or --ttl-days.")
     async with opened(args) as memories:
         memory = await memories.edit(
             await scope_of(args, memories),
@@ -156,10 +159,20 @@ async def forget(args: argparse.Namespace, say: Say) -> int:
             return 0
         if args.everything and not args.yes:
             raise InvalidInput(f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it.")
-        erased = await memories.forget(scope, args.ids, session_id=args.session, everything=args.everything)
-    say.value({"forgotten": list(erased)})
+        erased: list[str] = []
+        missing: list[str] = []
+        for id in args.ids:
+            try:
+                erased += await memories.forget(scope, [id])
+            except NotFound:
+                missing.append(id)
+        if not args.ids:
+            erased += await memories.forget(scope, session_id=args.session, everything=args.everything)
+    say.value({"forgotten": erased, **({"not_found": missing} if missing else {})})
     say.line(f"{len(erased)} forgotten.")
-    return 0
+    if missing:
+        say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
+    return exit_code(NotFound()) if missing else 0
 
 
 async def _doomed(args: argparse.Namespace, memories: AnyMemories) -> Sequence[Memory]:
@@ -178,7 +191,10 @@ async def _doomed(args: argparse.Namespace, memories: AnyMemories) -> Sequence[M
 async def history(args: argparse.Namespace, say: Say) -> int:
     """Tells what happened to a memory."""
     async with opened(args) as memories:
-        revisions = await memories.history(await scope_of(args, memories), args.id)
+        scope = await scope_of(args, memories)
+        revisions = await memories.history(scope, args.id)
+        if not revisions:
+            await memories.get(scope, args.id)  # one that is not there has no history either
     say.value(list(revisions), list[Revision])
     say.table(
         ("AT", "WHAT", "WHO", "WHY", "BEFORE"),

@@ -56,6 +56,30 @@ def id(run: Any) -> str:
     return run("add", "Ada likes tea", "--app", "demo", "--user", "ada", "--topic", "tea", "--json").json["ids"][0]
 
 
+OF_ADA = ("--app", "demo", "--user", "ada")
+
+
+def test_forget_tells_what_it_erased_beside_what_is_not_there(run: Any, id: str):
+    unknown = new_id(datetime.now(UTC))
+    told = run("forget", id, unknown, *OF_ADA)
+    assert (told.code, told.out) == (run("show", unknown, *OF_ADA).code, "1 forgotten.\n")
+    assert unknown in told.err
+    assert run("forget", unknown, id, *OF_ADA, "--json").json == {"forgotten": [], "not_found": [unknown, id]}
+
+
+def test_the_history_of_an_unknown_memory_is_not_found(run: Any, id: str):
+    told = run("history", new_id(datetime.now(UTC)), *OF_ADA)
+    assert (told.code != 0, told.out) == (True, "")
+    assert "Nothing has changed" in run("history", id, *OF_ADA).out
+
+
+def test_an_edit_of_nothing_is_refused_and_leaves_no_revision(run: Any, id: str):
+    told = run("edit", id, *OF_ADA)
+    assert (told.code != 0, "Say what to change" in told.err) == (True, True)
+    assert run("history", id, *OF_ADA, "--json").json == []
+    assert run("edit", id, "--importance", "0", *OF_ADA).code == 0
+
+
 def test_every_command_is_there_with_help_and_examples(capsys: pytest.CaptureFixture[str]):
     assert {command.name.split()[0] for command in COMMANDS} == set(WANTED.split())
     for command in COMMANDS:
