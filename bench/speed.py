@@ -36,9 +36,9 @@ from pgvector.psycopg import register_vector_async
 from psycopg_pool import AsyncConnectionPool
 
 from kagent_memory import Memories, Scope
+from kagent_memory.language.tokenizer import index_terms
 from kagent_memory.records import Vector, new_id
 from kagent_memory.stores.postings import packed
-from kagent_memory.text import index_terms
 
 DIMENSIONS = 384
 CALLERS = 16

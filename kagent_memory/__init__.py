@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .adk.registry import register
     from .adk.service import KagentMemoryService
     from .adk.tools import ForgetMemoryTool, LoadMemoryTool, RecallMemoryTool, SaveMemoryTool
-    from .embedding import Embedder, EmbeddingConfig
     from .errors import (
         ConfigurationError,
         Conflict,
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
         StoreError,
         UnusableAnswer,
     )
-    from .extract import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
-    from .llm import Llm
+    from .ingestion.extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
     from .memories import Memories
+    from .models.embedding import Embedder, EmbeddingConfig
+    from .models.llm import Llm
     from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope
     from .settings import MemorySettings
 
@@ -80,7 +80,7 @@ _ROOMS = {
     "adk.registry": ("register",),
     "adk.service": ("KagentMemoryService",),
     "adk.tools": ("ForgetMemoryTool", "LoadMemoryTool", "RecallMemoryTool", "SaveMemoryTool"),
-    "embedding": ("Embedder", "EmbeddingConfig"),
+    "models.embedding": ("Embedder", "EmbeddingConfig"),
     "errors": (
         "ConfigurationError",
         "Conflict",
@@ -91,8 +91,8 @@ _ROOMS = {
         "StoreError",
         "UnusableAnswer",
     ),
-    "extract": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
-    "llm": ("Llm",),
+    "ingestion.extraction": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
+    "models.llm": ("Llm",),
     "memories": ("Memories",),
     "records": ("Change", "Fact", "Filter", "Hit", "Memory", "Message", "Recall", "Revision", "Scope"),
     "settings": ("MemorySettings",),

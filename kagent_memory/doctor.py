@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from .errors import ConfigurationError, KagentMemoryError
-from .llm import open_llm
 from .memories import Memories, utc_now
+from .models.llm import open_llm
 from .records import new_id
 from .settings import MemorySettings, compose
 from .stores import store_exists

@@ -258,6 +258,11 @@ class Memory:
     revision: int = 1
     usage: Usage = Usage()
 
+    @property
+    def is_summary(self) -> bool:
+        """Whether its slot is one that a later value always takes over: that of a session's summary."""
+        return (self.attribute or "").startswith(("compaction:", "session:"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:

@@ -105,7 +105,7 @@ def _compile_all() -> None:
     for module in pkgutil.walk_packages(kagent_memory.__path__, "kagent_memory."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    from kagent_memory.query import WordGate
+    from kagent_memory.retrieval.query import WordGate
 
     WordGate().searches("What is the capital of France?")
     print(json.dumps(list(dict.fromkeys(found))))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from kagent_memory.embedding import Embedder
 from kagent_memory.errors import ModelError
-from kagent_memory.llm import Llm
+from kagent_memory.models.embedding import Embedder
+from kagent_memory.models.llm import Llm
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 

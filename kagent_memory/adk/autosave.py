@@ -19,11 +19,11 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.base_llm import BaseLlm
 
 from ..errors import ConfigurationError
-from . import door
-from .convert import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
-from .given import checked_policy
-from .handed import Key, session_key
+from . import backend as door
+from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
+from .injected import Key, session_key
 from .service import KagentMemoryService
+from .validation import checked_policy
 
 log = logging.getLogger("kagent_memory")
 SAVE_SECONDS = 4.0

@@ -21,7 +21,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from ..threads import new_loop
+from ..concurrency import new_loop
 from .agent import enable_memory
 from .plugin import MemoryPlugin
 from .service import KagentMemoryService

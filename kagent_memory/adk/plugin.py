@@ -12,7 +12,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from typing_extensions import override
 
-from . import door
+from . import backend as door
 from .autosave import AutoSave, save_if_due
 from .prefetch import Prefetch
 from .service import KagentMemoryService

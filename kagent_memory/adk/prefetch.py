@@ -21,15 +21,15 @@ from google.genai import types
 from typing_extensions import override
 
 from ..errors import ConfigurationError
-from ..query import WordGate
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
+from ..retrieval.query import WordGate
 from ..settings import MemorySettings
-from . import door
-from .convert import is_user_turn, text_of
-from .fence import OPENING, fenced, memory_line
-from .given import checked_policy, checked_whole
-from .handed import Key, session_key
+from . import backend as door
+from .event_converter import is_user_turn, text_of
+from .injected import Key, session_key
+from .prompt_safety import OPENING, fenced, memory_line
 from .service import KagentMemoryService
+from .validation import checked_policy, checked_whole
 
 REMEMBERED_SESSIONS = 10_000
 REMEMBERED_BLOCKS = 1_000

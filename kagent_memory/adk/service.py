@@ -17,20 +17,20 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from ..embedding import Embedder, EmbeddingConfig
 from ..errors import ConfigurationError, StoreError
-from ..extract import SummaryProvider
-from ..llm import Llm
+from ..ingestion.extraction import SummaryProvider
 from ..memories import Memories
+from ..models.embedding import Embedder, EmbeddingConfig
+from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope
 from ..remote import open_memories
 from ..settings import MemorySettings, compose, scheme_of
-from .convert import messages
-from .entries import to_entry, to_fact
-from .handed import Handed
-from .home import Home
-from .model import AdkLlm, at_hand, resolve_llm
-from .verbs import HomeMemories
+from .adk_llm import AdkLlm, at_hand, resolve_llm
+from .entry_converter import to_entry, to_fact
+from .event_converter import messages
+from .injected import Injected
+from .loop_thread import Home
+from .threadsafe import ThreadsafeMemories
 
 DRAIN_GRACE_SECONDS = 1.0
 ScopeOf = Callable[[str, str], Scope]
@@ -94,7 +94,7 @@ class KagentMemoryService(BaseMemoryService):
             **options,
         )
         self._home: Home[Memories] = Home(opener, _close)
-        self.handed = Handed()
+        self.handed = Injected()
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,9 +105,9 @@ class KagentMemoryService(BaseMemoryService):
         await self.close()
 
     @property
-    def memories(self) -> HomeMemories:
+    def memories(self) -> ThreadsafeMemories:
         """The same verbs as `Memories`, for any event loop."""
-        return HomeMemories(self._home)
+        return ThreadsafeMemories(self._home)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
         """Whose memories a user of an app has.

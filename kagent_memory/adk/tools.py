@@ -17,11 +17,11 @@ from typing_extensions import override
 from ..errors import ConfigurationError, InvalidInput
 from ..records import MEMORY_TYPES, Fact, Filter
 from ..settings import MemorySettings
-from . import door
-from .arguments import asked_filter, given, holds_all, labels, narrowed, whole
-from .fence import fenced_answer
-from .given import checked_whole
+from . import backend as door
+from .prompt_safety import fenced_answer
 from .service import KagentMemoryService
+from .tool_args import asked_filter, given, holds_all, labels, narrowed, whole
+from .validation import checked_whole
 
 SAVED = "Successfully saved information to long-term memory."
 MAX_FORGOTTEN = 10

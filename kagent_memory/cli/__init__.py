@@ -11,11 +11,13 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..concurrency import new_loop
 from ..errors import KagentMemoryError
-from ..threads import new_loop
-from . import remembering, running, upkeep
+from . import maintenance_commands as upkeep
+from . import memory_commands as remembering
+from . import serve as running
 from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, exit_code
-from .say import Say, any_text, printable
+from .output import Output, any_text, printable
 
 COMMANDS: tuple[Command, ...] = (*running.COMMANDS, *remembering.COMMANDS, *upkeep.COMMANDS)
 GROUPS = {"token": "Tokens of the server.", "jobs": "The queue and its dead letters."}
@@ -78,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = args.command
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_ended_by_signals(command.run(args, Say(args.json))))
+            return runner.run(_ended_by_signals(command.run(args, Output(args.json))))
     except KagentMemoryError as error:
         sys.stderr.write(f"kagent-memory: {printable(str(error) or type(error).__name__)}\n")
         return exit_code(error)

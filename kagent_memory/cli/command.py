@@ -13,22 +13,14 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from ..errors import (
-    ConfigurationError,
-    Conflict,
-    InvalidInput,
-    KagentMemoryError,
-    ModelError,
-    NotFound,
-    StoreError,
-)
-from ..llm import Llm
+from ..errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, ModelError, NotFound, StoreError
 from ..memories import Memories, without_secrets
+from ..models.llm import Llm
 from ..records import Scope
 from ..remote import RemoteMemories, is_remote, open_memories
 from ..settings import MemorySettings, compose
 from ..stores import store_exists
-from .say import Say
+from .output import Output
 
 ENDING_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
@@ -112,7 +104,7 @@ def _look_up(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         loop.call_later(LOOK_UP_SECONDS, _look_up, loop, stop)
 
 
-Run = Callable[[argparse.Namespace, Say], Coroutine[Any, Any, int]]
+Run = Callable[[argparse.Namespace, Output], Coroutine[Any, Any, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +195,7 @@ def _models(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Makes ADK's models of the names that queued jobs carry, and only then imports ADK."""
 
     def resolve(name: str) -> Llm | None:
-        from ..adk.model import resolve_llm
+        from ..adk.adk_llm import resolve_llm
 
         return resolve_llm(name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"}))
 

@@ -8,20 +8,20 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from .asian import ARABIC, HEBREW, HINDI, INDONESIAN, PERSIAN, TURKISH, VIETNAMESE
-from .base import Language
-from .de import GERMAN
-from .en import ACRONYMS, ENGLISH
-from .es import SPANISH
-from .european import FINNISH, GREEK, HUNGARIAN, ROMANIAN
-from .fr import FRENCH
-from .it import ITALIAN
-from .nl import DUTCH
-from .nordic import DANISH, SWEDISH
-from .pt import PORTUGUESE
-from .slavic import CZECH, POLISH, RUSSIAN, UKRAINIAN
-from .units import CASED, CURRENCY_CODES, SYMBOLS
-from .unspaced import CHINESE, JAPANESE, KOREAN, THAI
+from .vocabulary.asian import ARABIC, HEBREW, HINDI, INDONESIAN, PERSIAN, TURKISH, VIETNAMESE
+from .vocabulary.de import GERMAN
+from .vocabulary.en import ACRONYMS, ENGLISH
+from .vocabulary.es import SPANISH
+from .vocabulary.european import FINNISH, GREEK, HUNGARIAN, ROMANIAN
+from .vocabulary.fr import FRENCH
+from .vocabulary.it import ITALIAN
+from .vocabulary.language import Language
+from .vocabulary.nl import DUTCH
+from .vocabulary.nordic import DANISH, SWEDISH
+from .vocabulary.pt import PORTUGUESE
+from .vocabulary.slavic import CZECH, POLISH, RUSSIAN, UKRAINIAN
+from .vocabulary.units import CASED, CURRENCY_CODES, SYMBOLS
+from .vocabulary.unspaced import CHINESE, JAPANESE, KOREAN, THAI
 
 SPACED = (
     ENGLISH, GERMAN, FRENCH, SPANISH, ITALIAN, PORTUGUESE, DUTCH, SWEDISH, DANISH, RUSSIAN, POLISH, UKRAINIAN, CZECH,

@@ -11,27 +11,27 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from ..embedding import Embedder, EmbeddingConfig, open_embedder
-from ..extract import SummaryProvider, with_settings
-from ..ingest import Intake, Providers, Steps, Worker
-from ..keeping import Deliveries, ended, keep_pruned
-from ..lifecycle import ImportanceWeights
-from ..llm import Llm, open_llm
-from ..query import Gate
-from ..recall import RankSettings
+from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
+from ..ingestion.extraction import SummaryProvider, with_settings
+from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
+from ..models.llm import Llm, open_llm
+from ..models.reranking import Reranker, open_reranker
 from ..records import Mode
-from ..redact import redact as mask_secrets
-from ..rerank import Reranker, open_reranker
-from ..seek import Seeker
+from ..redaction import redact as mask_secrets
+from ..retention.deliveries import Deliveries, ended, keep_pruned
+from ..retrieval.embedding_spaces import Vectors
+from ..retrieval.query import Gate
+from ..retrieval.ranking import RankSettings
+from ..retrieval.ranking.importance import ImportanceWeights
+from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings, compose
 from ..stores import MemoryStore, open_store
 from ..stores.base import Job, Page, Pruned, ScopeStats
-from ..vectors import Vectors
-from .given import check_given, with_gate, with_table
-from .parts import Parts, utc_now
-from .reading import Reading
-from .upkeep import Upkeep
-from .writing import Items, Writing
+from .components import Components, utc_now
+from .maintenance_verbs import MaintenanceVerbs
+from .read_verbs import ReadVerbs
+from .validation import check_given, with_gate, with_table
+from .write_verbs import Items, WriteVerbs
 
 __all__ = ["Items", "Job", "Memories", "Page", "Pruned", "ScopeStats"]
 
@@ -40,11 +40,11 @@ log = logging.getLogger("kagent_memory")
 CLOSE_SECONDS = 5.0
 
 
-class Memories(Writing, Reading, Upkeep):
+class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
     """One store of memories and the models that serve it; belongs to the event loop that opened it."""
 
-    def __init__(self, parts: Parts) -> None:
-        Upkeep.__init__(self, parts)
+    def __init__(self, parts: Components) -> None:
+        MaintenanceVerbs.__init__(self, parts)
         self._background: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -109,7 +109,7 @@ class Memories(Writing, Reading, Upkeep):
             vectors = Vectors(store, embedder) if embedder is not None else None
             if vectors is not None:
                 await vectors.check()
-            seeker = Seeker(
+            retriever = Retriever(
                 store,
                 vectors,
                 llm=model,
@@ -122,21 +122,21 @@ class Memories(Writing, Reading, Upkeep):
         except BaseException:
             await store.close()
             raise
-        steps = Steps(store, vectors, providers, settings=settings, clock=clock)
+        steps = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
         seconds, attempts = settings.lease_seconds, settings.job_attempts
         beside = None if ":memory:" in bare else partial(opened, pool_size=1)  # to memory there is no other way
         worker = Worker(
             store, steps.run, clock=clock, lease_seconds=seconds, attempts=attempts, redact=redact, beside=beside
         )
         memories = cls(
-            Parts(
+            Components(
                 store=store,
                 settings=settings,
                 location=without_secrets(bare),
                 vectors=vectors,
-                seeker=seeker,
+                retriever=retriever,
                 providers=providers,
-                intake=Intake(store, providers, redact=redact, clock=clock),
+                intake=Enqueuer(store, providers, redact=redact, clock=clock),
                 steps=steps,
                 worker=worker,
                 deliveries=Deliveries(store, clock),

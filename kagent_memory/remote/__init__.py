@@ -17,25 +17,13 @@ from urllib.parse import quote
 import httpx
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
-from ..llm import Llm
 from ..memories import Items, Memories
-from ..records import (
-    Change,
-    Fact,
-    Filter,
-    Memory,
-    MemoryType,
-    Message,
-    Mode,
-    Recall,
-    Revision,
-    Scope,
-    Vector,
-)
+from ..models.llm import Llm
+from ..records import Change, Fact, Filter, Memory, MemoryType, Message, Mode, Recall, Revision, Scope, Vector
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
-from ..wire import from_wire, to_wire
-from .door import Door, without_secrets
+from .serialization import from_wire, to_wire
+from .transport import Transport, without_secrets
 
 log = logging.getLogger("kagent_memory")
 
@@ -75,7 +63,7 @@ class RemoteMemories:
         self.settings = settings
         self.location = location
         self.mode: Mode = mode
-        self._door = Door(client, location)
+        self._door = Transport(client, location)
         self._needs_model = False
         self._names_models = settings.llm is not False
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import TypeAdapter, ValidationError
 
+from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Memory, Recall, Revision
 from ..stores.base import Page, ScopeStats, checked_vector
-from ..threads import aside
 from .body import BoundedRoute
-from .deps import TheCaller, TheId, TheMemories, TheScope, known_id, one_way, who
-from .models import (
+from .dependencies import TheCaller, TheId, TheMemories, TheScope, known_id, one_way, who
+from .schemas import (
     Added,
     Additions,
     By,
@@ -174,7 +174,7 @@ async def feedback(memories: TheMemories, scope: TheScope, id: TheId, body: Feed
 @router.post("/sessions", status_code=202)
 async def remember(memories: TheMemories, scope: TheScope, body: Transcript) -> Queued:
     """Queues a transcript; it is durable when this answers."""
-    messages = await aside(100 * len(body.messages), body.said)
+    messages = await run_in_thread(100 * len(body.messages), body.said)
     job = await memories.remember(
         scope,
         messages,

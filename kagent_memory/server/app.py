@@ -11,9 +11,24 @@ from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
 
 from ..memories import Memories, utc_now
-from . import api, dashboard, jobs, kagent, pages, problems, setup, upkeep
+from . import (
+    api,
+    dashboard,
+    jobs,
+    kagent,
+    pages,
+)
+from . import (
+    connect_page as setup,
+)
+from . import (
+    error_responses as problems,
+)
+from . import (
+    maintenance as upkeep,
+)
 from .auth import Access
-from .gate import Gate
+from .middleware import Gate
 from .version import VERSION
 
 DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."

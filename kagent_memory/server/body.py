@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
 from typing_extensions import override
 
-from ..threads import aside
+from ..concurrency import run_in_thread
 
 MOST_VALUES = 250_000
 MOST_MEMBERS = 20_000  # of one list or object; a list of numbers that is not very long counts as one value
@@ -188,7 +188,7 @@ class BoundedRoute(APIRoute):
             raw = await request.body()
             if not raw or not _is_json(request):
                 return await handle(request)
-            value = await aside(len(raw), partial(checked, body, raw))
+            value = await run_in_thread(len(raw), partial(checked, body, raw))
             return await handle(_Checked(request, raw, value))
 
         return handle_checked

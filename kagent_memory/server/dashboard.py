@@ -12,8 +12,8 @@ from fastapi.responses import Response
 
 from ..memories import Memories
 from ..records import Memory, Scope
-from .deps import memories_of
-from .forms import page, page_scope, shown_settings
+from .dependencies import memories_of
+from .page_helpers import page, page_scope, shown_settings
 from .plots import Series, area, bars
 
 router = APIRouter(include_in_schema=False)

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..stores.base import Job, JobState
-from .deps import caller_of, memories_of
-from .forms import own_form, page, to
+from .dependencies import caller_of, memories_of
+from .maintenance import own_job, visible_jobs
+from .page_helpers import own_form, page, to
 from .pages import scope_or_none
-from .upkeep import own_job, visible_jobs
 
 router = APIRouter(include_in_schema=False)
 

@@ -16,26 +16,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic_core import to_json
 
+from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from ..records import Memory, Scope
 from ..stores.base import external_name
-from ..threads import aside
 from .auth import Caller
-from .deps import access_of, caller_of, memories_of
-from .kagent_wire import (
-    DIMENSIONS,
-    LONGEST_NAME,
-    TOO_LONG,
-    Refused,
-    StoredItem,
-    batch,
-    found,
-    item,
-    listed,
-    search,
-)
-from .problems import printable
+from .dependencies import access_of, caller_of, memories_of
+from .error_responses import printable
+from .kagent_wire import DIMENSIONS, LONGEST_NAME, TOO_LONG, Refused, StoredItem, batch, found, item, listed, search
 
 T = TypeVar("T")
 GENERATION = external_name(DIMENSIONS)
@@ -92,7 +81,7 @@ async def _saved_batch(request: Request) -> Response:
 
 async def _read(request: Request, read: Callable[[bytes], T]) -> T:
     body = await request.body()
-    return await aside(len(body), partial(read, body))
+    return await run_in_thread(len(body), partial(read, body))
 
 
 async def _store(request: Request, items: Sequence[StoredItem]) -> list[str]:
@@ -134,7 +123,7 @@ async def _search(request: Request) -> Response:
     for one in scopes:
         memories.delivered(one, [memory.id for _, memory, scope in kept if scope == one])
     found_of = partial(_written, [found(memory, cosine) for cosine, memory, _ in kept])
-    return await aside(sum(len(memory.content) for _, memory, _ in kept), found_of)
+    return await run_in_thread(sum(len(memory.content) for _, memory, _ in kept), found_of)
 
 
 def _written(value: object) -> Response:

@@ -12,9 +12,9 @@ from ..errors import InvalidInput, NotFound
 from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope
 from ..stores.base import Order
 from .auth import COOKIE, caller_of_token
-from .deps import caller_of, known_id, memories_of, who
-from .forms import field, listed, number, own_form, page, page_scope, set_cookie, shown_settings, to, whole
-from .upkeep import visible_scopes
+from .dependencies import caller_of, known_id, memories_of, who
+from .maintenance import visible_scopes
+from .page_helpers import field, listed, number, own_form, page, page_scope, set_cookie, shown_settings, to, whole
 
 router = APIRouter(include_in_schema=False)
 

@@ -24,16 +24,16 @@ from .values import (
     Applied,
     Batch,
     Delivery,
-    Generation,
-    Held,
+    EmbeddingSpace,
     Job,
     JobKind,
     JobState,
     Order,
     Page,
-    Place,
     Pruned,
+    RankFeatures,
     ScopeStats,
+    TermMatrix,
     TextMatches,
     Token,
     checked_key,
@@ -48,8 +48,7 @@ __all__ = [
     "Applied",
     "Batch",
     "Delivery",
-    "Generation",
-    "Held",
+    "EmbeddingSpace",
     "Job",
     "JobKind",
     "JobState",
@@ -57,9 +56,10 @@ __all__ = [
     "OpenOptions",
     "Order",
     "Page",
-    "Place",
     "Pruned",
+    "RankFeatures",
     "ScopeStats",
+    "TermMatrix",
     "TextMatches",
     "Token",
     "checked_key",
@@ -258,7 +258,7 @@ class MemoryStore(ABC):
     @abstractmethod
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
-    ) -> Sequence[Place]:
+    ) -> Sequence[RankFeatures]:
         """Where these visible memories stand, and those up to `reach` positions before and after in their sessions.
         `version`: as in `search_vector`.
         """
@@ -300,11 +300,11 @@ class MemoryStore(ABC):
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 
     @abstractmethod
-    async def generations(self) -> Sequence[Generation]:
+    async def generations(self) -> Sequence[EmbeddingSpace]:
         """All embedders that ever wrote here, oldest first. Crosses scopes."""
 
     @abstractmethod
-    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> Generation:
+    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """The generation of this name and width, made (with its table) if it is new. Crosses scopes."""
 
     @abstractmethod

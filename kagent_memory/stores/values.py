@@ -23,7 +23,7 @@ EXTERNAL = "external-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class EmbeddingSpace:
     """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text."""
 
     number: int
@@ -138,7 +138,7 @@ class TextMatches:
     version: int | None = None
 
 
-class Held(Mapping[str, tuple[int, Mapping[str, int]]]):
+class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
     """The matches of a text search as arrays, read as a mapping: memory id → (length, {term: count}).
 
     Attributes:
@@ -170,7 +170,7 @@ class Held(Mapping[str, tuple[int, Mapping[str, int]]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankFeatures:
     """Where a memory stands, for ranking: no content.
 
     Attributes:

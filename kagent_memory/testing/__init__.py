@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .models import HashEmbedder, ScriptedLlm
+from .scripted_models import HashEmbedder, ScriptedLlm
 
 if TYPE_CHECKING:
     from .contract import StoreContract

@@ -9,8 +9,8 @@ import pytest
 
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Memory, Scope
-from ..stores.base import Batch, Generation, MemoryStore
-from .ground import (
+from ..stores.base import Batch, EmbeddingSpace, MemoryStore
+from .fixtures import (
     DAY,
     NOW,
     SECOND,
@@ -28,7 +28,7 @@ from .ground import (
 )
 
 
-async def bad_batches(store: MemoryStore, scope: Scope, stored: Memory, generation: Generation) -> dict[str, Any]:
+async def bad_batches(store: MemoryStore, scope: Scope, stored: Memory, generation: EmbeddingSpace) -> dict[str, Any]:
     """Name → (batch that must not be written, the error it gives); the good changes in it come first."""
     good = adding(a_memory("good, and first"))
     number, fresh = generation.number, a_memory("with a vector")

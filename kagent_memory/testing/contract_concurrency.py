@@ -8,7 +8,7 @@ import random
 from ..errors import Conflict
 from ..records import Scope
 from ..stores.base import Batch, Job, MemoryStore
-from .ground import DAY, NOW, ContractPart, a_job, a_memory, a_scope, add, add_texts, adding, contents, the
+from .fixtures import DAY, NOW, ContractPart, a_job, a_memory, a_scope, add, add_texts, adding, contents, the
 
 
 async def claim_all(store: MemoryStore, owner: str) -> list[Job]:

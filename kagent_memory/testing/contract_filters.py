@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ..records import Filter, Memory
 from ..stores.base import Batch, MemoryStore
 from .contract_round_trip import same_json, texts
-from .ground import (
+from .fixtures import (
     DAY,
     HOSTILE,
     NOW,

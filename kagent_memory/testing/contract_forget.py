@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..records import Filter, Scope
 from ..stores.base import Batch, MemoryStore
-from .ground import (
+from .fixtures import (
     NOW,
     ContractPart,
     a_job,

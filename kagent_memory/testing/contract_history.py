@@ -9,7 +9,7 @@ import pytest
 from ..errors import Conflict, NotFound
 from ..records import Change
 from ..stores.base import Batch, MemoryStore
-from .ground import DAY, NOW, ContractPart, a_memory, a_scope, add, adding, bare, changing, contents, the
+from .fixtures import DAY, NOW, ContractPart, a_memory, a_scope, add, adding, bare, changing, contents, the
 
 
 class HistoryContract(ContractPart):

@@ -11,7 +11,7 @@ import pytest
 from ..errors import KagentMemoryError, StoreError
 from ..records import Scope
 from ..stores.base import Batch, Delivery, MemoryStore
-from .ground import NOW, ContractPart, a_job, a_memory, a_scope, add, adding, contents
+from .fixtures import NOW, ContractPart, a_job, a_memory, a_scope, add, adding, contents
 
 Verb = Callable[[MemoryStore, Scope], Awaitable[object]]
 

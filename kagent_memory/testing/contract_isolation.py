@@ -7,7 +7,7 @@ import pytest
 from ..errors import NotFound
 from ..records import Scope, new_id
 from ..stores.base import Batch, MemoryStore
-from .ground import HOSTILE, NOW, ContractPart, a_job, a_memory, add, adding, changing, contents, the, vector
+from .fixtures import HOSTILE, NOW, ContractPart, a_job, a_memory, add, adding, changing, contents, the, vector
 
 HOME = Scope(tenant="acme", user="ann", app="notes")
 NEIGHBOURS = {

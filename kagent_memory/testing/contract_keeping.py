@@ -12,7 +12,7 @@ import pytest
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Scope, new_id
 from ..stores.base import Batch, MemoryStore, Pruned, Token
-from .ground import (
+from .fixtures import (
     BEYOND_INT32,
     DAY,
     NOW,

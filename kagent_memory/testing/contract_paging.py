@@ -9,7 +9,7 @@ import pytest
 from ..errors import InvalidInput
 from ..records import Memory, Scope, new_id
 from ..stores.base import Batch, MemoryStore, Order
-from .ground import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, a_memory, a_scope, add, changing, the
+from .fixtures import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, a_memory, a_scope, add, changing, the
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 

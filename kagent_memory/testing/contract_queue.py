@@ -13,18 +13,7 @@ import pytest
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Scope
 from ..stores.base import Batch, Job, MemoryStore
-from .ground import (
-    BEYOND_INT32,
-    DAY,
-    NOW,
-    SECOND,
-    ContractPart,
-    a_job,
-    a_memory,
-    a_scope,
-    adding,
-    contents,
-)
+from .fixtures import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, a_job, a_memory, a_scope, adding, contents
 
 LATER = NOW + 30 * SECOND
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory
 from ..stores.base import Batch, MemoryStore
-from ..text import index_terms, query_terms
-from .ground import (
+from .fixtures import (
     DAY,
     HOSTILE,
     NOW,

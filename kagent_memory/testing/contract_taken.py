@@ -9,7 +9,7 @@ import pytest
 
 from ..errors import Conflict
 from ..stores.base import SESSION_END, Batch, MemoryStore
-from .ground import NOW, ContractPart, a_memory, a_scope, add, adding, changing, contents, the, vector
+from .fixtures import NOW, ContractPart, a_memory, a_scope, add, adding, changing, contents, the, vector
 
 
 class TakenContract(ContractPart):

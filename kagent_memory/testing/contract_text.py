@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ..language.tokenizer import index_terms, query_terms
 from ..records import Filter, Memory, Scope, new_id
 from ..stores.base import MemoryStore, TextMatches
-from ..text import index_terms, query_terms
 from .contract_round_trip import texts
-from .ground import BEYOND_INT32, HOSTILE, NOW, ContractPart, a_memory, a_scope, add, examples
+from .fixtures import BEYOND_INT32, HOSTILE, NOW, ContractPart, a_memory, a_scope, add, examples
 
 WORDS = ("zebra", "yak", "lynx", "otter", "heron", "ibex")
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)

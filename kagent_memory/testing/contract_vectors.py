@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ..errors import InvalidInput
 from ..records import Filter, Vector
 from ..stores.base import Batch, MemoryStore
-from .ground import (
+from .fixtures import (
     BEYOND_INT32,
     DAY,
     NOW,

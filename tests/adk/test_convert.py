@@ -12,8 +12,8 @@ from google.adk.events.event_actions import EventActions, EventCompaction
 from google.genai import types
 from pydantic import BaseModel
 
-from kagent_memory.adk.convert import is_user_turn, live_events, messages, user_turns
-from kagent_memory.adk.fence import CLOSING, OPENING, fenced_answer
+from kagent_memory.adk.event_converter import is_user_turn, live_events, messages, user_turns
+from kagent_memory.adk.prompt_safety import CLOSING, OPENING, fenced_answer
 
 
 def event(*parts: Any, author: str = "user", invocation: str = "i1", **fields: Any) -> Event:

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from kagent_memory.adk.home import Home
+from kagent_memory.adk.loop_thread import Home
 
 THREAD = "kagent-memory-home"
 

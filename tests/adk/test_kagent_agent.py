@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
 
-from kagent_memory.adk.kagent import SUFFIX, configure_agent
+from kagent_memory.adk.kagent_agent import SUFFIX, configure_agent
 
 ON = {"embedding": {"provider": "ollama", "model": "nomic-embed-text"}}
 

@@ -15,9 +15,9 @@ from loopback import Loopback, hang_up
 from pydantic import BaseModel
 
 from kagent_memory import KagentMemoryService, MemorySettings, ModelError
-from kagent_memory.adk.model import AdkLlm, resolve_llm
+from kagent_memory.adk.adk_llm import AdkLlm, resolve_llm
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
-from kagent_memory.llm import metered
+from kagent_memory.models.llm import metered
 
 from .scripted import APP, USER, Scripted, scripted
 from .test_service import session_of

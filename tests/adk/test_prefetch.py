@@ -25,7 +25,7 @@ from kagent_memory import (
     PreloadMemoryTool,
     Scope,
 )
-from kagent_memory.adk.fence import CLOSING, OPENING
+from kagent_memory.adk.prompt_safety import CLOSING, OPENING
 from kagent_memory.errors import StoreError
 from kagent_memory.testing import HashEmbedder
 

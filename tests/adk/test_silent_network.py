@@ -14,14 +14,14 @@ from pydantic import BaseModel
 from relay import Relay
 
 from kagent_memory import KagentMemoryService, Memories, MemoryPlugin, enable_memory
-from kagent_memory.adk.model import at_hand
-from kagent_memory.embedding import EmbeddingConfig, open_embedder
+from kagent_memory.adk.adk_llm import at_hand
 from kagent_memory.errors import ModelError, StoreError
-from kagent_memory.llm import open_llm
-from kagent_memory.model_calls import litellm
+from kagent_memory.models.calls import litellm
+from kagent_memory.models.embedding import EmbeddingConfig, open_embedder
+from kagent_memory.models.llm import open_llm
+from kagent_memory.models.reranking import open_reranker
 from kagent_memory.records import Scope
 from kagent_memory.remote import RemoteMemories
-from kagent_memory.rerank import open_reranker
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import HashEmbedder
 
@@ -170,7 +170,7 @@ async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_it
             time.sleep(3)
             raise OSError("the hub did not answer")
 
-    monkeypatch.setattr("kagent_memory.embedding.local.sentence_transformers", Loading)
+    monkeypatch.setattr("kagent_memory.models.embedding.local_embedder.sentence_transformers", Loading)
     options: dict[str, Any] = {"embedding": "local/any", "embed_timeout_seconds": 0.3, "worker": False}
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
         start = time.monotonic()

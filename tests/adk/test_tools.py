@@ -25,7 +25,7 @@ from kagent_memory import (
     Scope,
 )
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.text import estimated_tokens
+from kagent_memory.language.tokenizer import estimated_tokens
 
 from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted, texts
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kagent_memory.embedding import Embedder, open_embedder
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.rerank import open_reranker
+from kagent_memory.models.embedding import Embedder, open_embedder
+from kagent_memory.models.reranking import open_reranker
 from kagent_memory.settings import MemorySettings
 
 pytestmark = [pytest.mark.local, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

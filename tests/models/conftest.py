@@ -14,4 +14,4 @@ async def _clients_hang_up() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def _retries_come_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.model_calls.MAX_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 0.01)

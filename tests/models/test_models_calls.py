@@ -8,7 +8,15 @@ import sys
 import pytest
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.model_calls import MAX_REASON_CHARS, Patience, delay, failure, patiently, retry_after, transient
+from kagent_memory.models.calls import (
+    MAX_REASON_CHARS,
+    RetryPolicy,
+    delay,
+    failure,
+    retry_after,
+    transient,
+    with_retries,
+)
 
 
 class Refused(Exception):
@@ -35,7 +43,7 @@ def test_lost_connections_and_timeouts_may_pass_and_errors_in_code_will_not() ->
 
 
 def test_delays_double_stay_between_half_and_whole_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.model_calls.MAX_DELAY_SECONDS", 8.0)
+    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 8.0)
     assert [delay(attempt, 0.25, 1.0) for attempt in range(4)] == [0.25, 0.5, 1.0, 2.0]
     assert [delay(attempt, 0.25, 0.0) for attempt in range(4)] == [0.125, 0.25, 0.5, 1.0]
     assert delay(50, 0.25, 1.0) == 8.0
@@ -56,7 +64,7 @@ async def test_our_own_errors_are_never_tried_again() -> None:
         raise ModelError("final")
 
     with pytest.raises(ModelError, match="final"):
-        await patiently(call, Patience(1.0, retries=3))
+        await with_retries(call, RetryPolicy(1.0, retries=3))
     assert len(calls) == 1
 
 

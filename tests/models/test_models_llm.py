@@ -11,7 +11,7 @@ from loopback import Loopback
 from pydantic import BaseModel
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.llm import LiteLLMModel, Llm, metered, open_llm
+from kagent_memory.models.llm import LiteLLMModel, Llm, metered, open_llm
 from kagent_memory.settings import MemorySettings
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, RootModel
 
 from kagent_memory.errors import ModelError, TruncatedAnswer
-from kagent_memory.llm import json_prompt, parse_answer, read_answer
+from kagent_memory.models.llm import json_prompt, parse_answer, read_answer
 
 
 class Facts(BaseModel):

@@ -11,7 +11,7 @@ import pytest
 from loopback import Loopback
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.rerank import CrossEncoderReranker, LiteLLMReranker, Reranker, open_reranker
+from kagent_memory.models.reranking import CrossEncoderReranker, LiteLLMReranker, Reranker, open_reranker
 from kagent_memory.settings import MemorySettings
 
 DOCUMENTS = ("black coffee", "green tea", "green tea with milk")

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from kagent_memory.embedding.route import EmbeddingConfig, configured_route, named_route
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.model_calls import qualified
+from kagent_memory.models.calls import qualified
+from kagent_memory.models.embedding.provider_routes import EmbeddingConfig, configured_route, named_route
 
 
 def config(**keys: object) -> EmbeddingConfig:

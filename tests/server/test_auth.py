@@ -14,8 +14,8 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access, check_binding, is_loopback, new_token
-from kagent_memory.server.limits import RateLimit
-from kagent_memory.testing.ground import a_job
+from kagent_memory.server.rate_limit import RateLimit
+from kagent_memory.testing.fixtures import a_job
 
 from .ground import Clock, axis, client_of, item
 

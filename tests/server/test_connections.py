@@ -15,7 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from kagent_memory.memories import Memories
-from kagent_memory.server import gate, limits, serving
+from kagent_memory.server import middleware as gate
+from kagent_memory.server import rate_limit as limits
+from kagent_memory.server import serving
 from kagent_memory.server.auth import Access
 
 from .ground import served

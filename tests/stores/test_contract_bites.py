@@ -11,10 +11,10 @@ from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Filter, Scope
 from kagent_memory.stores.base import Applied, Batch
 from kagent_memory.stores.libsql import LibSQLStore
-from kagent_memory.stores.rows import to_cursor
+from kagent_memory.stores.sql.codec import to_cursor
 from kagent_memory.testing import StoreContract
 from kagent_memory.testing.contract_isolation import HOME, NEIGHBOURS
-from kagent_memory.testing.ground import DAY
+from kagent_memory.testing.fixtures import DAY
 
 BROKEN = (AssertionError, KagentMemoryError, KeyError, pytest.fail.Exception)
 PLACE = Scope("every", "body", "here")

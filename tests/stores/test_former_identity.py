@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kagent_memory import text
+from kagent_memory.language import tokenizer as text
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 

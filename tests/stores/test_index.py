@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
-from kagent_memory.stores.base import Batch, Place
-from kagent_memory.stores.index import Entry, ScopeIndex
-from kagent_memory.stores.libsql.vectors import ScopeVectors
+from kagent_memory.stores.base import Batch, RankFeatures
+from kagent_memory.stores.libsql.vector_search import ScopeVectors
 from kagent_memory.stores.postings import TAIL, packed
-from kagent_memory.stores.sql.indexes import Indexes
+from kagent_memory.stores.sql.index_cache import Indexes
+from kagent_memory.stores.text_index import Entry, ScopeIndex
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE, OTHER = Scope("t", "u", "a"), Scope("t", "v", "a")
@@ -155,7 +155,7 @@ async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
 
 
 def entry(id: str, *terms: str, active: bool = True) -> Entry:
-    place = Place(id, None, None, None, "semantic", "user", 0.5, NOW, None)
+    place = RankFeatures(id, None, None, None, "semantic", "user", 0.5, NOW, None)
     return Entry(place, active, None, packed(dict.fromkeys(terms, 1)))
 
 

@@ -22,7 +22,7 @@ from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.testing.ground import DAY, NOW, a_memory, adding, vector
+from kagent_memory.testing.fixtures import DAY, NOW, a_memory, adding, vector
 
 SCOPE = Scope("acme", "ann", "notes")
 CANARY = "xylophone quokka marmalade"
@@ -153,7 +153,7 @@ import asyncio, sys
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch
-from kagent_memory.testing.ground import NOW, a_memory, adding
+from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
 async def main(path, name, count):
     sys.stdin.readline()

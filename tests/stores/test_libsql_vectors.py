@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kagent_memory.stores.libsql.vectors import ScopeVectors, VectorCache, search
+from kagent_memory.stores.libsql.vector_search import ScopeVectors, VectorCache, search
 
 DIMENSIONS = 16
 KEY = (b"scope", 1)

@@ -20,7 +20,7 @@ from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
-from kagent_memory.testing.models import ScriptedLlm
+from kagent_memory.testing.scripted_models import ScriptedLlm
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SERVERS = 4  # of the pooler, for each database

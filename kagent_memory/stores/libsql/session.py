@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...errors import InvalidInput
-from ..rows import to_iso
 from ..sql import queries
+from ..sql.codec import to_iso
 from ..sql.session import Row, Session, Values
 from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement

@@ -10,15 +10,15 @@ from typing import Self, TypeVar
 from typing_extensions import Unpack, override
 
 from ...records import Filter, Scope, Vector
-from ..base import Generation, OpenOptions, Pruned
-from ..sql import reading
+from ..base import EmbeddingSpace, OpenOptions, Pruned
+from ..sql import read_queries as reading
 from ..sql.decoding import bounded
 from ..sql.session import Session
-from ..sqlstore import Script, SqlStore
+from ..sql.store import Script, SqlStore
 from .connection import Connection
 from .database import Database
 from .session import play, sql
-from .vectors import ScopeVectors, VectorCache, search
+from .vector_search import ScopeVectors, VectorCache, search
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class LibSQLStore(SqlStore):
         return await self._database.write(lambda connection: play(script, connection))
 
     @override
-    async def _make_vectors(self, session: Session, generation: Generation) -> None:
+    async def _make_vectors(self, session: Session, generation: EmbeddingSpace) -> None:
         for statement in ("make_vectors", "index_vectors", "index_vector_changes"):
             await session.run(statement, {}, generation=generation.number)
 

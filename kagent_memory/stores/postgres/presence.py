@@ -8,7 +8,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from ...errors import ConfigurationError
-from . import server
+from . import embedded_server as server
 
 LOOK_SECONDS = 10
 _LOOK = """

@@ -14,11 +14,12 @@ from typing_extensions import Unpack, override
 
 from ...errors import ConfigurationError, StoreError
 from ...records import Filter, Scope, Vector
-from ..base import Generation, OpenOptions
+from ..base import EmbeddingSpace, OpenOptions
 from ..sql.decoding import bounded
 from ..sql.session import Session
-from ..sqlstore import Script, SqlStore, T
-from . import searching, server
+from ..sql.store import Script, SqlStore, T
+from . import embedded_server as server
+from . import vector_search as searching
 from .connection import Connection, Target, dial
 from .errors import check_loop, ours, refused
 from .pool import Pool
@@ -108,7 +109,7 @@ class PostgresStore(SqlStore):
             self._pool.give_back(connection)
 
     @override
-    async def _make_vectors(self, session: Session, generation: Generation) -> None:
+    async def _make_vectors(self, session: Session, generation: EmbeddingSpace) -> None:
         if not isinstance(session, PostgresSession):
             raise StoreError("A session of another store.")
         width = generation.dimensions

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, cast
 
 from ...records import Filter, Memory, Revision, Scope, Usage, checked_text
-from .. import rows
-from ..base import Job, Place
+from ..base import Job, RankFeatures
+from . import codec as rows
 from .session import Row
 
 _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
-_PLACE = tuple(field.name for field in fields(Place))
+_PLACE = tuple(field.name for field in fields(RankFeatures))
 _LISTS = ("types", "topics", "tags", "origins")
 _MOST = 1_000_000_000
 _ID_CHARS = 36
@@ -34,9 +34,9 @@ def to_job(row: Row) -> Job:
     return Job(scope=scope, **{name: row[name] for name in _JOB})
 
 
-def to_place(row: Row) -> Place:
+def to_place(row: Row) -> RankFeatures:
     """The place of a row of `places`."""
-    return Place(**{name: row[name] for name in _PLACE})
+    return RankFeatures(**{name: row[name] for name in _PLACE})
 
 
 def to_revision(row: Row) -> Revision:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ...records import Memory, Scope
-from .. import rows
+from . import codec as rows
 from .decoding import event_ids_in, known, to_memory, to_revision, without_events
 from .queue import touch
 from .session import Session

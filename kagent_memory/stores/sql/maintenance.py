@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...records import Scope, Vector
-from .. import rows
-from ..base import Generation, Pruned, external_name
+from ..base import EmbeddingSpace, Pruned, external_name
+from . import codec as rows
 from .decoding import bounded, named
 from .forgetting import erase
 from .session import Row, Session
@@ -19,10 +19,10 @@ from .session import Row, Session
 SCOPES_AT_ONCE = 100
 
 
-async def generations(session: Session) -> Sequence[Generation]:
+async def generations(session: Session) -> Sequence[EmbeddingSpace]:
     """See `MemoryStore.generations`."""
     return [
-        Generation(
+        EmbeddingSpace(
             number=row["number"],
             name=row["name"],
             dimensions=row["dimensions"],
@@ -32,7 +32,9 @@ async def generations(session: Session) -> Sequence[Generation]:
     ]
 
 
-async def insert_generation(session: Session, name: str, dimensions: int, probe: Vector | None) -> Generation | None:
+async def insert_generation(
+    session: Session, name: str, dimensions: int, probe: Vector | None
+) -> EmbeddingSpace | None:
     """The new generation, still without its table; None when somebody else added one at the same time."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     if not await session.run("insert_generation", {"name": name, "dimensions": dimensions, "probe": packed}):
@@ -40,7 +42,7 @@ async def insert_generation(session: Session, name: str, dimensions: int, probe:
     return found(await generations(session), name, dimensions)
 
 
-def found(known: Sequence[Generation], name: str, dimensions: int) -> Generation | None:
+def found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
     """The generation of this name and width among the known ones."""
     return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from ... import text
 from ...errors import Conflict, InvalidInput, NotFound
+from ...language import tokenizer as text
 from ...records import Change, Memory, checked_text
-from .. import rows
 from ..base import Batch, checked_key, checked_vector
 from ..postings import packed
+from . import codec as rows
 from .decoding import is_id
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

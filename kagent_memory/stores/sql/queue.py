@@ -10,8 +10,8 @@ from typing import Any
 
 from ...errors import InvalidInput, NotFound
 from ...records import Scope
-from .. import rows
 from ..base import Job, JobKind, JobState, checked_key
+from . import codec as rows
 from .decoding import bounded, is_id, job_values, named, to_job
 from .session import Session
 

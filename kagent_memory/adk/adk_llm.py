@@ -1,0 +1,132 @@
+"""ADK's models as ours: an answer of the wanted shape from any `BaseLlm`, and a model for a job's name."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
+from pydantic import BaseModel
+
+from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
+from ..models.calls import litellm, status_of, told_of_object, transient
+from ..models.llm import Answer, CheckedLlm, Llm, count_call, json_prompt, read_answer
+from ..settings import MemorySettings
+
+log = logging.getLogger("kagent_memory")
+
+
+_WHOLE = frozenset({None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED})
+_PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED"})
+
+
+class _NoAnswerError(Exception):
+    """The model failed, and asking in other words would not mend it."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class AdkLlm:
+    """An ADK model that answers with objects: held to the schema where it takes one, else asked for JSON in words."""
+
+    def __init__(self, model: BaseLlm) -> None:
+        self.model = model
+        self.name = model.model
+        self._takes_schema = True
+        self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
+
+    async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
+        """The answer to the prompt; a schema that the model refuses, or ignores, is asked for once more in words.
+
+        Raises:
+            ModelUnavailable: it is away for now.
+            TruncatedAnswer: it was cut off.
+            ModelError: refused, or an answer that does not fit the schema.
+        """
+        if self._is_litellms:
+            await litellm()  # in a thread, and set up before ADK's model imports it
+        refused = False
+        if self._takes_schema:
+            try:
+                return await read_answer(await self._ask(prompt, schema), schema)
+            except _NoAnswerError as error:
+                raise error.error from error.__cause__
+            except ModelError:
+                pass  # it answered prose: it is asked again in words, and may take the schema another time
+            except Exception as error:
+                if not _about_the_schema(error):
+                    raise told_of_object(error, f"The model {self.name}", prompt) from error
+                refused = True
+        answer = await self._in_words(prompt, schema)
+        self._takes_schema = self._takes_schema and not refused
+        return answer
+
+    async def _in_words(self, prompt: str, schema: type[Answer]) -> Answer:
+        try:
+            return await read_answer(await self._ask(json_prompt(prompt, schema), None), schema)
+        except _NoAnswerError as error:
+            raise error.error from error.__cause__
+        except Exception as error:
+            raise told_of_object(error, f"The model {self.name}", prompt) from error
+
+    async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
+        request = LlmRequest(
+            model=self.name,
+            contents=[types.Content(role="user", parts=[types.Part(text=prompt)])],
+            config=types.GenerateContentConfig(
+                response_schema=schema, response_mime_type="application/json" if schema else None
+            ),
+        )
+        texts: list[str] = []
+        async for response in self.model.generate_content_async(request, stream=False):
+            _check_whole(response, self.name)
+            texts += _texts(response)
+        return "".join(texts)
+
+
+def _check_whole(response: LlmResponse, name: str) -> None:
+    code = str(response.error_code or "").rpartition(".")[2]
+    if types.FinishReason.MAX_TOKENS.name in (code, getattr(response.finish_reason, "name", "")):
+        raise _NoAnswerError(TruncatedAnswer(f"The model {name} was cut off at its output limit."))
+    if code or response.finish_reason not in _WHOLE:
+        told = code or str(getattr(response.finish_reason, "name", ""))
+        told = told if re.fullmatch(r"[\w-]{1,60}", told) else "an error"
+        away = told in _PASSING or told.startswith("5") or told == "429"
+        kind = ModelUnavailable if away else ModelError
+        raise _NoAnswerError(kind(f"The model {name} answered the error {told}."))
+
+
+def _texts(response: LlmResponse) -> list[str]:
+    usage = response.usage_metadata
+    if usage:
+        count_call(usage.prompt_token_count or 0, usage.candidates_token_count or 0)
+    parts = (response.content.parts if response.content else None) or []
+    return [part.text for part in parts if part.text and not part.thought and not response.partial]
+
+
+def _about_the_schema(error: Exception) -> bool:
+    """Whether a failure may come from asking with a schema: a bad request, or a client that cannot express it."""
+    if transient(error):
+        return False
+    return status_of(error) in (400, 422) or isinstance(error, (TypeError, ValueError, NotImplementedError))
+
+
+def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:
+    """An agent's own model, with our time-out."""
+    return CheckedLlm(AdkLlm(model), settings)
+
+
+def resolve_llm(name: str, settings: MemorySettings) -> Llm | None:
+    """The model that ADK's registry knows by this name; None when it knows none."""
+    try:
+        model = LLMRegistry.new_llm(name)
+    except Exception as error:  # registries and model classes fail in their own ways
+        log.warning("ADK's registry cannot make the model %r: %s", name, type(error).__name__)
+        return None
+    return at_hand(model, settings)

@@ -1,0 +1,138 @@
+"""Single memories between ADK and us: entries become facts, hits become entries. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from ..errors import InvalidInput
+from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit
+from .event_converter import attached, text_of
+
+_SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
+
+
+def to_entry(hit: Hit) -> MemoryEntry:
+    """The hit as ADK knows it; the timestamp is when it happened, else when it was stored."""
+    memory = hit.memory
+    return MemoryEntry(
+        id=memory.id,
+        content=types.Content(role="user", parts=[types.Part(text=memory.content)]),
+        author=memory.author,
+        timestamp=(memory.happened_at or memory.created_at).isoformat(),
+        custom_metadata=dict(memory.metadata),
+    )
+
+
+def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = None) -> Fact:
+    """What an entry asks to be remembered; its own metadata wins over the call's.
+
+    Raises:
+        InvalidInput: it holds no text, or a key that we understand has a value that does not fit.
+    """
+    files = attached(entry.content.parts or (), named=True)
+    text = "\n".join(filter(None, (text_of(entry.content), *files)))
+    if not text.strip():
+        raise InvalidInput("A memory needs text, or a file's name or URI; this entry has none of them.")
+    given = _merged(custom_metadata or {}, entry.custom_metadata)
+    role = entry.content.role
+    return Fact(
+        text=text,
+        author=entry.author,
+        happened_at=_time(entry.timestamp),
+        ttl_days=_ttl_days(given),
+        session_id=_text(given, "session_id"),
+        type=_one_of(given, "type", MEMORY_TYPES, "semantic"),
+        origin=_one_of(given, "origin", ORIGINS, "agent" if role == "model" else "user"),
+        topics=_labels(given, "topics"),
+        tags=_labels(given, "tags"),
+        importance=_importance(given),
+        pinned=_flag(given, "pinned"),
+        metadata=given,
+    )
+
+
+def _merged(call: Mapping[str, object], entry: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**call, **entry}
+    for mine, other in (("ttl", "ttl_days"), ("ttl_days", "ttl")):
+        if entry.get(mine) is not None and entry.get(other) is None:
+            merged.pop(other, None)
+    return merged
+
+
+def _time(value: str | None) -> datetime | None:
+    if not value:
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise InvalidInput("A memory's timestamp must be ISO 8601, such as 2026-01-31T09:30:00+00:00.") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _ttl_days(given: dict[str, Any]) -> int | None:
+    days, ttl = given.pop("ttl_days", None), given.pop("ttl", None)
+    if days is None and ttl is None:
+        return None
+    if days is None:
+        days = _seconds(ttl) / 86_400
+    if isinstance(days, bool) or not isinstance(days, (int, float)) or not math.isfinite(days):
+        raise InvalidInput("ttl_days must be a whole number of days.")
+    return math.ceil(days)
+
+
+def _seconds(ttl: object) -> float:
+    match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
+    if seconds <= 0:
+        raise InvalidInput('ttl must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever.')
+    return seconds
+
+
+def _text(given: dict[str, Any], key: str) -> str | None:
+    value = given.pop(key, None)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{key} must be text.")
+    return value
+
+
+def _one_of(given: dict[str, Any], key: str, known: tuple[Any, ...], otherwise: Any) -> Any:
+    value = given.pop(key, None)
+    if value is None:
+        return otherwise
+    if value not in known:
+        raise InvalidInput(f"{key} must be one of {', '.join(known)}.")
+    return value
+
+
+def _labels(given: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = given.pop(key, None)
+    if value is None:
+        return ()
+    listed = cast("Iterable[Any]", value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    labels = list(listed)
+    if not all(isinstance(label, str) for label in labels):
+        raise InvalidInput(f"{key} must be a list of texts.")
+    return tuple(labels)
+
+
+def _importance(given: dict[str, Any]) -> float:
+    value = given.pop("importance", None)
+    if value is None:
+        return 0.5
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise InvalidInput("importance must be a number from 0 to 1.")
+    return float(value)
+
+
+def _flag(given: dict[str, Any], key: str) -> bool:
+    value = given.pop(key, None)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidInput(f"{key} must be true or false.")
+    return bool(value)

@@ -1,0 +1,40 @@
+"""What prefetch put before the model: it leaves no event, yet must never be learnt again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from google.adk.sessions.session import Session
+
+MAX_SESSIONS = 10_000
+MAX_TEXTS = 200
+Key = tuple[str, str, str]
+
+
+def session_key(session: Session) -> Key:
+    """Which session this is, whatever object stands for it."""
+    return session.app_name, session.user_id, session.id
+
+
+class Injected:
+    """The texts handed to each of the last sessions of this process, newest last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: OrderedDict[Key, tuple[str, ...]] = OrderedDict()
+
+    def add(self, session: Session, texts: Iterable[str]) -> None:
+        """Notes texts that were put before a model in this session."""
+        key = session_key(session)
+        with self._lock:
+            joined = dict.fromkeys([*self._texts.pop(key, ()), *texts])
+            self._texts[key] = tuple(joined)[-MAX_TEXTS:]
+            while len(self._texts) > MAX_SESSIONS:
+                self._texts.popitem(last=False)
+
+    def of(self, session: Session) -> tuple[str, ...]:
+        """What was handed over in this session."""
+        with self._lock:
+            return self._texts.get(session_key(session), ())

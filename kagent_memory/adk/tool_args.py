@@ -1,0 +1,120 @@
+"""Arguments as models give them: checked, and turned into a filter. Failures are worded for the model."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from ..errors import InvalidInput
+from ..language.tokenizer import index_terms
+from ..records import MEMORY_TYPES, Filter
+
+
+def asked_filter(args: Mapping[str, Any]) -> Filter:
+    """The filter that a model's arguments name.
+
+    Raises:
+        InvalidInput: one of them does not fit; the text is for the model.
+    """
+    types_ = labels(args, "types")
+    if unknown := sorted(set(types_) - set(MEMORY_TYPES)):
+        raise InvalidInput(f"types knows no {', '.join(unknown)}; use {', '.join(MEMORY_TYPES)}.")
+    importance = args.get("min_importance")
+    if importance is not None and (isinstance(importance, bool) or not isinstance(importance, (int, float))):
+        raise InvalidInput("min_importance must be a number from 0 to 1.")
+    return Filter(
+        types=cast("Any", types_),
+        topics=labels(args, "topics"),
+        tags=labels(args, "tags"),
+        min_importance=float(importance) if importance is not None else None,
+        happened_after=_time(args, "after"),
+        happened_before=_time(args, "before"),
+    )
+
+
+def narrowed(fixed: Filter, asked: Filter) -> Filter:
+    """Both filters at once; where one field can hold only one of them, the fixed one stays."""
+    return replace(
+        asked,
+        types=_common(fixed.types, asked.types),
+        topics=fixed.topics or asked.topics,
+        tags=tuple(dict.fromkeys((*fixed.tags, *asked.tags))),
+        origins=fixed.origins,
+        metadata=fixed.metadata,
+        session_id=fixed.session_id or asked.session_id,
+        min_importance=max(
+            (value for value in (fixed.min_importance, asked.min_importance) if value is not None), default=None
+        ),
+        created_after=fixed.created_after,
+        created_before=fixed.created_before,
+        happened_after=_later(fixed.happened_after, asked.happened_after),
+        happened_before=_earlier(fixed.happened_before, asked.happened_before),
+    )
+
+
+def _common(fixed: tuple[Any, ...], asked: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not fixed or not asked:
+        return fixed or asked
+    return tuple(value for value in asked if value in fixed) or fixed
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max(filter(None, (one, other)), default=None)
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min(filter(None, (one, other)), default=None)
+
+
+def given(args: Mapping[str, Any], name: str) -> str:
+    """A text argument that must be there."""
+    value = args.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"{name} is required.")
+    return value
+
+
+def whole(args: Mapping[str, Any], name: str) -> int | None:
+    """A whole number of 1 or more; models write numbers as texts too."""
+    value = args.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        number = None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or not number >= 1 or (number != math.inf and number % 1):
+        raise InvalidInput(f"{name} must be a whole number, 1 or more.")
+    return int(min(number, sys.maxsize))
+
+
+def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A list of texts; models give a single one bare."""
+    value = args.get(name)
+    if value is None or value == "":
+        return ()
+    listed = cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(label, str) for label in listed):
+        raise InvalidInput(f"{name} must be a list of texts.")
+    return tuple(listed)
+
+
+def _time(args: Mapping[str, Any], name: str) -> datetime | None:
+    value = args.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be an ISO 8601 date, such as 2026-01-31.") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def holds_all(text: str, query: str) -> bool:
+    """Whether the text holds every word of the query, in any form."""
+    wanted = set(index_terms(query))
+    return bool(wanted) and wanted <= set(index_terms(text))

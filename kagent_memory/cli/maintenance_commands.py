@@ -1,0 +1,246 @@
+"""Commands of upkeep: worker, prune, consolidate, jobs, stats, migrate."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+
+from ..errors import ConfigurationError, NotFound
+from ..memories import Memories, utc_now
+from ..records import Change, Scope
+from ..remote import is_remote
+from ..stores.base import Job, ScopeStats
+from .command import (
+    DRY_RUN,
+    LIMIT,
+    SCOPE_OPTIONS,
+    AnyMemories,
+    Command,
+    opened,
+    opened_here,
+    option,
+    scope_of,
+    stopping,
+)
+from .output import Output, span
+
+JOB = option("id", help="the job's id")
+STATES = ("queued", "running", "dead")
+TELL_EVERY_SECONDS = 10.0
+PAGE = 1000
+
+
+async def worker(args: argparse.Namespace, say: Output) -> int:
+    """Works on the queue until stopped, or until nothing is due."""
+    if args.until_idle:
+        async with opened_here(args) as memories:
+            done = await memories.work(until_idle=True)
+        say.value({"jobs": done})
+        say.line(f"{done} jobs done.")
+        return 0
+    stop = stopping()  # before anything is opened that a signal must close
+    async with opened_here(args, works=True) as memories:
+        say.note(f"Working on {memories.location}; stop with Ctrl-C.")
+        while not stop.is_set():
+            await _told(memories, say, stop)
+        say.note("Stopping.")
+    return 0
+
+
+async def _told(memories: AnyMemories, say: Output, stop: asyncio.Event) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), TELL_EVERY_SECONDS)
+    except TimeoutError:
+        open_jobs = await memories.jobs(limit=1000, payloads=False)
+        if open_jobs:
+            dead = sum(job.state == "dead" for job in open_jobs)
+            say.note(f"{len(open_jobs) - dead} jobs open, {dead} dead letters.")
+
+
+async def prune(args: argparse.Namespace, say: Output) -> int:
+    """Deletes what expired unpopular, extends what is popular, evicts what is too much."""
+    async with opened(args) as memories:
+        pruned = await memories.prune(dry_run=args.dry_run)
+    say.value(pruned)
+    would = "would be " if args.dry_run else ""
+    say.line(f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} {would}evicted.")
+    return 0
+
+
+async def consolidate(args: argparse.Namespace, say: Output) -> int:
+    """Merges what says the same, in one scope or in all."""
+    every: list[Change] = []
+    async with opened(args) as memories:
+        scopes = await _scopes(args, memories)
+        for number, scope in enumerate(scopes, 1):
+            say.note(f"[{number}/{len(scopes)}] {scope.app} {scope.user}")
+            every += await memories.consolidate(scope, dry_run=args.dry_run)
+    say.value(every, list[Change])
+    say.table(("WHAT", "ID", "WHY", "CONTENT"), [[c.kind, c.memory.id, c.why or "-", c.memory.content] for c in every])
+    say.line(f"{len(every)} changes{' planned' if args.dry_run else ' made'}.")
+    return 0
+
+
+async def _scopes(args: argparse.Namespace, memories: AnyMemories) -> list[Scope]:
+    if args.app is not None or args.user is not None:
+        return [await scope_of(args, memories)]
+    found: list[Scope] = []
+    while page := await memories.scopes(tenant=args.tenant, after=found[-1] if found else None, limit=PAGE):
+        if found and page[-1] == found[-1]:  # a server of an earlier version knows one page only
+            break
+        found += page
+    return found
+
+
+async def jobs_list(args: argparse.Namespace, say: Output) -> int:
+    """Lists what is accepted and not done."""
+    async with opened(args) as memories:
+        one = None if args.app is None and args.user is None else await scope_of(args, memories)
+        found = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
+    say.value([_without_payload(job) for job in found], list[dict[str, object]])
+    head, now = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON"), utc_now()
+    rows = [
+        [
+            *(
+                job.id,
+                job.state,
+                job.kind,
+                job.scope.app,
+                job.scope.user,
+                span(now - job.created_at),
+                str(job.attempts),
+            ),
+            *(job.run_after.isoformat(timespec="seconds"), job.error or "-"),
+        ]
+        for job in found
+    ]
+    say.table(head, rows)
+    if not found:
+        say.line("Nothing waits, nothing failed.")
+    return 0
+
+
+def _without_payload(job: Job) -> dict[str, object]:
+    from ..remote.serialization import to_wire
+
+    return {name: value for name, value in to_wire(job).items() if name != "payload"}
+
+
+async def jobs_retry(args: argparse.Namespace, say: Output) -> int:
+    """Queues a dead letter again."""
+    async with opened(args) as memories:
+        await memories.retry_job(args.id)
+    say.value({"retried": args.id})
+    say.line("Queued again.")
+    return 0
+
+
+async def jobs_drop(args: argparse.Namespace, say: Output) -> int:
+    """Deletes a job that is not running."""
+    async with opened(args) as memories:
+        if not args.dry_run:
+            await memories.drop_job(args.id)
+        elif not any(job.state != "running" for job in await _jobs_of_id(memories, args.id)):
+            raise NotFound(f"There is no job {args.id!r} that is not running.")
+    say.value({"would_drop" if args.dry_run else "dropped": args.id})
+    say.line("Would be dropped; what it holds would be lost." if args.dry_run else "Dropped.")
+    return 0
+
+
+async def _jobs_of_id(memories: AnyMemories, id: str) -> Sequence[Job]:
+    if isinstance(memories, Memories):
+        return await memories.store.jobs(id=id, payloads=False)
+    return [job for job in await memories.jobs(limit=1000, payloads=False) if job.id == id]
+
+
+async def stats(args: argparse.Namespace, say: Output) -> int:
+    """Counts, of one scope or of all."""
+    async with opened(args) as memories:
+        scopes = await _scopes(args, memories)
+        found = [(scope, await memories.stats(scope)) for scope in scopes]
+    say.value([{"scope": scope, "stats": one} for scope, one in found], list[dict[str, Scope | ScopeStats]])
+    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
+    now = utc_now()
+    rows = [
+        [
+            *(scope.tenant or "-", scope.app, scope.user, str(one.visible), str(one.pinned), str(one.expired)),
+            *(str(one.delivered_total), ", ".join(f"{count} {state}" for state, count in one.jobs.items()) or "-"),
+            span(now - one.oldest_job_at) if one.oldest_job_at else "-",
+        ]
+        for scope, one in found
+    ]
+    say.table(head, rows)
+    return 0
+
+
+async def migrate(args: argparse.Namespace, say: Output) -> int:
+    """Brings the database to the newest schema."""
+    if is_remote(args.uri):
+        raise ConfigurationError("A server migrates its own database; give the database's URI.")
+    async with opened_here(args) as memories:
+        location = memories.location
+    say.value({"location": location, "schema": "newest"})
+    say.line(f"{location} has the newest schema.")
+    return 0
+
+
+COMMANDS = (
+    Command(
+        name="worker",
+        help="Work on the queue and prune on time, until stopped; run as many as you like.",
+        examples=["kagent-memory worker --uri postgresql://memory@db/agents", "kagent-memory worker --until-idle"],
+        options=(option("--until-idle", help="end when nothing is due", action="store_true"),),
+        run=worker,
+        makes=True,
+    ),
+    Command(
+        name="prune",
+        help="Delete what has expired unpopular, extend what is popular, in every scope.",
+        examples=["kagent-memory prune --dry-run", "kagent-memory prune"],
+        options=(DRY_RUN,),
+        run=prune,
+    ),
+    Command(
+        name="consolidate",
+        help="Merge what says the same, keeping its history; without --app and --user in every scope.",
+        examples=["kagent-memory consolidate --app demo --user ada --dry-run"],
+        options=(*SCOPE_OPTIONS, DRY_RUN),
+        run=consolidate,
+    ),
+    Command(
+        name="jobs list",
+        help="List what is accepted and not done, and dead letters.",
+        examples=["kagent-memory jobs list --state dead"],
+        options=(*SCOPE_OPTIONS, option("--state", help="only these", choices=STATES), LIMIT),
+        run=jobs_list,
+    ),
+    Command(
+        name="jobs retry",
+        help="Queue a dead letter again.",
+        examples=["kagent-memory jobs retry 0199a1b2-…"],
+        options=(JOB,),
+        run=jobs_retry,
+    ),
+    Command(
+        name="jobs drop",
+        help="Delete a job that is not running; what it holds is lost.",
+        examples=["kagent-memory jobs drop 0199a1b2-…"],
+        options=(JOB, DRY_RUN),
+        run=jobs_drop,
+    ),
+    Command(
+        name="stats",
+        help="Count memories, deliveries and jobs; without --app and --user in every scope.",
+        examples=["kagent-memory stats", "kagent-memory stats --app demo --user ada --json"],
+        options=SCOPE_OPTIONS,
+        run=stats,
+    ),
+    Command(
+        name="migrate",
+        help="Bring the database to the newest schema; every start does so too, where its user may.",
+        examples=["kagent-memory migrate --uri postgresql://owner@db/agents"],
+        run=migrate,
+        makes=True,
+    ),
+)

@@ -1,0 +1,342 @@
+"""Commands on memories: search, list, show, add, edit, pin, forget, history, undo, feedback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ..errors import InvalidInput, NotFound
+from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision
+from ..stores.base import Order
+from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, AnyMemories, Command, exit_code, opened, option, scope_of
+from .output import MEMORY_HEAD, Output, memory_row, printable
+
+WHO = "command line"
+ORDERS: tuple[Order, ...] = ("newest", "oldest", "delivered", "expires", "importance")
+FILTERS = (
+    option("--type", help="only this type", choices=MEMORY_TYPES),
+    option("--topic", help="only with this topic"),
+    option("--tag", help="only with this tag; may be repeated", action="append"),
+)
+LABELS = (
+    option("--type", help="what kind of memory", choices=MEMORY_TYPES),
+    option("--topic", help="what it is about; may be repeated", action="append"),
+    option("--tag", help="a label; may be repeated", action="append"),
+    option("--importance", help="0 to 1", type=float),
+    option("--ttl-days", help="days to live; 0: for ever", type=int),
+)
+
+
+def _filter(args: argparse.Namespace) -> Filter:
+    return Filter(
+        types=(args.type,) if args.type else (), topics=(args.topic,) if args.topic else (), tags=tuple(args.tag or ())
+    )
+
+
+async def search(args: argparse.Namespace, say: Output) -> int:
+    """Searches; looking counts as no delivery."""
+    async with opened(args) as memories:
+        scope = await scope_of(args, memories)
+        found = await memories.recall(
+            scope, args.query, limit=args.limit, filter=_filter(args), explain=args.explain, deliver=False
+        )
+    say.value(found)
+    say.table(("SCORE", *MEMORY_HEAD), [[f"{hit.score:.3f}", *memory_row(hit.memory)] for hit in found])
+    for hit in found if args.explain else ():
+        say.line(f"{hit.memory.id}: " + ", ".join(f"{name} {value}" for name, value in hit.why.items()))
+    degraded = f"; {', '.join(found.degraded)}" if found.degraded else ""
+    say.line(f"{len(found)} found by {found.mode} search{degraded}.")
+    return 0
+
+
+async def list_(args: argparse.Namespace, say: Output) -> int:
+    """Lists memories."""
+    async with opened(args) as memories:
+        scope = await scope_of(args, memories)
+        page = await memories.list(scope, filter=_filter(args), order=args.order, limit=args.limit, cursor=args.cursor)
+    say.value(page)
+    say.table(MEMORY_HEAD, [memory_row(memory) for memory in page.memories])
+    if page.cursor:
+        say.line(f"More: --cursor {page.cursor}")
+    return 0
+
+
+async def show(args: argparse.Namespace, say: Output) -> int:
+    """Shows one memory."""
+    async with opened(args) as memories:
+        _shown(await memories.get(await scope_of(args, memories), args.id), say)
+    return 0
+
+
+def _shown(memory: Memory, say: Output) -> None:
+    say.value(memory)
+    say.line(memory.content if memory.content.isprintable() else "\n".join(map(printable, memory.content.split("\n"))))
+    pairs = {
+        "id": memory.id,
+        "type": memory.type,
+        "importance": f"{memory.importance:.2f}",
+        "topics": ", ".join(memory.topics),
+        "tags": ", ".join(memory.tags),
+        "delivered": f"{memory.usage.delivered} ({memory.usage.delivered_total} in its life)",
+        "created": memory.created_at.isoformat(timespec="seconds"),
+        "expires": "stays: pinned" if memory.pinned else str(memory.expires_at and memory.expires_at.isoformat()),
+        "source": " ".join(part for part in (memory.origin, memory.author, memory.session_id) if part),
+        "revision": str(memory.revision),
+    }
+    for name, value in pairs.items():
+        if value:
+            say.line(f"  {name:<11}{printable(value)}")
+
+
+async def add(args: argparse.Namespace, say: Output) -> int:
+    """Stores memories as given."""
+    texts: list[str] = args.text or [line.strip() for line in sys.stdin if line.strip()]
+    if not texts:
+        raise InvalidInput("Give at least one text, or lines on standard input.")
+    facts = [
+        Fact(
+            text,
+            type=args.type or "semantic",
+            topics=tuple(args.topic or ()),
+            tags=tuple(args.tag or ()),
+            importance=0.5 if args.importance is None else args.importance,
+            ttl_days=args.ttl_days,
+            origin=args.origin,
+        )
+        for text in texts
+    ]
+    async with opened(args) as memories:
+        ids = await memories.add(await scope_of(args, memories, new=True), facts, who=WHO)
+    say.value({"ids": ids})
+    for id in ids:
+        say.line(id)
+    return 0
+
+
+async def edit(args: argparse.Namespace, say: Output) -> int:
+    """Changes what is given; the former state stays in the history."""
+    fields = (args.content, args.type, args.topic, args.tag, args.importance, args.ttl_days)
+    if all(value is None for value in fields):
+        raise InvalidInput("Say what to change: --content, --type, --topic, --tag, --importance or --ttl-days.")
+    async with opened(args) as memories:
+        memory = await memories.edit(
+            await scope_of(args, memories),
+            args.id,
+            content=args.content,
+            type=args.type,
+            topics=args.topic,
+            tags=args.tag,
+            importance=args.importance,
+            ttl_days=args.ttl_days,
+            who=WHO,
+            why=args.why,
+        )
+    _shown(memory, say)
+    return 0
+
+
+async def pin(args: argparse.Namespace, say: Output) -> int:
+    """Pins, or lets go."""
+    async with opened(args) as memories:
+        memory = await memories.pin(await scope_of(args, memories), args.id, not args.off, who=WHO)
+    say.value(memory)
+    say.line("Pinned." if memory.pinned else "No longer pinned.")
+    return 0
+
+
+async def forget(args: argparse.Namespace, say: Output) -> int:
+    """Erases for good."""
+    if sum((bool(args.ids), args.session is not None, args.everything)) != 1:
+        raise InvalidInput("Name exactly one: ids, --session, or --everything.")
+    async with opened(args) as memories:
+        scope = await scope_of(args, memories)
+        if args.dry_run:
+            doomed = await _doomed(args, memories)
+            say.value({"would_forget": [memory.id for memory in doomed]})
+            say.table(MEMORY_HEAD, [memory_row(memory) for memory in doomed])
+            say.line(f"{len(doomed)} would be forgotten.")
+            return 0
+        if args.everything and not args.yes:
+            raise InvalidInput(f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it.")
+        erased: list[str] = []
+        missing: list[str] = []
+        for id in args.ids:
+            try:
+                erased += await memories.forget(scope, [id])
+            except NotFound:
+                missing.append(id)
+        if not args.ids:
+            erased += await memories.forget(scope, session_id=args.session, everything=args.everything)
+    say.value({"forgotten": erased, **({"not_found": missing} if missing else {})})
+    say.line(f"{len(erased)} forgotten.")
+    if missing:
+        say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
+    return exit_code(NotFound()) if missing else 0
+
+
+async def _doomed(args: argparse.Namespace, memories: AnyMemories) -> Sequence[Memory]:
+    scope = await scope_of(args, memories)
+    if args.ids:
+        return [await memories.get(scope, id) for id in args.ids]
+    found: list[Memory] = []
+    cursor: str | None = None
+    while True:
+        page = await memories.list(scope, filter=Filter(session_id=args.session), limit=500, cursor=cursor)
+        found += page.memories
+        if (cursor := page.cursor) is None:
+            return found
+
+
+async def history(args: argparse.Namespace, say: Output) -> int:
+    """Tells what happened to a memory."""
+    async with opened(args) as memories:
+        scope = await scope_of(args, memories)
+        revisions = await memories.history(scope, args.id)
+        if not revisions:
+            await memories.get(scope, args.id)  # one that is not there has no history either
+    say.value(list(revisions), list[Revision])
+    say.table(
+        ("AT", "WHAT", "WHO", "WHY", "BEFORE"),
+        [
+            [one.at.isoformat(timespec="seconds"), one.kind, one.who or "-", one.why or "-", _before(one)]
+            for one in revisions
+        ],
+    )
+    if not revisions:
+        say.line("Nothing has changed since it was stored.")
+    return 0
+
+
+def _before(revision: Revision) -> str:
+    return revision.before.content if revision.before else "-"
+
+
+async def undo(args: argparse.Namespace, say: Output) -> int:
+    """Takes the last change back."""
+    async with opened(args) as memories:
+        restored = await memories.undo(await scope_of(args, memories), args.id, who=WHO)
+    say.value(list(restored), list[Memory])
+    say.table(MEMORY_HEAD, [memory_row(memory) for memory in restored])
+    return 0
+
+
+async def feedback(args: argparse.Namespace, say: Output) -> int:
+    """Counts whether a memory helped."""
+    async with opened(args) as memories:
+        await memories.feedback(await scope_of(args, memories), args.id, success=args.verdict == "helped")
+    say.value({"counted": args.verdict})
+    say.line(f"Counted: {args.verdict}.")
+    return 0
+
+
+COMMANDS = (
+    Command(
+        name="search",
+        help="Find the memories that answer a question. Looking counts as no delivery.",
+        examples=['kagent-memory search "which tea?" --app demo --user ada --explain'],
+        options=(
+            option("query", help="the question"),
+            *SCOPE_OPTIONS,
+            *FILTERS,
+            option("--limit", help="how many at most", type=int),
+            option("--explain", help="say why each was found", action="store_true"),
+        ),
+        run=search,
+    ),
+    Command(
+        name="list",
+        help="List memories, a page at a time.",
+        examples=["kagent-memory list --app demo --user ada --order delivered --limit 10"],
+        options=(
+            *SCOPE_OPTIONS,
+            *FILTERS,
+            option("--order", help="by what", choices=ORDERS, default="newest"),
+            LIMIT,
+            option("--cursor", help="where the former page ended"),
+        ),
+        run=list_,
+    ),
+    Command(
+        name="show",
+        help="Show one memory with all that is known of it.",
+        examples=["kagent-memory show 0199a1b2-… --user ada"],
+        options=(ID, *SCOPE_OPTIONS),
+        run=show,
+    ),
+    Command(
+        name="add",
+        help="Store texts as given. What is there already is renewed.",
+        examples=[
+            'kagent-memory add "Ada prefers green tea" --app demo --user ada --topic tea',
+            "kagent-memory add --app demo --user ada < facts.txt",
+        ],
+        options=(
+            option("text", help="what to remember (none: one a line on standard input)", nargs="*"),
+            *SCOPE_OPTIONS,
+            *LABELS,
+            option("--origin", help="where it comes from", choices=ORIGINS, default="user"),
+        ),
+        run=add,
+        makes=True,
+    ),
+    Command(
+        name="edit",
+        help="Change a memory; the former state stays in its history.",
+        examples=['kagent-memory edit 0199a1b2-… --content "Ada prefers black tea" --why "she said so"'],
+        options=(
+            ID,
+            *SCOPE_OPTIONS,
+            option("--content", help="the new text"),
+            *LABELS,
+            option("--why", help="for the history", default=""),
+        ),
+        run=edit,
+    ),
+    Command(
+        name="pin",
+        help="Keep a memory whatever the prune says.",
+        examples=["kagent-memory pin 0199a1b2-…", "kagent-memory pin 0199a1b2-… --off"],
+        options=(ID, *SCOPE_OPTIONS, option("--off", help="let it go again", action="store_true")),
+        run=pin,
+    ),
+    Command(
+        name="forget",
+        help="Erase memories for good, with their history; saving their session again does not bring them back.",
+        examples=[
+            "kagent-memory forget 0199a1b2-…",
+            "kagent-memory forget --session s-17 --dry-run",
+            "kagent-memory forget --everything --yes --app demo --user ada",
+        ],
+        options=(
+            option("ids", help="memories' ids", nargs="*"),
+            *SCOPE_OPTIONS,
+            option("--session", help="all of a session, what is queued of it too"),
+            option("--everything", help="all of this agent and user", action="store_true"),
+            option("--yes", help="really, with --everything", action="store_true"),
+            DRY_RUN,
+        ),
+        run=forget,
+    ),
+    Command(
+        name="history",
+        help="Tell what happened to a memory: when, by whom, why, and what it was before.",
+        examples=["kagent-memory history 0199a1b2-…"],
+        options=(ID, *SCOPE_OPTIONS),
+        run=history,
+    ),
+    Command(
+        name="undo",
+        help="Take back the last change of a memory, with all that the same decision changed.",
+        examples=["kagent-memory undo 0199a1b2-…"],
+        options=(ID, *SCOPE_OPTIONS),
+        run=undo,
+    ),
+    Command(
+        name="feedback",
+        help="Count that a memory helped, or that it misled.",
+        examples=["kagent-memory feedback 0199a1b2-… helped"],
+        options=(ID, option("verdict", help="what it did", choices=("helped", "misled")), *SCOPE_OPTIONS),
+        run=feedback,
+    ),
+)

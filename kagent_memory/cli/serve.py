@@ -1,0 +1,226 @@
+"""Commands that run or guard something: demo, serve, token, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+
+from .. import doctor
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
+from ..memories import utc_now
+from ..remote import is_remote
+from ..stores.base import Token
+from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, settings_of, stopping
+from .output import Output, day
+
+PORT = 8080
+MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+
+
+async def demo(args: argparse.Namespace, say: Output) -> int:
+    """An agent that remembers across two processes."""
+    from ..adk.demo import main
+
+    return await asyncio.to_thread(main, store=args.store, model=args.model, embedding=args.embedding)
+
+
+async def serve(args: argparse.Namespace, say: Output) -> int:
+    """Serves kagent's contract, /api/v1 and the page."""
+    try:
+        from ..server.app import create_app
+        from ..server.auth import LOOPBACK_NAMES, Access, check_binding
+        from ..server.serving import bound_socket
+        from ..server.serving import serve as serve_on
+    except ImportError as error:
+        raise ConfigurationError(f'Serving needs an extra: pip install "kagent-memory[server]" ({error}).') from error
+    access = Access(
+        required=args.auth,
+        trusted_proxy=args.trusted_proxy,
+        hosts=LOOPBACK_NAMES | {name.lower() for name in args.allow_host or ()},
+        max_body_bytes=args.max_body_bytes,
+        requests_per_minute=args.requests_per_minute,
+    )
+    check_binding(args.host, access)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    stop = stopping()  # before anything is opened that a signal must close
+    try:
+        bound = bound_socket(args.host, args.port)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{args.host}:{args.port} cannot be bound ({error.strerror}); choose another --host or --port."
+        ) from error
+    with bound:
+        async with opened_here(args, works=True) as memories:
+            host = f"[{args.host}]" if ":" in args.host else args.host
+            say.note(f"Memories of {memories.location} on http://{host}:{bound.getsockname()[1]}; stop with Ctrl-C.")
+            await serve_on(create_app(memories, access), bound, stop)
+            say.note("Stopping.")
+    return 0
+
+
+async def token_create(args: argparse.Namespace, say: Output) -> int:
+    """Makes a token and shows it once."""
+    from ..server.auth import new_token
+
+    if args.user == "":  # most likely a variable of the shell that holds nothing; it must not open a whole tenant
+        raise InvalidInput("--user must not be empty; leave it out for a token of the whole tenant.")
+    if args.operator and (args.user is not None or args.tenant is not None):
+        raise InvalidInput("An operator's token opens every tenant; leave --user and --tenant out.")
+    async with opened_here(args) as memories:
+        tenant = memories.settings.tenant
+        secret, token = new_token(
+            tenant, args.user, args.label, now=utc_now(), days=args.days, is_operator=args.operator
+        )
+        await memories.store.add_token(token)
+    say.value({"token": secret, **_public(token)})
+    say.line(secret)
+    say.note("Keep it now: it is not shown again, and only its digest is stored.")
+    return 0
+
+
+def _public(token: Token) -> dict[str, str | bool | None]:
+    return {
+        "id": token.id,
+        "tenant": token.tenant,
+        "user": token.user,
+        "operator": token.is_operator,
+        "label": token.label,
+        "created_at": token.created_at.isoformat(),
+        "expires_at": token.expires_at and token.expires_at.isoformat(),
+    }
+
+
+async def token_list(args: argparse.Namespace, say: Output) -> int:
+    """Lists tokens; never their secrets."""
+    async with opened_here(args) as memories:
+        tokens = await memories.store.tokens()
+    say.value([_public(token) for token in tokens])
+    rows = [[token.id, *_opens(token), day(token.created_at), day(token.expires_at), token.label] for token in tokens]
+    say.table(("ID", "TENANT", "USER", "CREATED", "EXPIRES", "LABEL"), rows)
+    return 0
+
+
+def _opens(token: Token) -> tuple[str, str]:
+    return ("every", "all") if token.is_operator else (token.tenant or "-", token.user or "all")
+
+
+async def token_revoke(args: argparse.Namespace, say: Output) -> int:
+    """Revokes a token at once."""
+    async with opened_here(args) as memories:
+        await memories.store.drop_token(args.id)
+    say.value({"revoked": args.id})
+    say.line("Revoked.")
+    return 0
+
+
+async def _found(args: argparse.Namespace) -> list[doctor.Finding]:
+    settings = settings_of(args)
+    try:
+        if not is_remote(args.uri):
+            return await doctor.examine(args.uri, **settings)
+        async with opened(args) as memories:
+            found = doctor.of_server(memories.location, await memories.check())
+            return [*found, await doctor.of_queue(memories.jobs, utc_now())]
+    except KagentMemoryError as error:
+        return [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
+
+
+async def examine(args: argparse.Namespace, say: Output) -> int:
+    """Looks at everything and says what to do."""
+    found = await _found(args)
+    say.value(found, list[doctor.Finding])
+    for finding in found:
+        say.line(f"{MARKS[finding.state]}  {finding.part:<12}{finding.text}")
+        if finding.advice:
+            say.line(f"      {'':<12}→ {finding.advice}")
+    return FOUND_PROBLEMS if any(finding.state == "bad" for finding in found) else 0
+
+
+COMMANDS = (
+    Command(
+        name="demo",
+        help="Watch an agent remember across two processes; works offline, without a key.",
+        examples=["kagent-memory demo", "kagent-memory demo --store postgres --model gemini-2.5-flash"],
+        options=(
+            option("--store", help="where", choices=("libsql", "postgres"), default="libsql"),
+            option("--model", help="the agent's model (default: a rehearsed one)", default=""),
+            option("--embedding", help="the embedder (default: keyword search)", default=""),
+        ),
+        run=demo,
+        uses_store=False,
+    ),
+    Command(
+        name="serve",
+        help="Serve kagent's memory contract, /api/v1 and the page at /; works on the queue too.",
+        examples=[
+            "kagent-memory serve --uri libsql:///memory.db",
+            "kagent-memory serve --host 0.0.0.0 --auth --uri postgresql://memory@db/agents",
+        ],
+        options=(
+            option("--host", help="the address to bind; others than loopback need auth", default="127.0.0.1"),
+            option("--port", help="the port; 0: any free one", type=between(0, 65_535), default=PORT),
+            option("--auth", help="every call needs a token", action="store_true"),
+            option(
+                "--trusted-proxy",
+                help="believe X-User-Id, X-Agent-Name and X-Tenant-Id: a proxy in front sets them, and nobody else can",
+                action="store_true",
+            ),
+            option("--allow-host", help="a further host name to answer to without auth", action="append"),
+            option(
+                "--max-body-bytes",
+                help="the longest request body",
+                type=between(1024, 2**30),
+                default=8 * 1024 * 1024,
+            ),
+            option(
+                "--requests-per-minute",
+                help="of one caller; 0: no limit",
+                type=between(0, 10**9),
+                default=3000,
+            ),
+        ),
+        run=serve,
+        makes=True,
+    ),
+    Command(
+        name="token create",
+        help="Make a bearer token for the server, bound to the tenant or to one user; shown once.",
+        examples=[
+            "kagent-memory token create --label ci --days 90",
+            "kagent-memory token create --user ada",
+            "kagent-memory token create --operator --label upkeep",
+        ],
+        options=(
+            option("--user", help="only this user's memories (default: the whole tenant's)"),
+            option(
+                "--operator",
+                help="opens every tenant, and what crosses them: prune and doctor over HTTP",
+                action="store_true",
+            ),
+            option("--label", help="for people", default=""),
+            option("--days", help="days it holds (default: until revoked)", type=between(1, 36_500)),
+        ),
+        run=token_create,
+        makes=True,
+    ),
+    Command(
+        name="token list",
+        help="List tokens; never their secrets.",
+        examples=["kagent-memory token list"],
+        run=token_list,
+    ),
+    Command(
+        name="token revoke",
+        help="Revoke a token at once.",
+        examples=["kagent-memory token revoke 0199a1b2-…"],
+        options=(option("id", help="the token's id"),),
+        run=token_revoke,
+    ),
+    Command(
+        name="doctor",
+        help="Check settings, database, schema, rights, embedder and model, and say what to do.",
+        examples=["kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text"],
+        run=examine,
+    ),
+)

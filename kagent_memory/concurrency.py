@@ -1,0 +1,61 @@
+"""Work on long texts beside the event loop, in threads of its own and in portions between which others go on; and loops
+of our own that suit our drivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import TypeVar
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
+LONG = 65_536
+PORTION = 16_384
+
+
+async def run_in_thread(size: int, work: Callable[[], T]) -> T:
+    """What `work` gives: called here when `size` (in characters, about) is short, in a thread otherwise.
+
+    Once begun it comes to its end, also when the caller is cancelled; it must not touch what the loop owns. What is
+    long has a thread apart: it holds up nothing but its like.
+    """
+    if size <= SHORT:
+        return work()
+    run = partial(contextvars.copy_context().run, work)
+    return await asyncio.get_running_loop().run_in_executor(_threads(size > LONG), run)
+
+
+async def each_aside(items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]) -> list[T]:
+    """What `work` gives for each item, in their order, worked on in portions between which others have their turns."""
+    done: list[T] = []
+    portion: list[Item] = []
+    weight = 0
+    for number, item in enumerate(items, 1):
+        portion.append(item)
+        weight += size(item)
+        if weight >= PORTION or number == len(items):
+            done += await run_in_thread(weight, partial(_worked, work, portion))
+            portion, weight = [], 0
+    return done
+
+
+def _worked(work: Callable[[Item], T], portion: Sequence[Item]) -> list[T]:
+    return [work(item) for item in portion]
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop on which every store works: on Windows psycopg refuses the usual one."""
+    windows = sys.platform.startswith("win")
+    return asyncio.SelectorEventLoop() if windows else asyncio.new_event_loop()
+
+
+@cache
+def _threads(for_long: bool) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1 if for_long else 2, thread_name_prefix="kagent-memory-work")

@@ -1,0 +1,238 @@
+"""Memories that say the same become one: clusters that hold together, merged under the difference guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from itertools import combinations
+from typing import Any, cast
+
+from pydantic import BaseModel, field_validator
+
+from ...concurrency import run_in_thread
+from ...language.guard import differences
+from ...models.llm import Llm
+from ...models.prompts import as_data, as_said, filled, prompt
+from ...records import Change, Memory, new_id
+from .similarity import identity_of, keeps, said, says_the_same, slot_of
+
+MAX_PROMPT_CHARS = 48_000
+_WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
+
+
+class Merged(BaseModel):
+    """The model's word on one group; read tolerantly."""
+
+    group: str = ""
+    merge: bool = False
+    text: str = ""
+
+    @field_validator("group", "text", mode="before")
+    @classmethod
+    def _text(cls, value: object) -> str:
+        return value if isinstance(value, str) else ""
+
+    @field_validator("merge", mode="before")
+    @classmethod
+    def _flag(cls, value: object) -> bool:
+        return value.strip().lower() in ("true", "yes", "merge") if isinstance(value, str) else value is True
+
+
+class MergedGroups(BaseModel):
+    """The model's word on all groups; items that are none are left out."""
+
+    groups: list[Merged]
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _items(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [item for item in cast("list[Any]", value) if isinstance(item, (dict, Merged))]
+
+
+async def plan_merges(
+    memories: Sequence[Memory],
+    similarities: Mapping[tuple[str, str], float],
+    llm: Llm | None = None,
+    *,
+    now: datetime,
+    least_similarity: float = 0.8,
+    most: int = 5,
+    saved: bool = False,
+    who: str = "consolidation",
+) -> tuple[Change, ...]:
+    """The changes that merge what says the same; applying them is the caller's, so not to apply is a dry run.
+
+    The merged memory is added before its sources are retired; all changes of a merge share a group, and the sources
+    name it in `superseded_by`. Pinned memories, turns as they were said and compaction summaries stay alone, and so do
+    those whose metadata hold different values of a key.
+
+    Args:
+        memories: the visible memories of one scope.
+        similarities: (id, id) in either order → cosine; pairs that are missing are not alike.
+        llm: writes the merged text; without it nothing merges, for equal words are one memory already.
+        now: when the plan is made.
+        least_similarity: that every pair of a cluster must have, so that chains of neighbours never form one.
+        most: memories in a cluster.
+        saved: also what callers saved as it is; else that stays alone.
+        who: stands in the history.
+
+    Raises:
+        ModelError: the model is unavailable or its answer cannot be used; nothing is planned.
+    """
+    if llm is None:
+        return ()
+    free = [memory for memory in memories if saved or not memory.explicit]
+    size = sum(len(memory.content) for memory in free)
+    groups = await run_in_thread(size, partial(clusters, free, similarities, least_similarity, most))
+    texts = await _texts(groups, llm) if groups else []
+    kept = await run_in_thread(size, lambda: [_keeps(group, text) for group, text in zip(groups, texts, strict=True)])
+    merged = (pair for pair, fits in zip(zip(groups, texts, strict=True), kept, strict=True) if fits)
+    return tuple(change for group, text in merged for change in _merge(group, text, now=now, who=who))
+
+
+def _keeps(group: Sequence[Memory], text: str) -> bool:
+    return keeps(text, *(memory.content for memory in group))
+
+
+def clusters(
+    memories: Sequence[Memory],
+    similarities: Mapping[tuple[str, str], float],
+    least_similarity: float = 0.8,
+    most: int = 5,
+) -> list[list[Memory]]:
+    """Groups of 2 to `most` in which every pair is alike and mergeable (complete linkage), the most similar first."""
+    place = {memory.id: number for number, memory in enumerate(memories) if _may_merge(memory)}
+    alike = {
+        frozenset((place[a], place[b])): value
+        for (a, b), value in similarities.items()
+        if value >= least_similarity and a != b and a in place and b in place
+    }
+    linked = {
+        pair: value for pair, value in alike.items() if _mergeable(*(memories[number] for number in sorted(pair)))
+    }
+    group_of: dict[int, frozenset[int]] = {}
+    for pair in sorted(linked, key=lambda pair: (-linked[pair], sorted(pair))):
+        a, b = sorted(pair)
+        ours, theirs = group_of.get(a, frozenset((a,))), group_of.get(b, frozenset((b,)))
+        both = ours | theirs
+        if ours == theirs or len(both) > most or any(frozenset(link) not in linked for link in combinations(both, 2)):
+            continue
+        group_of |= dict.fromkeys(both, both)
+    found = sorted(set(group_of.values()), key=min)
+    return [[memories[number] for number in sorted(group)] for group in found]
+
+
+def _may_merge(memory: Memory) -> bool:
+    return memory.state == "active" and not (memory.verbatim or memory.pinned or memory.is_summary)
+
+
+def _mergeable(a: Memory, b: Memory) -> bool:
+    """Of values of a slot only the same words are the same: one word more or less may be another value."""
+    same_kind = (a.type, a.origin, a.is_error) == (b.type, b.origin, b.is_error)
+    if not same_kind or differences(a.content, b.content) or _labelled_apart(a, b):
+        return False
+    return (slot_of(a) is None and slot_of(b) is None) or says_the_same(a, b)
+
+
+def _labelled_apart(a: Memory, b: Memory) -> bool:
+    """Whether their callers gave them different values of the same key, one of which a merge would lose."""
+    shared = a.metadata.keys() & b.metadata.keys() - _WHENCE
+    return any(a.metadata[key] != b.metadata[key] for key in shared)
+
+
+async def _texts(groups: Sequence[Sequence[Memory]], llm: Llm) -> list[str]:
+    """The merged text of each group, "" where the model does not merge; as few calls as the prompt's size allows."""
+    found: dict[str, str] = {}
+    batch: dict[str, str] = {}
+    size = 0
+    for number, group in enumerate(groups, 1):
+        lines = (f"  - {' '.join(as_data(memory.content).split())}" for memory in group)
+        shown = "\n".join((f"G{number}:", *lines))
+        if batch and size + len(shown) > MAX_PROMPT_CHARS:
+            found |= await _asked(batch, llm)
+            batch, size = {}, 0
+        batch[f"G{number}"] = shown
+        size += len(shown)
+    if batch:
+        found |= await _asked(batch, llm)
+    return [found.get(f"G{number}", "") for number in range(1, len(groups) + 1)]
+
+
+async def _asked(batch: Mapping[str, str], llm: Llm) -> dict[str, str]:
+    asked = filled(prompt("merge_groups"), groups="\n".join(batch.values()))
+    answer = await llm.complete(asked, schema=MergedGroups)
+    named = {item.group.upper().strip("[] "): item for item in answer.groups}
+    return {name: " ".join(as_said(named[name].text).split()) for name in batch if name in named and named[name].merge}
+
+
+def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> list[Change]:
+    """The merged memory first, then its sources; a source that says just that is kept and enriched."""
+    name = new_id(now)
+    why = f"{len(group)} memories said the same."
+    newest = max(group, key=lambda memory: (said(memory), memory.id))
+    merged = replace(_united(group, newest), content=text, updated_at=now)
+    twin = next((memory for memory in group if identity_of(memory) == identity_of(merged)), None)
+    if twin is not None:
+        kept = replace(_carried(merged, twin), revision=twin.revision + 1)
+        first = Change(kind="update", memory=kept, who=who, why=why, event_ids=merged.event_ids, group=name)
+    else:
+        kept = replace(merged, id=new_id(now), created_at=now, revision=1, position=None)
+        first = Change(kind="add", memory=kept, who=who, why=why, event_ids=merged.event_ids, group=name)
+    return [
+        first,
+        *(
+            Change(kind="merge", memory=_retired(memory, kept, now), who=who, why=why, group=name)
+            for memory in group
+            if memory is not twin
+        ),
+    ]
+
+
+def _united(group: Sequence[Memory], newest: Memory) -> Memory:
+    """The newest with what the others have beyond it; it lives as long as the longest of them."""
+    oldest_first = sorted(group, key=lambda memory: (memory.created_at, memory.id))
+    lasting = any(memory.expires_at is None for memory in group)
+    ends = [memory.expires_at for memory in group if memory.expires_at is not None]
+    days = 0 if lasting else max(memory.ttl_days or 0 for memory in group)
+    return replace(
+        newest,
+        topics=tuple(dict.fromkeys(topic for memory in group for topic in memory.topics)),
+        tags=tuple(dict.fromkeys(tag for memory in group for tag in memory.tags)),
+        importance=max(memory.importance for memory in group),
+        event_ids=tuple(dict.fromkeys(event for memory in oldest_first for event in memory.event_ids)),
+        metadata={key: value for memory in oldest_first for key, value in memory.metadata.items()},
+        said_at=said(newest),
+        happened_at=max((memory.happened_at for memory in group if memory.happened_at), default=None),
+        expires_at=None if lasting else max(ends),
+        ttl_days=days,
+    )
+
+
+def _carried(merged: Memory, twin: Memory) -> Memory:
+    """The twin's row with what the merge brings."""
+    return replace(
+        merged,
+        id=twin.id,
+        content=twin.content,
+        created_at=twin.created_at,
+        session_id=twin.session_id,
+        position=twin.position,
+        subject=twin.subject,
+        attribute=twin.attribute,
+        usage=twin.usage,
+    )
+
+
+def _retired(memory: Memory, kept: Memory, now: datetime) -> Memory:
+    return replace(
+        memory,
+        state="superseded",
+        superseded_by=kept.id,
+        valid_to=now,
+        updated_at=now,
+        revision=memory.revision + 1,
+    )

@@ -1,0 +1,161 @@
+"""Turns facts into the one batch that takes them in, and a scope's likenesses into the batch that merges them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+import numpy as np
+
+from ..concurrency import run_in_thread
+from ..models.llm import Llm
+from ..records import Change, Fact, Memory, Scope
+from ..retention.lifecycle import to_memory
+from ..retrieval.embedding_spaces import EXTERNAL, Vectors, with_vectors
+from ..retrieval.similar import Near, current, neighbours
+from ..settings import MemorySettings
+from ..stores.base import Batch, MemoryStore
+from .consolidation import Decision, decisions, plan_merges, settled, size_of
+from .scheduler import merge_timer, mergeable
+
+log = logging.getLogger("kagent_memory")
+
+MERGE_AT_MOST = 200
+ALL_OF_A_SCOPE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Facts with what was found and decided about them, from which a batch is planned as often as the scope moves.
+
+    Attributes:
+        new: the rows that they would become.
+        near: index into `new` → what may be the same, as it was found.
+        asked: index into `new` → what the model decided.
+        made: the vectors of the new rows.
+        llm: the model that decided, and that may merge them later.
+    """
+
+    new: Sequence[Memory]
+    near: Near
+    asked: Mapping[int, Decision]
+    made: Batch
+    llm: Llm | None
+
+
+class Consolidation:
+    """Plans how facts enter a scope and how memories in it merge; writes nothing."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        vectors: Vectors | None,
+        *,
+        settings: MemorySettings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._settings = settings
+        self._clock = clock
+
+    async def prepare(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None) -> Prepared:
+        """Looks up what the facts meet, and asks the model about them.
+
+        Raises:
+            ModelError: the model is unavailable or its answer cannot be used.
+        """
+        now = self._clock()
+        new = [to_memory(fact, now=now, ttl_days=self._settings.ttl_days) for fact in facts]
+        meeting = {place: memory for place, memory in enumerate(new) if not memory.verbatim}
+        found, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
+        near = {place: found[number] for number, place in enumerate(meeting)}
+        near = await current(self._store, scope, new, near, now=now)
+        return Prepared(new, near, await decisions(new, near, llm), made, llm)
+
+    async def plan(self, scope: Scope, prepared: Prepared, *, by_rule: bool = False, model: str = "") -> Batch:
+        """The batch that takes the facts in, planned on the scope's version as it is now.
+
+        Args:
+            scope: whose.
+            prepared: the facts.
+            by_rule: leaves out what the model decided.
+            model: that the merge which these facts arm is to be done with.
+        """
+        now = self._clock()
+        version = await self._store.version(scope)
+        near = await current(self._store, scope, prepared.new, prepared.near, now=now)
+        asked = dict[int, Decision]() if by_rule else prepared.asked
+        work = partial(settled, prepared.new, near, asked, now=now)
+        planned = await run_in_thread(size_of(prepared.new, near), work)
+        if planned.vetoed:
+            log.info("%d decision(s) of the model were vetoed: they would have lost something.", planned.vetoed)
+        batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
+        batch = await self._with_vectors(scope, batch, prepared, now)
+        if prepared.llm is None:
+            return batch
+        count = mergeable(planned.changes)
+        timer = await merge_timer(self._store, scope, count, model=model, settings=self._settings, now=now)
+        return replace(batch, jobs=(*batch.jobs, *timer))
+
+    async def merges(self, scope: Scope, llm: Llm | None, *, saved: bool = False) -> Batch:
+        """The batch that merges the newest memories of a scope with what says the same; without a model nothing does.
+
+        What has a vector of its caller's stays alone: nobody here can make one for other words.
+
+        Args:
+            scope: whose.
+            llm: writes what several memories become.
+            saved: also merges what callers saved as it is; only where a caller asks for that.
+
+        Raises:
+            ModelError: the model is unavailable or its answer cannot be used.
+        """
+        if llm is None:
+            return Batch()
+        now = self._clock()
+        version = await self._store.version(scope)
+        page = await self._store.list(scope, order="newest", limit=MERGE_AT_MOST, now=now)
+        recent = [one for one in page.memories if not one.verbatim and not one.pinned and (saved or not one.explicit)]
+        near, _ = await neighbours(self._store, self._vectors, scope, recent, now=now)
+        known = {memory.id: memory for memory in recent}
+        likeness: dict[tuple[str, str], float] = {}
+        for place, found in near.items():
+            for other, value in found:
+                known.setdefault(other.id, other)
+                likeness[recent[place].id, other.id] = value
+        bound = await self._bound(scope, now)
+        free = [memory for memory in known.values() if memory.id not in bound]
+        changes = await plan_merges(free, likeness, llm, now=now, saved=saved)
+        batch = Batch(changes=changes, expected_version=version if changes else None)
+        return await with_vectors(self._vectors, scope, batch, now)
+
+    async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
+        """The ids of the memories whose vectors their callers brought."""
+        found: set[str] = set()
+        for generation in await self._store.generations():
+            if generation.name.startswith(EXTERNAL):
+                any_way = np.eye(1, generation.dimensions, dtype=np.float32)
+                [held] = await self._store.search_vector(
+                    scope, generation.number, list(any_way), limit=ALL_OF_A_SCOPE, now=now
+                )
+                found.update(id for id, _ in held)
+        return frozenset(found)
+
+    async def _with_vectors(self, scope: Scope, batch: Batch, prepared: Prepared, now: datetime) -> Batch:
+        """The batch with the vectors of what will be visible: those made already, and new ones for new words."""
+        stands = {change.memory.id: change.memory for change in batch.changes}
+        active = {id: memory for id, memory in stands.items() if memory.state == "active"}
+        texts = {memory.id: memory.content for memory in prepared.new}
+        known = {
+            id: vector
+            for id, vector in prepared.made.vectors.items()
+            if id in active and texts[id] == active[id].content
+        }
+        rest = [Change(kind="add", memory=memory) for id, memory in active.items() if id not in known]
+        more = await with_vectors(self._vectors, scope, Batch(changes=rest), now)
+        generation = prepared.made.generation if prepared.made.generation is not None else more.generation
+        return replace(batch, vectors={**known, **more.vectors}, generation=generation, jobs=more.jobs)

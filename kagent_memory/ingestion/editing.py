@@ -1,0 +1,217 @@
+"""What may be stored, and how a stored memory changes by hand: pure decisions behind add, edit, pin and undo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, cast
+
+from ..errors import Conflict, InvalidInput, NotFound
+from ..records import (
+    DEEPEST,
+    MEMORY_TYPES,
+    ORIGINS,
+    Change,
+    Fact,
+    Memory,
+    MemoryType,
+    Revision,
+    checked_text,
+    checked_time,
+    new_id,
+    too_deep,
+)
+from ..retention.lifecycle import expiry
+from ..stores.base import checked_key
+
+Redactor = Callable[[str], str]
+TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What `Memories.edit` sets; None leaves a field as it is."""
+
+    content: str | None = None
+    type: MemoryType | None = None
+    topics: Sequence[str] | None = None
+    tags: Sequence[str] | None = None
+    importance: float | None = None
+    metadata: Mapping[str, Any] | None = None
+    ttl_days: int | None = None
+    happened_at: datetime | None = None
+    pinned: bool | None = None
+
+
+def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
+    """The fact as it may be stored: whole, within bounds, secrets masked.
+
+    Raises:
+        InvalidInput: says which part does not fit, and the bound.
+    """
+    fact = item if isinstance(item, Fact) else Fact(text=item)
+    if fact.type not in MEMORY_TYPES or fact.origin not in ORIGINS:
+        raise InvalidInput(f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of {', '.join(ORIGINS)}.")
+    if fact.ttl_days is not None and not 0 <= fact.ttl_days <= 36_500:
+        raise InvalidInput("ttl_days must be between 0 (for ever) and 36,500.")
+    if fact.session_id is not None:
+        checked_key(checked_text(fact.session_id, "The session id"), "The session id")
+    for event_id in fact.event_ids:
+        checked_key(checked_text(event_id, "An event id"), "An event id")
+    return replace(
+        fact,
+        text=_checked_content(fact.text, max_bytes, redact),
+        importance=_checked_importance(fact.importance),
+        topics=_checked_labels(fact.topics, "A topic", redact),
+        tags=_checked_labels(fact.tags, "A tag", redact),
+        author=fact.author and checked_text(fact.author, "The author"),
+        subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
+        attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
+        metadata=_checked_metadata(fact.metadata, max_bytes, redact),
+        happened_at=checked_time(fact.happened_at, "happened_at"),
+        said_at=checked_time(fact.said_at, "said_at"),
+    )
+
+
+def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor) -> Memory:
+    """The memory after an edit: one revision further; a new TTL counts from now.
+
+    What is no longer pinned and would have expired by now lives its TTL anew.
+
+    Raises:
+        InvalidInput: a new value does not fit.
+    """
+    given = {field.name: getattr(edit, field.name) for field in fields(edit)}
+    given = {name: value for name, value in given.items() if value is not None}
+    # what stays was checked when it came, perhaps by a door with other bounds
+    text = {"text": given.pop("content", "stays")}
+    whole = checked_fact(Fact(**text, **given), max_bytes=max_bytes, redact=redact)
+    values = {name: getattr(whole, name) for name in given}
+    if edit.content is not None:
+        values |= {"content": whole.text, "explicit": True, "said_at": now}
+    ended = memory.pinned and edit.pinned is False and memory.expires_at is not None and memory.expires_at <= now
+    if edit.ttl_days is not None or ended:
+        values["expires_at"] = expiry(now, values.get("ttl_days", memory.ttl_days or 0))
+    return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
+
+
+def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
+    """The changes by which a new memory takes an old one's place; the old one stays as history.
+
+    The new one fills the old one's slot where it names none of its own, so that it stands against what was said before.
+    """
+    group = new_id(now)
+    if not (new.subject and new.attribute):
+        new = replace(new, subject=old.subject, attribute=old.attribute)
+    retired = replace(
+        old,
+        state="superseded",
+        superseded_by=new.id,
+        valid_to=now,
+        updated_at=now,
+        revision=old.revision + 1,
+    )
+    added = replace(new, valid_from=now)
+    return [
+        Change(kind="add", memory=added, who=who, why=why, group=group, explicit=True),
+        Change(kind="supersede", memory=retired, who=who, why=why, group=group),
+    ]
+
+
+def taken_back(
+    revisions: Sequence[Revision], current: Mapping[str, Memory], *, now: datetime, who: str
+) -> list[Change]:
+    """The changes that undo one decision: every memory it changed is as it was, what it brought into being retires.
+
+    A restored memory that would be expired lives on by its own TTL.
+
+    Args:
+        revisions: of one decision.
+        current: the memories that it changed, as they are; those that have expired are left out.
+        now: when it is undone.
+        who: for the history.
+
+    Raises:
+        NotFound: there is nothing to undo.
+        Conflict: a memory was changed again since, or has expired.
+    """
+    if not revisions:
+        raise NotFound("Nothing has happened to this memory since it was added; there is nothing to undo.")
+    if any(revision.final for revision in revisions):
+        raise Conflict("Something else that this decision changed has expired or was erased; it cannot be undone.")
+    group = new_id(now)
+    return [
+        Change(kind="undo", memory=_restored(revision, current, now), who=who, why=f"undo {revision.kind}", group=group)
+        for revision in revisions
+    ]
+
+
+def _restored(revision: Revision, current: Mapping[str, Memory], now: datetime) -> Memory:
+    row = current.get(revision.memory_id)
+    if row is None or row.revision != revision.revision + 1:
+        raise Conflict(
+            f"The memory {revision.memory_id} was changed again since, has expired or is gone; undo the later change "
+            "first, if there is one."
+        )
+    if revision.before is None:
+        return replace(row, state="superseded", valid_to=now, updated_at=now, revision=row.revision + 1)
+    before = replace(revision.before, revision=row.revision + 1)
+    if before.expires_at is not None and before.expires_at <= now and not before.pinned:
+        return replace(before, expires_at=expiry(now, before.ttl_days or 0))
+    return before
+
+
+def _checked_content(text: str, max_bytes: int, redact: Redactor) -> str:
+    if not checked_text(text, "The content").strip():
+        raise InvalidInput("The content is empty; say what to remember.")
+    if (size := len(text.encode())) > max_bytes:
+        raise InvalidInput(f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+    return redact(text)
+
+
+def _checked_importance(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput("The importance must be a number between 0 and 1.")
+    return float(value)
+
+
+def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:
+    if isinstance(labels, str):
+        raise InvalidInput(f"{what} stands in a list of texts; a bare text was given.")
+    return tuple(dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels))
+
+
+def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redactor) -> dict[str, Any]:
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput("The metadata must be a mapping with text keys.")
+    try:
+        encoded = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
+        size = len(encoded.encode())
+        plain: dict[str, Any] = json.loads(encoded)
+    except RecursionError as error:
+        raise InvalidInput(TOO_DEEP) from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"The metadata is not valid JSON: {error}.") from error
+    if any(too_deep(value) for value in plain.values()):
+        raise InvalidInput(TOO_DEEP)
+    if size > max_bytes:
+        raise InvalidInput(f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+    return _masked(plain, redact)
+
+
+def _masked(value: Any, redact: Redactor, name: str = "") -> Any:
+    """The value with every text in it masked, and those that only the name beside them gives away."""
+    if isinstance(value, str):
+        text = redact(checked_text(value, "The metadata"))
+        beside = redact(f'{name}="{text}"')
+        told = beside.removeprefix(f'{name}="')
+        return told.removesuffix('"') if name and told != beside else text
+    if isinstance(value, list):
+        return [_masked(item, redact, name) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        keyed = cast("dict[str, Any]", value)
+        names = {key: redact(checked_text(key, "A metadata key")) for key in keyed}
+        return {names[key]: _masked(item, redact, names[key]) for key, item in keyed.items()}
+    return value

@@ -1,0 +1,110 @@
+"""Summaries that ADK has made already, used again instead of paid for again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from ...models.llm import Llm
+from ...records import Fact, Message
+from ...settings import MemorySettings
+from .llm_summary import LlmSummary
+from .transcript import SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name, with_settings
+
+COMPACTION_IMPORTANCE = 0.6
+REUSING = "compaction-aware"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CompactionAwareSummary:
+    """ADK's compaction summaries as episodic memories; `inner` only for what they do not cover.
+
+    A summary fills the slot (session, its start), so that a longer one of the same start takes the place of the
+    shorter.
+
+    Args:
+        inner: for the remainder; None: `LlmSummary()`.
+
+    Raises:
+        ConfigurationError: `inner` has no async method `facts`.
+    """
+
+    def __init__(self, inner: SummaryProvider | None = None) -> None:
+        self._inner = LlmSummary() if inner is None else checked_provider(inner)
+
+    @property
+    def name(self) -> str:
+        """What jobs call it: by what it does with the remainder."""
+        return f"{REUSING}+{provider_name(self._inner)}"
+
+    @property
+    def needs_llm(self) -> bool:
+        """Whether the inner provider has to be given a model."""
+        return needs_llm(self._inner)
+
+    def bind(self, llm: Llm) -> CompactionAwareSummary:
+        """The same with this model for the remainder."""
+        return CompactionAwareSummary(bind(self._inner, llm))
+
+    def with_settings(self, settings: MemorySettings) -> CompactionAwareSummary:
+        """The same with the inner provider's own model as the settings have it."""
+        return CompactionAwareSummary(with_settings(self._inner, settings))
+
+    async def facts(self, transcript: Transcript) -> Sequence[Fact]:
+        """One fact per surviving summary, and the inner provider's of the remainder; no remainder, no call.
+
+        Raises:
+            ModelError: the inner provider's.
+        """
+        summaries = _surviving([message for message in transcript if message.compaction])
+        ranges = [_times(summary) for summary in summaries]
+        said = [message for message in transcript if not message.compaction]
+        rest = [message for message in said if not any(_within(message, times) for times in ranges)]
+        facts = [_fact(*found, said, transcript) for found in zip(summaries, ranges, strict=True)]
+        if any(message.text.strip() for message in rest):
+            facts += await self._inner.facts(transcript.of(rest))
+        return facts
+
+
+def _surviving(summaries: Sequence[Message]) -> list[Message]:
+    """Those whose range no other one holds, by their start; of equal ranges the last."""
+    worded = [summary for summary in reversed(summaries) if summary.text.strip()]
+    kept: list[Message] = []
+    for summary in sorted(worded, key=lambda summary: (_range(summary)[0], -_range(summary)[1])):
+        if not kept or _range(summary)[1] > _range(kept[-1])[1]:
+            kept.append(summary)
+    return kept
+
+
+def _range(summary: Message) -> tuple[float, float]:
+    return summary.compaction or (0.0, -1.0)
+
+
+def _times(summary: Message) -> tuple[datetime, datetime]:
+    """The summary's range as messages tell their times: in microseconds, cut by some session services and rounded by
+    others.
+    """
+    start, end = _range(summary)
+    return EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000)), datetime.fromtimestamp(end, UTC)
+
+
+def _within(message: Message, times: tuple[datetime, datetime]) -> bool:
+    return message.at is not None and times[0] <= message.at <= times[1]
+
+
+def _fact(summary: Message, times: tuple[datetime, datetime], said: Sequence[Message], transcript: Transcript) -> Fact:
+    start, end = _range(summary)
+    covered = (message.event_id for message in said if _within(message, times))
+    return Fact(
+        text=summary.text.strip(),
+        type="episodic",
+        importance=COMPACTION_IMPORTANCE,
+        origin="agent",
+        session_id=transcript.session_id or None,
+        event_ids=tuple(dict.fromkeys(filter(None, (summary.event_id, *covered)))),
+        subject=transcript.session_id or "session",
+        attribute=f"compaction:{start!r}",
+        metadata={"compaction": [start, end]},
+        happened_at=datetime.fromtimestamp(end, UTC),
+    )

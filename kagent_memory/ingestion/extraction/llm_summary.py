@@ -1,0 +1,152 @@
+"""Typed facts, found by a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from copy import copy
+
+from ...errors import ConfigurationError, TruncatedAnswer
+from ...language.tokenizer import estimated_tokens
+from ...models.llm import Llm, open_llm
+from ...models.prompts import as_data, filled, prompt
+from ...records import Fact, Message
+from ...settings import MemorySettings
+from .answer_schema import ExtractedFacts, ExtractedSession
+from .fact_parser import read_fact, session_fact
+from .splitting import halves, parts
+from .transcript import Transcript
+
+LEAST_PART_TOKENS = 256
+
+
+class LlmSummary:
+    """Facts by a model: typed, dated, with their sources; at a session's end one summary of it too.
+
+    Args:
+        llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that `bind` brings.
+        prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`, `{earlier}` and
+            `{transcript}` are filled in; a template without `{transcript}` has it added at its end.
+        topics: what to keep; empty: whatever is worth keeping.
+        exclude_topics: what to leave out.
+        examples: (what is said, facts it gives) pairs that show the model what you want.
+        max_prompt_tokens: the longest prompt, in estimated tokens; longer transcripts take several calls.
+
+    Raises:
+        ConfigurationError: `llm` is neither.
+    """
+
+    name = "llm"
+
+    def __init__(
+        self,
+        llm: Llm | str | None = None,
+        *,
+        prompt: str | None = None,
+        topics: Sequence[str] = (),
+        exclude_topics: Sequence[str] = (),
+        examples: Sequence[tuple[str, Sequence[str]]] = (),
+        max_prompt_tokens: int = 16_000,
+    ) -> None:
+        self._choice = llm
+        self._llm = _opened(llm, MemorySettings())
+        self._prompt = prompt
+        self._topics = tuple(topics)
+        self._exclude_topics = tuple(exclude_topics)
+        self._examples = tuple(examples)
+        self._max_prompt_tokens = max_prompt_tokens
+
+    @property
+    def needs_llm(self) -> bool:
+        """Whether it has no model of its own."""
+        return self._llm is None
+
+    def bind(self, llm: Llm) -> LlmSummary:
+        """The same with this model, unless it has its own."""
+        return self if self._llm is not None else self._with(llm)
+
+    def with_settings(self, settings: MemorySettings) -> LlmSummary:
+        """The same with its own model's time-out and retries as the settings have them."""
+        return self if self._choice is None else self._with(_opened(self._choice, settings))
+
+    def _with(self, llm: Llm | None) -> LlmSummary:
+        made = copy(self)
+        made._llm = llm
+        return made
+
+    async def facts(self, transcript: Transcript) -> Sequence[Fact]:
+        """What the model finds worth keeping; nothing said, no call.
+
+        Raises:
+            ConfigurationError: it has no model.
+            ModelError: the model is unavailable, or an answer of it cannot be used; then no part gives anything. A part
+                whose answer is cut off is asked for again in halves first.
+        """
+        if self._llm is None:
+            raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
+        said = [message for message in transcript if message.text.strip() and message.compaction is None]
+        earlier = (as_data(text, one_line=True) for text in transcript.earlier)
+        summary = "\n".join(earlier)[: self._max_prompt_tokens] if transcript.ended else ""
+        if not said and not summary:
+            return []
+        room = self._max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
+        facts: list[Fact] = []
+        told = ""
+        schema = ExtractedSession if transcript.ended else ExtractedFacts
+        waiting = deque(await asyncio.to_thread(parts, said, max(room, LEAST_PART_TOKENS)) or [[]])
+        while waiting:
+            part = waiting.popleft()
+            try:
+                answer = await self._llm.complete(self._filled(part, transcript, summary), schema=schema)
+            except TruncatedAnswer:
+                if not (smaller := halves(part)):
+                    raise
+                waiting.extendleft(reversed(smaller))
+                continue
+            found = (read_fact(item, part, transcript) for item in answer.facts)
+            facts += (fact for fact in found if fact is not None)
+            if isinstance(answer, ExtractedSession):
+                told = answer.summary.strip() or told
+                summary = told or summary
+        return [*facts, session_fact(told, said, transcript)] if told else facts
+
+    def _filled(self, part: Sequence[Message], transcript: Transcript, earlier: str) -> str:
+        template = self._prompt or prompt("extract_facts")
+        if "{transcript}" not in template:
+            template += "\n\n<transcript>\n{transcript}\n</transcript>"
+        return filled(
+            template,
+            topics=self._wishes(),
+            examples=self._shown(),
+            now=transcript.now.isoformat(timespec="minutes"),
+            summary=prompt("session_summary") if transcript.ended else "",
+            earlier=f"<earlier>\n{as_data(earlier)}\n</earlier>\n" if earlier else "",
+            transcript="\n".join(_line(number, message) for number, message in enumerate(part, 1)),
+        )
+
+    def _wishes(self) -> str:
+        keep = f"Keep only what concerns: {', '.join(self._topics)}.\n" if self._topics else ""
+        leave = f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n" if self._exclude_topics else ""
+        return keep + leave
+
+    def _shown(self) -> str:
+        lines = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
+        return "\n".join(("Examples:", *lines, "")) if lines else ""
+
+
+def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
+    if choice is None:
+        return None
+    llm = open_llm(choice, settings)
+    if llm is None:
+        raise ConfigurationError("LlmSummary takes a model's name, or an object with complete(); it was given neither.")
+    return llm
+
+
+def _line(number: int, message: Message) -> str:
+    """One message as data; its further lines are indented, so that none can pass for another message."""
+    when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
+    who = " ".join(as_data(message.author).split())
+    who = f" {who}" if who and who.lower() != message.role else ""
+    return f"[{number}]{when} {message.role}{who}: " + as_data(message.text.strip()).replace("\n", "\n    ")

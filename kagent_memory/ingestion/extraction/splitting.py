@@ -1,0 +1,73 @@
+"""A long transcript in parts that fit a model's window: in order, cut between messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ...language.tokenizer import estimated_tokens
+from ...records import Message
+
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
+LEAST_HALF_TOKENS = 64
+
+
+def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
+    """The messages in as few parts as `most_tokens` allows; one that is too long alone is cut between sentences."""
+    done: list[list[Message]] = []
+    used = most_tokens + 1
+    for message in messages:
+        for piece in pieces(message.text, most_tokens - MESSAGE_TOKENS):
+            cost = estimated_tokens(piece) + MESSAGE_TOKENS
+            if used + cost > most_tokens:
+                done.append([])
+                used = 0
+            done[-1].append(message if piece == message.text else replace(message, text=piece))
+            used += cost
+    return done
+
+
+def halves(part: Sequence[Message]) -> list[list[Message]]:
+    """The part in two or three that are about half as long; none when it is too short for that."""
+    cost = sum(estimated_tokens(message.text) + MESSAGE_TOKENS for message in part)
+    smaller = parts(part, max(cost // 2 + MESSAGE_TOKENS, LEAST_HALF_TOKENS))
+    return smaller if len(smaller) > 1 else []
+
+
+def pieces(text: str, most_tokens: int) -> Iterator[str]:
+    """The text in as few pieces as `most_tokens` allows, cut between sentences; itself when it fits."""
+    if estimated_tokens(text) <= most_tokens:
+        yield text
+        return
+    held = ""
+    for sentence in _sentences(text, most_tokens):
+        if held and estimated_tokens(held + sentence) > most_tokens:
+            yield held.strip()
+            held = ""
+        held += sentence
+    if held.strip():
+        yield held.strip()
+
+
+def _sentences(text: str, most_tokens: int) -> Iterator[str]:
+    """The sentences with the white space behind them; what has no end is cut where it must be."""
+    at = 0
+    for end in (*(match.end() for match in _SENTENCE.finditer(text)), len(text)):
+        while end - at > 4 * most_tokens or estimated_tokens(text[at:end]) > most_tokens:
+            cut = at + _room(text[at : min(end, at + 4 * most_tokens + 1)], most_tokens)
+            yield text[at:cut]
+            at = cut
+        if at < end:
+            yield text[at:end]
+            at = end
+
+
+def _room(text: str, most_tokens: int) -> int:
+    """How many characters fit, cut between words where there are any."""
+    fits = max(most_tokens, 1)  # as many characters as tokens always fit
+    if estimated_tokens(text[: fits * 4]) <= fits:
+        fits *= 4
+    space = text.rfind(" ", 1, fits)
+    return space + 1 if space > fits // 2 else fits

@@ -1,0 +1,205 @@
+"""The steps of one job, in the order of the write river; the last one commits everything at once.
+
+Models are called outside any transaction. What they answered is planned against the scope as it is, and applied only if
+the scope has not moved since; otherwise it is planned again, without asking the extraction again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from ..concurrency import run_in_thread
+from ..errors import Conflict, StoreError
+from ..models.llm import Meter, metered
+from ..records import Change, Fact, Filter, Message, Scope
+from ..retrieval.embedding_spaces import Vectors
+from ..settings import MemorySettings
+from ..stores.base import SESSION_END, Batch, Job, MemoryStore
+from .consolidator import Consolidation, Prepared
+from .extraction import SummaryProvider, Transcript
+from .fact_validation import storable
+from .payload import from_payload, handed_in
+from .providers import Providers, ProviderUnavailable
+from .recalled_filter import without_recalled
+
+log = logging.getLogger("kagent_memory")
+
+REPLANS = 8
+EARLIER_AT_MOST = 50
+EMBED_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Extracted:
+    """What a provider found in exactly these events."""
+
+    events: frozenset[str]
+    facts: Sequence[Fact]
+    echoed: Sequence[str]
+
+
+class JobHandlers:
+    """Performs claimed jobs."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        vectors: Vectors | None,
+        providers: Providers,
+        *,
+        settings: MemorySettings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._providers = providers
+        self._settings = settings
+        self._clock = clock
+        self._consolidation = Consolidation(store, vectors, settings=settings, clock=clock)
+
+    async def run(self, job: Job) -> Job:
+        """Performs one job to its end and gives it back with its costs.
+
+        Raises:
+            Unresolvable: its provider or model is unknown here.
+            Conflict: another worker has the job.
+            ModelError: the model is unavailable; the job is to be tried again.
+            StoreError: the database is unavailable, or the scope kept moving.
+        """
+        if job.kind == "embed":
+            return await self._embed(job)
+        if job.kind == "consolidate":
+            return await self._merge(job)
+        return await self._take_in(job)
+
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        """Merges what says the same in a scope; see `Memories.consolidate`."""
+        batch = await self._consolidation.merges(scope, self._providers.llm, saved=True)
+        if batch.changes and not dry_run:
+            await self._store.apply(scope, batch, now=self._clock())
+        return batch.changes
+
+    async def _take_in(self, job: Job) -> Job:
+        provider = self._providers.find(job)
+        extracted: _Extracted | None = None
+        prepared: Prepared | None = None
+        by_rule = False
+        with metered() as meter:
+            for _ in range(REPLANS):
+                messages = await self._untaken(job)
+                events = frozenset(message.event_id for message in messages)
+                if extracted is None or extracted.events != events:
+                    extracted, prepared = await self._extract(job, provider, messages), None
+                if prepared is None:
+                    llm = self._providers.consolidator(job)
+                    prepared = await self._consolidation.prepare(job.scope, extracted.facts, llm=llm)
+                batch = await self._planned(job, extracted, prepared, by_rule=by_rule)
+                done = _costed(job, meter)
+                try:
+                    await self._store.apply(
+                        job.scope, replace(batch, calls=done.calls, tokens=done.tokens), now=self._clock()
+                    )
+                except Conflict:
+                    await self._still_ours(job)
+                    # nothing moved: the model's own wish cannot be, such as a text that an expired memory has
+                    by_rule = by_rule or await self._store.version(job.scope) == batch.expected_version
+                    continue
+                return done
+        raise StoreError("The scope kept changing while a session was taken in; it is tried again later.")
+
+    async def _still_ours(self, job: Job) -> None:
+        if not await self._store.renew(job, lease_seconds=self._settings.lease_seconds):
+            raise Conflict(f"The job {job.id} is no longer ours.")
+
+    async def _untaken(self, job: Job) -> list[Message]:
+        messages = from_payload(job.payload)
+        taken = await self._store.taken(job.scope, job.session_id, [message.event_id for message in messages])
+        return [message for message in messages if message.event_id not in taken]
+
+    async def _extract(self, job: Job, provider: SummaryProvider, messages: Sequence[Message]) -> _Extracted:
+        now = self._clock()
+        handed = handed_in(job.payload)
+        heard, echoed = await without_recalled(self._store, job.scope, messages, handed=handed, now=now)
+        ended = bool(job.payload.get("ended")) and not await self._ended_before(job, heard)
+        earlier = await self._earlier(job) if ended else ()
+        transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
+        found = await provider.facts(transcript) if heard or ended else ()
+        kept = partial(
+            storable,
+            found,
+            session_id=job.session_id,
+            sources={message.event_id: message.at for message in heard},
+            said_at=job.created_at,
+            max_bytes=self._settings.max_content_bytes,
+        )
+        facts = await run_in_thread(sum(len(fact.text) for fact in found), kept)
+        return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
+
+    async def _ended_before(self, job: Job, heard: Sequence[Message]) -> bool:
+        """Whether the session ended before and nothing was said since: it has its summary, which costs a call."""
+        if any(message.text.strip() for message in heard):
+            return False
+        return SESSION_END in await self._store.taken(job.scope, job.session_id, [SESSION_END])
+
+    async def _earlier(self, job: Job) -> tuple[str, ...]:
+        of_session = Filter(session_id=job.session_id)
+        page = await self._store.list(
+            job.scope, filter=of_session, order="oldest", limit=EARLIER_AT_MOST, now=self._clock()
+        )
+        return tuple(memory.content for memory in page.memories)
+
+    async def _planned(self, job: Job, extracted: _Extracted, prepared: Prepared, *, by_rule: bool) -> Batch:
+        batch = await self._consolidation.plan(job.scope, prepared, by_rule=by_rule, model=job.model)
+        self._providers.bring(batch.jobs, prepared.llm)
+        taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
+        if job.payload.get("ended"):
+            taken.append((job.session_id, SESSION_END))
+        reinforced = tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed)))
+        return replace(batch, taken=taken, reinforced=reinforced, job=(job.id, job.fence))
+
+    async def _embed(self, job: Job) -> Job:
+        while True:
+            batch = await self._lacking(job)
+            try:
+                await self._store.apply(job.scope, batch, now=self._clock())
+            except Conflict:
+                await self._still_ours(job)
+                continue
+            if batch.job is not None:
+                return job
+
+    async def _lacking(self, job: Job) -> Batch:
+        if self._vectors is None:
+            raise ProviderUnavailable("This process has no embedder.")
+        now = self._clock()
+        version = await self._store.version(job.scope)
+        generation, _ = await self._vectors.embed([], kind="document")
+        lacking = await self._store.unembedded(job.scope, generation.number, limit=EMBED_AT_ONCE, now=now)
+        _, rows = await self._vectors.embed([memory.content for memory in lacking], kind="document")
+        return Batch(
+            vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
+            generation=generation.number,
+            job=(job.id, job.fence) if len(lacking) < EMBED_AT_ONCE else None,
+            expected_version=version,
+        )
+
+    async def _merge(self, job: Job) -> Job:
+        with metered() as meter:
+            llm = self._providers.model(job) if job.model else self._providers.llm
+            batch = await self._consolidation.merges(job.scope, llm)
+            done = _costed(job, meter)
+            batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
+            try:
+                await self._store.apply(job.scope, batch, now=self._clock())
+            except Conflict as error:
+                await self._still_ours(job)
+                raise StoreError("The scope moved while it was consolidated; it is tried again later.") from error
+        return done
+
+
+def _costed(job: Job, meter: Meter) -> Job:
+    return replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)

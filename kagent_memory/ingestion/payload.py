@@ -1,0 +1,144 @@
+"""A transcript as it waits in the queue: JSON of messages that are already free of secrets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ..errors import InvalidInput
+from ..language.tokenizer import normalised
+from ..records import Message, Scope, checked_text, checked_time, valid_text
+from ..stores.base import checked_key
+
+ROLES = ("user", "agent", "tool")
+LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
+LONGEST_MINUTES = 5_256_000  # ten years
+
+
+def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str], str]) -> list[Message]:
+    """The messages as they may be queued: checked, masked, each with an event id.
+
+    A message without an event id gets one made of what it says and how often it was said before in this call, so that
+    the same transcript gives the same ids when it comes again.
+
+    Raises:
+        InvalidInput: ids that are too long or not valid, times or a role that cannot be.
+    """
+    checked_key(checked_text(session_id, "The session id"), "The session id")
+    seen: Counter[str] = Counter()
+    return [_prepared(message, session_id, redact, seen) for message in messages]
+
+
+def _prepared(message: Message, session_id: str, redact: Callable[[str], str], seen: Counter[str]) -> Message:
+    if message.role not in ROLES:
+        raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
+    message = replace(message, at=checked_time(message.at, "A message's time"))
+    event_id = message.event_id or _made_id(message, session_id, seen)
+    return replace(
+        message,
+        text=redact(_cleaned(message.text)),
+        author=_cleaned(message.author),
+        event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
+        recalled=tuple(redact(_cleaned(text)) for text in message.recalled),
+        compaction=_checked_range(message.compaction),
+    )
+
+
+def _cleaned(text: str) -> str:
+    """The text, made valid: one such turn loses no session."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"A message's text must be text, not {type(text).__name__}.")
+    return valid_text(text)
+
+
+def _checked_range(seconds: tuple[float, float] | None) -> tuple[float, float] | None:
+    if seconds is None:
+        return None
+    try:
+        start, end = (float(second) for second in seconds)
+        if 0 <= start <= LATEST_SECONDS and 0 <= end <= LATEST_SECONDS:  # NaN is neither
+            return start, end
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("A compaction's range must be two numbers: start and end in epoch seconds.") from error
+    raise InvalidInput(f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds.")
+
+
+def checked_minutes(minutes: float | None) -> float | None:
+    """How long a session's timer runs, itself.
+
+    Raises:
+        InvalidInput: it is no number between 0 and `LONGEST_MINUTES`.
+    """
+    if minutes is not None and not (isinstance(minutes, int | float) and 0 <= minutes <= LONGEST_MINUTES):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"end_after_minutes must be a number between 0 and {LONGEST_MINUTES:,}.")
+    return minutes
+
+
+def _made_id(message: Message, session_id: str, seen: Counter[str]) -> str:
+    said = "\0".join(
+        (session_id, message.role, message.author, message.at.isoformat() if message.at else "", message.text)
+    )
+    digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+    seen[digest] += 1
+    return f"{digest}-{seen[digest]}"
+
+
+def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
+    """The JSON that a job carries; `messages[].event_id` is what `forget` and coalescing look at.
+
+    Of what memory handed over only hashes are kept (see `handed_key`): once forgotten, it must not be written anew.
+    """
+    return {"ended": ended, "messages": [_to_json(scope, message) for message in messages]}
+
+
+def from_payload(payload: Mapping[str, Any]) -> list[Message]:
+    """The messages that `to_payload` wrote, without what was recalled."""
+    return [_from_json(values) for values in payload.get("messages", ())]
+
+
+def handed_in(payload: Mapping[str, Any]) -> frozenset[str]:
+    """The `handed_key` of every text and line that memory handed over in these messages."""
+    return frozenset(key for values in payload.get("messages", ()) for key in values.get("handed", ()))
+
+
+def handed_key(scope: Scope, text: str) -> str:
+    """What stands in a payload for a text that memory handed over: a hash of its words that no other scope has."""
+    return hashlib.blake2b(normalised(text).encode(), key=scope.id, digest_size=12).hexdigest()
+
+
+def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
+    """The same set of events of a session queued twice is one job; event ids are a session's own."""
+    names = (session_id, "ended" if ended else "", *sorted({message.event_id for message in messages}))
+    digest = hashlib.blake2b(digest_size=16)
+    for name in names:
+        digest.update(hashlib.blake2b(name.encode(), digest_size=16).digest())
+    return digest.hexdigest()
+
+
+def _to_json(scope: Scope, message: Message) -> dict[str, Any]:
+    texts = (*message.recalled, *(line for text in message.recalled for line in text.splitlines()))
+    return {
+        "text": message.text,
+        "role": message.role,
+        "author": message.author,
+        "event_id": message.event_id,
+        "at": message.at.isoformat() if message.at else None,
+        "handed": sorted({handed_key(scope, text) for text in texts if text.strip()}),
+        "compaction": message.compaction,
+    }
+
+
+def _from_json(values: Mapping[str, Any]) -> Message:
+    return Message(
+        text=values["text"],
+        role=values["role"],
+        author=values["author"],
+        event_id=values["event_id"],
+        at=datetime.fromisoformat(values["at"]) if values["at"] else None,
+        recalled=tuple(values.get("recalled", ())),  # of earlier versions
+        compaction=tuple(values["compaction"]) if values["compaction"] else None,
+    )

@@ -1,0 +1,205 @@
+"""Which summary provider and model a job runs with: chosen when it is queued, found again by name when it runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from ..errors import KagentMemoryError, ModelError
+from ..models.calls import causes, qualified, status_of
+from ..models.llm import Answer, Llm
+from ..stores.base import Job
+from .extraction import (
+    CompactionAwareSummary,
+    LlmSummary,
+    PassthroughSummary,
+    SummaryProvider,
+    bind,
+    needs_llm,
+    provider_name,
+)
+
+log = logging.getLogger("kagent_memory")
+
+MOST_BROUGHT = 10_000
+_CREDENTIALS = re.compile(r"api[_ ]?key|credentials|AuthenticationError", re.IGNORECASE)
+_TURNS_EMBEDDED = "Turns are embedded as they were said; facts would embed better: give llm= a model."
+_NO_MODEL = (
+    "A session that comes without a model is stored turn by turn, as it was said. For facts give llm= a model, or let "
+    "the plugin or callback save: they bring the agent's own. llm=False says that turns are meant."
+)
+
+
+class ProviderUnavailable(Exception):
+    """This process lacks the provider or model a job was queued for.
+
+    Attributes:
+        everywhere: it lacks them for every job of their names, not for this one alone.
+    """
+
+    def __init__(self, message: str, *, everywhere: bool = True) -> None:
+        super().__init__(message)
+        self.everywhere = everywhere
+
+
+class Providers:
+    """The summary providers and models of one process.
+
+    A model that an agent brings serves the jobs of the scope it was brought for, and of no other: two agents may name
+    their models alike and reach them with keys or at addresses of their own.
+
+    Args:
+        summary: the provider to use; None: facts by a model where one is at hand, else turns as they are.
+        llm: the configured model; None: the one at hand when a transcript is queued.
+        allow_model: False: never a model.
+        resolve: makes a model of a name that this process has not seen; None when it cannot.
+        embeds: what is stored is embedded too; turns as they are then earn one warning.
+    """
+
+    def __init__(
+        self,
+        summary: SummaryProvider | None,
+        llm: Llm | None,
+        *,
+        allow_model: bool = True,
+        resolve: Callable[[str], Llm | None] | None = None,
+        embeds: bool = False,
+    ) -> None:
+        self._summary = summary
+        self._llm = llm
+        self._allow_model = allow_model
+        self._resolve = resolve
+        self._resolved: dict[str, Llm] = {}
+        self._brought: OrderedDict[tuple[bytes, str, str, str], Llm] = OrderedDict()
+        plain = (summary,) if summary else (LlmSummary(), PassthroughSummary())
+        ours = (LlmSummary(), PassthroughSummary(), *plain, *(CompactionAwareSummary(inner) for inner in plain))
+        self._providers: dict[str, SummaryProvider] = {provider_name(provider): provider for provider in ours}
+        self._embeds = embeds
+        self._warned = False
+
+    @property
+    def llm(self) -> Llm | None:
+        """The configured model, which consolidation and recall may use too."""
+        return self._llm
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether facts are found with a model that each agent brings or names."""
+        return self._allow_model and self._llm is None and needs_llm(self._summary or LlmSummary())
+
+    def consolidator(self, job: Job) -> Llm | None:
+        """The model that decides about new facts: the configured one, else the one the job was queued with."""
+        return self._llm or (self.model(job) if job.model else None)
+
+    def choose(self, *, compaction: bool = False, at_hand: Llm | str | None = None) -> tuple[str, str]:
+        """The names of provider and model that a transcript is queued with ("" for no model).
+
+        Args:
+            compaction: asks for summaries that ADK has made to be used again.
+            at_hand: the model that its agent brings, or its name where only that came along.
+        """
+        llm = (self._llm or at_hand) if self._allow_model else None
+        provider = self._summary or (LlmSummary() if llm else PassthroughSummary())
+        if needs_llm(provider) and not llm:
+            provider = PassthroughSummary()
+        if self._summary is None and not llm:
+            self._warn_of_turns()
+        if compaction and not isinstance(provider, CompactionAwareSummary):
+            provider = CompactionAwareSummary(provider)
+            self._providers.setdefault(provider.name, provider)
+        name = "" if not llm or not needs_llm(provider) else llm if isinstance(llm, str) else llm.name
+        return provider_name(provider), name
+
+    def _warn_of_turns(self) -> None:
+        told = [text for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds)) if holds]
+        if told and not self._warned:
+            log.warning(" ".join(told))
+        self._warned = True
+
+    def bring(self, jobs: Iterable[Job], llm: Llm | str | None) -> None:
+        """Keeps the model that an agent brought for these jobs, which are about to be queued."""
+        if llm is None or isinstance(llm, str):
+            return
+        for job in jobs:
+            if job.model == llm.name:
+                for place in _places(job):
+                    self._brought[place] = llm
+                    self._brought.move_to_end(place)
+        while len(self._brought) > MOST_BROUGHT:
+            self._brought.popitem(last=False)
+
+    def find(self, job: Job) -> SummaryProvider:
+        """The provider of a job, ready to run.
+
+        Raises:
+            Unresolvable: unknown here, or its model is.
+        """
+        found = self._providers.get(job.provider)
+        if found is None:
+            raise ProviderUnavailable(f"No summary provider {job.provider!r} in this process.")
+        return bind(found, self.model(job)) if job.model else found
+
+    def model(self, job: Job) -> Llm:
+        """The model of a job: the one that was brought for it, or for its scope, else one made of its name.
+
+        Raises:
+            Unresolvable: this process cannot make it.
+        """
+        name = job.model
+        if self._llm is not None and _same_model(self._llm.name, name):
+            return self._llm
+        for place in _places(job):
+            if place in self._brought:
+                return self._brought[place]
+        return self._resolved.get(name) or self._made(name)
+
+    def _made(self, name: str) -> Llm:
+        if self._resolve is not None and self._allow_model:
+            try:
+                made = self._resolve(name)
+            except KagentMemoryError as error:
+                raise ProviderUnavailable(f"The model {name!r} cannot be made here: {error}") from error
+            if made is not None:
+                return self._resolved.setdefault(name, _MadeOfName(made))
+        elsewhere = any(place[1] == name for place in self._brought)
+        raise ProviderUnavailable(f"No model {name!r} in this process.", everywhere=not elsewhere)
+
+
+class _MadeOfName:
+    """A model made of its name: without credentials it is no better than a name that cannot be resolved."""
+
+    def __init__(self, inner: Llm) -> None:
+        self.name = inner.name
+        self._inner = inner
+
+    async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
+        """The inner model's answer.
+
+        Raises:
+            Unresolvable: this process has no credentials for it.
+            ModelError: as the inner model raises it.
+        """
+        try:
+            return await self._inner.complete(prompt, schema=schema)
+        except ModelError as error:
+            if not any(map(_lacks_credentials, causes(error))):
+                raise
+            raise ProviderUnavailable(f"The model {self.name!r} has no credentials in this process.") from error
+
+
+def _lacks_credentials(error: BaseException) -> bool:
+    return status_of(error) in (401, 403) or _CREDENTIALS.search(f"{type(error).__name__} {error}") is not None
+
+
+def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:
+    """Under what a model is kept: for this job alone, and for its scope."""
+    return (job.scope.id, job.model, job.kind, job.key), (job.scope.id, job.model, "", "")
+
+
+def _same_model(one: str, other: str) -> bool:
+    if not (one.strip() and other.strip()):
+        return False
+    return qualified(one, os.environ) == qualified(other, os.environ)

@@ -1,0 +1,236 @@
+"""The worker: claims jobs with a lease, keeps the lease alive while they run, and settles how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from traceback import walk_tb
+
+from ..errors import Conflict, KagentMemoryError, StoreError
+from ..models.calls import causes, kinds, plain, raised_here, transient
+from ..models.llm import metered
+from ..records import new_id
+from ..redaction import redact as mask_secrets
+from ..stores.base import Job, MemoryStore
+from .leases import Leases, OpenStore
+from .payload import from_payload
+from .providers import ProviderUnavailable
+
+log = logging.getLogger("kagent_memory")
+
+POLL_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 900.0
+UNRESOLVED_PAUSE_SECONDS = 5.0
+LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
+MAX_ERROR_CHARS = 500
+MOST_FRAMES = 10
+MOST_MISSED = 1_000
+UNRESOLVABLE_SECONDS = 30.0  # names that this process lacks are not asked for again before
+
+Run = Callable[[Job], Awaitable[Job]]
+
+
+class Worker:
+    """Works on the queue of one store; any number of workers, in any processes, may.
+
+    Args:
+        store: whose queue.
+        run: performs one claimed job to its end (its last act commits and ends it) and gives it back with its costs.
+        clock: the time now (aware UTC).
+        lease_seconds: how long a killed worker's job waits for another.
+        attempts: failures after which a job becomes a dead letter. What may pass (a model, an embedder or a database
+            that is away) does not count, and a job that only waits for the embedder never dies.
+        at_once: jobs in progress at a time.
+        redact: masks secrets in what a failure says, before it is logged or stored with the job.
+        beside: opens another store on the same database, which leases are renewed by while this loop is held up.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        run: Run,
+        *,
+        clock: Callable[[], datetime],
+        lease_seconds: float,
+        attempts: int,
+        at_once: int = 4,
+        redact: Callable[[str], str] = mask_secrets,
+        beside: OpenStore | None = None,
+    ) -> None:
+        self.owner = new_id()
+        self._leases = Leases(beside, lease_seconds=lease_seconds)
+        self._store = store
+        self._run = run
+        self._clock = clock
+        self._lease_seconds = lease_seconds
+        self._attempts = attempts
+        self._at_once = at_once
+        self._redact = redact
+        self._wake = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._unresolvable: dict[tuple[str, str], float] = {}
+        self._missed: set[tuple[str, str]] = set()
+        self.finished = 0
+
+    def wake(self, model: str = "") -> None:
+        """Tells that a job was queued: it does not wait for the next look, and may have brought its `model` along."""
+        if model:
+            self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if pair[1] != model}
+        self._wake.set()
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Works until told to stop, then lets what runs come to its end; cancelled, it gives its jobs back."""
+        try:
+            while not stop.is_set():
+                await self._pause(stop, POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS)
+            await self._settle()
+        finally:
+            for task in self._running:
+                task.cancel()
+            await self._settle()
+
+    async def work_until_idle(self) -> int:
+        """Works until nothing is due and nothing runs; gives how many jobs came to their end."""
+        before = self.finished
+        while await self._claim_due() and self._running:
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        await self._settle()
+        return self.finished - before
+
+    async def _claim_due(self) -> bool:
+        """Starts due jobs while there is room; False when the database is away."""
+        self._wake.clear()
+        asked = time.monotonic()
+        self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if until > asked}
+        while len(self._running) < self._at_once:
+            try:
+                job = await self._store.claim(
+                    self.owner,
+                    now=self._clock(),
+                    lease_seconds=self._lease_seconds,
+                    exclude=sorted(self._unresolvable),
+                )
+            except KagentMemoryError as error:
+                log.warning("The queue cannot be read: %s", error)
+                return False
+            if job is None:
+                return True
+            task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+        return True
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._wake.set()
+
+    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
+        waits = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(stop.wait())]
+        try:
+            await asyncio.wait(waits, timeout=seconds * random.uniform(0.75, 1.25), return_when=asyncio.FIRST_COMPLETED)  # noqa: S311 spreads workers, no secret
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _settle(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def close(self) -> None:
+        """Ends what `beside` opened; the work has ended before."""
+        await self._leases.close()
+
+    async def _leased(self, job: Job) -> None:
+        self._leases.hold(job)
+        with metered() as meter:
+            work = asyncio.ensure_future(self._run(job))
+        heart = asyncio.create_task(self._keep_lease(job, work))
+        try:
+            done = await work
+            self.finished += 1
+            log.info("Job %s (%s) done: %d model calls, %d tokens.", job.id, job.kind, done.calls, done.tokens)
+        except asyncio.CancelledError:
+            if heart.done():
+                return
+            await asyncio.shield(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
+            raise
+        except Exception as error:
+            spent = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
+            await self._failed(spent, error)
+        finally:
+            heart.cancel()
+            self._leases.drop(job)
+
+    async def _keep_lease(self, job: Job, work: asyncio.Future[Job]) -> None:
+        while True:
+            await asyncio.sleep(self._lease_seconds / 3)
+            try:
+                held = await self._store.renew(job, lease_seconds=self._lease_seconds)
+            except KagentMemoryError as error:
+                log.warning("The lease of job %s could not be renewed: %s", job.id, error)
+                continue
+            if not held:
+                log.warning("The lease of job %s was lost; another worker has it.", job.id)
+                work.cancel()
+                return
+            self._leases.hold(job)
+
+    async def _failed(self, job: Job, error: Exception) -> None:
+        if isinstance(error, ProviderUnavailable):
+            await self._left(job, error)
+            return
+        if isinstance(error, Conflict):
+            log.warning("Job %s was taken over by another worker.", job.id)
+            return
+        passes = isinstance(error, StoreError) or transient(error)
+        job = replace(job, failures=job.failures + (not passes))
+        told = self._redact(await asyncio.to_thread(_told, error, job))
+        where = "" if isinstance(error, KagentMemoryError) else _frames(error)
+        log.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
+        doublings = job.attempts if passes else job.failures
+        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(doublings, 10)) * random.uniform(0.75, 1.0)  # noqa: S311
+        dead = job.failures >= self._attempts and not passes and job.kind != "embed"
+        await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
+
+    async def _left(self, job: Job, error: ProviderUnavailable) -> None:
+        """Leaves a job to a worker that has its provider and model."""
+        pair = (job.provider, job.model)
+        told = pair in self._missed
+        if error.everywhere:
+            self._unresolvable[pair] = time.monotonic() + UNRESOLVABLE_SECONDS
+        self._missed = {*self._missed, pair} if len(self._missed) < MOST_MISSED else {pair}
+        log.log(logging.DEBUG if told else logging.WARNING, "Job %s stays queued for another worker: %s", job.id, error)
+        age = (self._clock() - job.created_at).total_seconds()
+        pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
+        await self._give_back(job, str(error), pause=pause, counted=False)
+
+    async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:
+        run_after = self._clock() + timedelta(seconds=pause)
+        left = job if counted else replace(job, attempts=max(0, job.attempts - 1))
+        try:
+            await self._store.release(left, run_after=run_after, error=error, dead=dead)
+        except KagentMemoryError as away:
+            log.warning("Job %s waits for its lease to end: %s", job.id, away)
+
+
+def _told(error: Exception, job: Job) -> str:
+    """What is kept of a failure: never content, which the words of others may quote."""
+    ours = isinstance(error, KagentMemoryError) and raised_here(error)
+    if not ours and isinstance(error, StoreError):  # a store that is not ours: it knows what was sent, and no answer
+        ours = plain(error, *(message.text for message in from_payload(job.payload)))
+    return f"{type(error).__name__}: {error}" if ours else kinds(error)
+
+
+def _frames(error: Exception) -> str:
+    """Where each error of the chain was raised, without what they say and without the lines of source."""
+    lines: list[str] = []
+    for one in causes(error):
+        lines.append(type(one).__name__)
+        codes = [(frame.f_code, line) for frame, line in walk_tb(one.__traceback__)]
+        lines += [f"  {code.co_filename}:{line} in {code.co_name}" for code, line in codes[-MOST_FRAMES:]]
+    return "".join(f"\n{line}" for line in lines)

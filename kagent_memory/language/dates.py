@@ -1,0 +1,202 @@
+"""The days a query names, and how close a memory's time is to them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from functools import cache
+from itertools import chain
+
+from . import months
+from .tokenizer import STOP_WORDS, tokens
+
+_MONTHS = months("en", "de", "es", "fr")
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_YEAR = r"(?:19|20)\d\d"
+_ORDINAL = r"(?:st|nd|rd|th)?\.?"
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+_NAMED = re.compile(
+    rf"(?:\b(?P<before>\d{{1,2}}){_ORDINAL}(?: of| de)? )?\b{_MONTH}"
+    rf"(?: (?:the )?(?P<after>\d{{1,2}}){_ORDINAL}(?![\d:]))?(?:,? (?:of |de )?(?P<year>{_YEAR})\b)?"
+)
+_NUMERIC = re.compile(rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)")
+_LONE_YEAR = re.compile(rf"(?<![\w.-]){_YEAR}(?![\w-]|\.\d)")
+_RELATIVE = re.compile(
+    r"\b(?:(?P<word>today|yesterday|last night)|last (?P<unit>week|month|year)"
+    r"|(?P<count>\d{1,3}|an?|two|three|four|five|six) (?P<units>day|week|month|year)s? ago"
+    rf"|(?:last|on|past) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b"
+)
+_HINT = re.compile(rf"\d|\b(?:{'|'.join(_MONTHS)}|{'|'.join(_WEEKDAYS)}|today|yesterday|night|week|month|year|ago)")
+# "may" and "mar" are months only where a date would stand.
+_DOUBTFUL = {"may", "mar", "mars", "jan", "sep", "dec", "march", "mai"}
+_LEADING = re.compile(
+    r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and|en|de|im|seit)[ -]$"
+)
+_LONGEST_LEADING = 10  # characters
+SPANS_AT_MOST = 32  # that a query names; a pasted log names thousands, and each is compared with every candidate
+# What asks for all there was at a time, as stop words do, and says nothing of what it was about.
+_ASKING = """
+happen occur event events news do done work plan planned talk discuss chat speak mention tell write note remember record
+save day days date week weeks weekend month months year years time morning afternoon evening night
+passiert geschah geschehen gemacht war ist ich wir haben habe los pasó hice hicimos passé fait
+"""
+_COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a query names: the days from `first` to `last` of a year, or of every year when `year` is None.
+
+    Attributes:
+        month, day: None when only a larger unit was named.
+    """
+
+    year: int | None
+    month: int | None = None
+    day: int | None = None
+
+
+def named_spans(query: str, now: datetime) -> list[Span]:
+    """The first days, months and years that a query names, each once, relative ones counted from `now`."""
+    folded = query.casefold()
+    if not _HINT.search(folded):
+        return []
+    spans = list(_first(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date()))))
+    return spans or list(_first(Span(int(found.group())) for found in _LONE_YEAR.finditer(folded)))
+
+
+def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
+    """The spans of a known year as times in UTC, each once: from its first moment to the one after its last."""
+    found = (_window(span) for span in spans)
+    return list(dict.fromkeys(window for window in found if window))
+
+
+def bare_dates(query: str) -> str | None:
+    """The dates as written when a query asks what there was at a time and no more; None when it says more.
+
+    Words that count from now ("yesterday") are not among them: a memory that holds one means another day.
+    """
+    folded = query.casefold()
+    rest, written = _RELATIVE.sub(" ", folded), list[str]()
+    for pattern in (_NUMERIC, _NAMED, _LONE_YEAR):
+        written += (found.group() for found in pattern.finditer(rest))
+        rest = pattern.sub(" ", rest)
+    if STOP_WORDS.union(_asking()).issuperset(tokens(rest)):
+        return " ".join(written)
+    return None
+
+
+def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]:
+    """(1.0 when a named month or year is the memory's, e^(-days/5) for the nearest named day)."""
+    if at is None or not spans:
+        return 0.0, 0.0
+    when = at.date()
+    month = day = 0.0
+    for span in spans:
+        month = max(month, float(_within(span, when)))
+        day = max(day, _nearness(span, when))
+    return month, day
+
+
+def _first(spans: Iterable[Span]) -> Iterator[Span]:
+    seen: set[Span] = set()
+    for span in spans:
+        if span not in seen:
+            seen.add(span)
+            yield span
+        if len(seen) == SPANS_AT_MOST:
+            return
+
+
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(tokens(_ASKING))
+
+
+def _within(span: Span, when: date) -> bool:
+    return (span.year is None or span.year == when.year) and (span.month is None or span.month == when.month)
+
+
+def _window(span: Span) -> tuple[datetime, datetime] | None:
+    if span.year is None or not MINYEAR <= span.year < MAXYEAR:
+        return None
+    first = _date(span.year, span.month or 1, span.day or 1)
+    if first is None:
+        return None
+    if span.day:
+        after = first + timedelta(days=1)
+    elif span.month:
+        after = date(span.year + span.month // 12, span.month % 12 + 1, 1)
+    else:
+        after = date(span.year + 1, 1, 1)
+    return _midnight(first), _midnight(after)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _nearness(span: Span, when: date) -> float:
+    if span.day is None or span.month is None:
+        return 0.0
+    years = (span.year,) if span.year else (when.year - 1, when.year, when.year + 1)
+    days = [abs((when - target).days) for year in years if (target := _date(year, span.month, span.day))]
+    return math.exp(-min(days) / 5) if days else 0.0
+
+
+def _by_name(query: str) -> Iterator[Span]:
+    for found in _NAMED.finditer(query):
+        day = found["before"] or found["after"]
+        start = found.start("month")
+        certain = day or found["year"] or found["month"] not in _DOUBTFUL
+        if certain or _LEADING.search(query, max(0, start - _LONGEST_LEADING), start):
+            yield _span(found["year"], found["month"], day)
+
+
+def _by_number(query: str) -> Iterator[Span]:
+    for found in _NUMERIC.finditer(query):
+        if 1 <= int(found["month"]) <= 12:
+            yield _span(found["year"], found["month"], found["day"])
+
+
+def _by_distance(query: str, today: date) -> Iterator[Span]:
+    for found in _RELATIVE.finditer(query):
+        if found["word"]:
+            yield _on(today - timedelta(days=found["word"] != "today"))
+        elif found["weekday"]:
+            back = (today.weekday() - _WEEKDAYS.index(found["weekday"]) - 1) % 7 + 1
+            yield _on(today - timedelta(days=back))
+        else:
+            unit = found["unit"] or found["units"]
+            count = int(found["count"]) if (found["count"] or "").isdigit() else _COUNTS.get(found["count"] or "", 1)
+            yield _before(today, unit, count)
+
+
+def _before(today: date, unit: str, count: int) -> Span:
+    then = today - timedelta(days=_DAYS[unit] * count)
+    if unit == "year":
+        return Span(today.year - count)
+    if unit == "month":
+        months = today.year * 12 + today.month - 1 - count
+        return Span(months // 12, months % 12 + 1)
+    return _on(then)
+
+
+def _on(when: date) -> Span:
+    return Span(when.year, when.month, when.day)
+
+
+def _span(year: str | None, month: str, day: str | None) -> Span:
+    number = int(month) if month.isdigit() else _MONTHS[month]
+    return Span(int(year) if year else None, number, int(day) if day and 1 <= int(day) <= 31 else None)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None

@@ -1,0 +1,261 @@
+"""The difference guard: in what two texts differ that must never be merged away.
+
+It reads the texts, not their meaning: when in doubt they differ, and both are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from .. import tables
+from .annotated_text import LONGEST, AnnotatedText, Word, has_no_case, is_unspaced, read
+from .word_order import denies_something_else, reordered
+
+__all__ = ["KINDS", "Kind", "differences", "marks", "missing", "new_in", "same_words"]
+
+Kind: TypeAlias = Literal["number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word"]
+KINDS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word")
+_MARKS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name")
+_COMMON_BEGINNING = 5
+
+
+def differences(a: str, b: str) -> frozenset[Kind]:
+    """The kinds of things in which two texts differ.
+
+    Numbers (also in words), dates and times of all sorts, units and what is counted, what is denied, identifiers
+    (codes, paths, options, acronyms), names (capitalised words; in scripts without capitals every word that tells),
+    common opposites, the order and the parts that people and things play, a single word in the place of another.
+    Texts of more than 20,000 characters differ unless they are equal.
+    """
+    if a == b:
+        return frozenset()
+    if max(len(a), len(b)) > LONGEST:
+        return frozenset({"word"})
+    ours, theirs = read(a), read(b)
+    found: set[Kind] = {kind for kind in _MARKS if kind != "name" and _differ(kind, ours, theirs)}
+    if _strangers(ours, theirs) or _strangers(theirs, ours) or _other_letters(ours, theirs):
+        found.add("name")
+    if _excluding(ours, theirs):
+        found.add("opposite")
+    if reordered(ours, theirs):
+        found.add("order")
+    if not found and _replaced(ours, theirs):
+        found.add("word")
+    return frozenset(found)
+
+
+def new_in(text: str, known: str) -> frozenset[Kind]:
+    """The kinds of things that `text` holds and `known` does not; whether it denies must be equal.
+
+    A text of more than 20,000 characters is new unless it is known as it is.
+    """
+    if len(text) > LONGEST:
+        return frozenset() if text in known else frozenset({"word"})
+    ours, theirs = marks(text), marks(known)
+    found: set[Kind] = {kind for kind in _MARKS if kind not in ("name", "negation") and ours[kind] - theirs[kind]}
+    if ours["negation"] != theirs["negation"]:
+        found.add("negation")
+    if _strangers(read(text), read(known)) or _letters(read(text)) - _letters(read(known)):
+        found.add("name")
+    return frozenset(found)
+
+
+@lru_cache(maxsize=4096)
+def marks(text: str) -> Mapping[Kind, frozenset[str]]:
+    """What a text holds of each kind, in one spelling."""
+    reading = read(text)
+    words = reading.words
+    return {
+        **{kind: frozenset(_of_kind(words, kind)) for kind in ("number", "date", "identifier", "name")},
+        "negation": frozenset({"denies"} if _denies(reading) else ()),
+        "unit": frozenset(word.unit for word in words if word.unit),
+    }
+
+
+def missing(text: str, source: str) -> frozenset[str]:
+    """The telling words of a source that a text does not hold, in any form of theirs."""
+    ours, theirs = read(text), read(source)
+    held = _Held(ours)
+    return frozenset(
+        word.value for word in theirs.words if word.tells and not held.has(word, ours.spoken | theirs.spoken)
+    )
+
+
+def same_words(a: str, b: str) -> bool:
+    """Whether they say the same with the same telling words, in whatever forms and order without meaning."""
+    return not missing(a, b) and not missing(b, a) and not differences(a, b)
+
+
+class _Held:
+    """The telling words of a text, ready to be asked for in other forms."""
+
+    def __init__(self, reading: AnnotatedText) -> None:
+        self._spoken = reading.spoken
+        words = [word for word in reading.words if word.kind not in ("negation", "refusal")]
+        self._values = {value for word in words for value in (word.value, word.low)}
+        self._groups = {group for word in words for group in _synonyms(word, reading.spoken)}
+        self._by_beginning: dict[str, list[str]] = {}
+        for value in self._values:
+            self._by_beginning.setdefault(value[:3], []).append(value)
+
+    def has(self, word: Word, spoken: frozenset[str]) -> bool:
+        if word.value in self._values or word.low in self._values:
+            return True
+        if word.kind not in ("", "name") or is_unspaced(word.low):
+            return False
+        if not self._groups.isdisjoint(_synonyms(word, spoken)):
+            return True
+        return not word.kind and any(_akin(word.value, other) for other in self._by_beginning.get(word.value[:3], ()))
+
+
+def _differ(kind: Kind, a: AnnotatedText, b: AnnotatedText) -> bool:
+    if kind == "negation":
+        return _denies(a) != _denies(b) or denies_something_else(a, b)
+    if kind == "unit":
+        return _units(a) != _units(b) or _paired_otherwise(a, b) or _counts_strangers(a, b)
+    if kind == "number":
+        return Counter(_of_kind(a.words, kind)) != Counter(_of_kind(b.words, kind))
+    return set(_of_kind(a.words, kind)) != set(_of_kind(b.words, kind))
+
+
+def _denies(reading: AnnotatedText) -> bool:
+    return any(word.kind in ("negation", "refusal") for word in reading.words)
+
+
+def _of_kind(words: Sequence[Word], kind: Kind) -> Iterator[str]:
+    return (word.value for word in words if word.kind == kind)
+
+
+def _units(reading: AnnotatedText) -> frozenset[str]:
+    return frozenset(word.unit for word in reading.words if word.unit)
+
+
+def _paired_otherwise(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """Whether the same numbers have other units: 5 km in 30 min, 30 km in 5 min."""
+    ours, theirs = (
+        Counter((word.value, word.unit) for word in reading.words if word.kind == "number") for reading in (a, b)
+    )
+    return ours != theirs and not _differ("number", a, b)
+
+
+def _counts_strangers(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """Whether the same number counts in each text what the other one does not speak of: 5 pesos, 5 rupees."""
+    ours, theirs = _counted(a), _counted(b)
+    held, others = _Held(a), _Held(b)
+    spoken = a.spoken | b.spoken
+    return any(
+        not others.has(ours[number], spoken) and not held.has(theirs[number], spoken)
+        for number in ours.keys() & theirs.keys()
+    )
+
+
+def _counted(reading: AnnotatedText) -> dict[str, Word]:
+    """Number → the word behind it, where no unit stands there."""
+    found: dict[str, Word] = {}
+    for word, behind in zip(reading.words, reading.words[1:], strict=False):
+        if word.kind == "number" and not word.unit and not behind.kind and behind.clause == word.clause:
+            found.setdefault(word.value, behind)
+    return found
+
+
+def _strangers(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """Whether a name of `a` is no word of `b`."""
+    lows = {word.low for word in b.words}
+    strange = [word for word in a.words if word.kind == "name" and word.low not in lows]
+    if not strange:
+        return False
+    groups = {group for word in b.words for group in _synonyms(word, b.spoken)}
+    return any(groups.isdisjoint(_synonyms(word, a.spoken)) for word in strange)
+
+
+def _other_letters(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """In scripts without spaces or without capitals: whether each holds telling words that the other does not."""
+    ours, theirs = _letters(a), _letters(b)
+    if ours - theirs and theirs - ours:
+        return True
+    return bool(_caseless(a, b)) and bool(_caseless(b, a))
+
+
+def _letters(reading: AnnotatedText) -> frozenset[str]:
+    return frozenset(letter for word in reading.words if not word.kind and is_unspaced(word.low) for letter in word.low)
+
+
+def _caseless(a: AnnotatedText, b: AnnotatedText) -> list[str]:
+    held, spoken = _Held(b), a.spoken | b.spoken
+    return [word.low for word in a.words if not word.kind and has_no_case(word) and not held.has(word, spoken)]
+
+
+def _excluding(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """Whether each is on a side of some axis that the other is not on: open and closed, brother and sister."""
+    ours, theirs = _by_axis(a), _by_axis(b)
+    for axis in ours.keys() & theirs.keys():
+        if ours[axis] - theirs[axis] and theirs[axis] - ours[axis]:
+            return True
+    return _by_prefix(a, b) or _by_prefix(b, a)
+
+
+def _by_axis(reading: AnnotatedText) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for word in reading.words:
+        for side in word.sides:
+            found.setdefault(side.partition(":")[0], set()).add(side)
+    return found
+
+
+_PREFIXES = (
+    "un",
+    "in",
+    "im",
+    "ir",
+    "il",
+    "dis",
+    "non",
+    "mis",
+    "anti",
+    "de",
+    "des",
+    "dés",
+    "o",
+    "u",
+    "не",
+    "без",
+    "a",
+    "on",
+)
+_LEAST_STEM = 4
+
+
+def _by_prefix(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """Whether a word of `a` stands in `b` with a prefix that turns it round (able: unable, legal: illegal)."""
+    ours = {word.low.replace("-", "") for word in a.words}
+    theirs = {word.low.replace("-", "") for word in b.words}
+    turned = theirs - ours
+    return any(prefix + word in turned for word in ours - theirs if len(word) >= _LEAST_STEM for prefix in _PREFIXES)
+
+
+def _replaced(a: AnnotatedText, b: AnnotatedText) -> bool:
+    """Whether, all else being equal, one telling word stands in the place of another that is no other form of it."""
+    ours, theirs = ([word for word in reading.words if word.tells and not is_unspaced(word.low)] for reading in (a, b))
+    if len(ours) != len(theirs) or not ours:
+        return False
+    apart = [(one, other) for one, other in zip(ours, theirs, strict=True) if one.value != other.value]
+    if len(apart) != 1:
+        return False
+    ((one, other),) = apart
+    return not _Held(b).has(one, a.spoken | b.spoken) and not _Held(a).has(other, a.spoken | b.spoken)
+
+
+def _synonyms(word: Word, spoken: frozenset[str]) -> tuple[str, ...]:
+    return tables.lexeme(word.low, spoken).groups
+
+
+def _akin(one: str, other: str) -> bool:
+    """Whether two stems are forms of one word: the one begins the other, or they share most of their letters."""
+    short, long = sorted((one, other), key=len)
+    if len(short) >= 3 and long.startswith(short) and len(long) - len(short) <= 4:
+        return True
+    common = next((place for place, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
+    return common >= _COMMON_BEGINNING and common * 10 >= 7 * len(long)

@@ -1,0 +1,349 @@
+"""One tokenizer for all stores: the index terms of a memory, the search terms of a query, a text's identity."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import Final, Protocol
+
+from . import holds_together, is_acronym, keeps_case
+
+MAX_TERM_CHARS = 64
+PIECE_CHARS = 16_384
+
+# Words that say nothing of what a memory is about: function words, question words, contractions' halves, fillers.
+# "may" and "will" stay searchable: a month and a name.
+_STOP = """
+    a about above after again against ah all also although always am among an and another any anybody anyone anything
+    anyway are aren around as at away be became because become been before being below between both but by can cannot
+    cant come could couldn d did didn do does doesn doing don done down during each either else etc even ever every
+    everybody everyone everything few for from further get gets getting give given go goes going gonna got had hadn
+    has hasn have haven having he hello her here hers herself hey hi him himself his hmm how however i if in indeed
+    instead into is isn it its itself just kind know let like likely ll m made make makes making many me might mine
+    more most much must mustn my myself need neither no nobody none nor not nothing now of off oh ok okay on once one
+    only onto or other others otherwise our ours ourselves out over own per perhaps please quite rather re really s
+    said same say says seem seems shall shan she should shouldn since so some somebody someone something sometimes
+    somewhere soon still such sure t tell than thank thanks that the their theirs them themselves then there therefore
+    these they thing things this those though through thus till to together too toward towards try under unless until
+    up upon us use used using various ve very via want wants was wasn way we well were weren what whatever when
+    whenever where whereas wherever whether which whichever while who whoever whole whom whose why with within without
+    won would wouldn wow yeah yep yes yet you your yours yourself yourselves
+    的 了 是 在 我 你 他 她 它 们 吗 呢 吧 就 也 都 很 什么 怎么 哪里 为什么 谁
+    です ます した ました ている から まで こと もの
+"""
+STOP_WORDS: Final = frozenset(_STOP.split())
+
+# The snowball stemmer knows rules; these English past tenses and plurals follow none.
+_PAST = """
+    ate:eat eaten:eat began:begin begun:begin bitten:bite blew:blow blown:blow bought:buy broke:break broken:break
+    brought:bring built:build burnt:burn came:come caught:catch children:child chose:choose chosen:choose dealt:deal
+    drank:drink drunk:drink drawn:draw drew:draw dreamt:dream driven:drive drove:drive dug:dig fallen:fall fed:feed
+    feet:foot fell:fall felt:feel fought:fight flew:fly flown:fly forgot:forget forgotten:forget fought:fight
+    froze:freeze frozen:freeze gave:give gone:go grew:grow grown:grow heard:hear held:hold hid:hide hidden:hide
+    hung:hang kept:keep knew:know known:know laid:lay learnt:learn led:lead lent:lend lit:light lost:lose meant:mean
+    men:man met:meet mice:mouse paid:pay people:person ran:run rang:ring ridden:ride risen:rise rode:ride rose:rise
+    sang:sing sank:sink sat:sit saw:see seen:see sent:send shaken:shake shook:shake shot:shoot shown:show slept:sleep
+    slid:slide sold:sell sought:seek spent:spend spoke:speak spoken:speak stole:steal stolen:steal stood:stand
+    stuck:stick sung:sing swam:swim sworn:swear swept:sweep taken:take taught:teach teeth:tooth thought:think
+    threw:throw thrown:throw told:tell took:take torn:tear understood:understand went:go wives:wife woke:wake
+    woken:wake women:woman wore:wear worn:wear written:write wrote:write
+"""
+_IRREGULAR: dict[str, str] = {past: word for past, _, word in (pair.partition(":") for pair in _PAST.split())}
+
+# Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) are searched by pairs of characters.
+_HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = _HAN + "\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3"
+# Brahmic vowel signs are no \w to Python, yet parts of words.
+_SIGNS = "\u0900-\u0963\u0966-\u0df3\u0f18-\u0fbc"
+_LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
+_SPACED = rf"(?:(?![{_UNSPACED}]){_LETTER})+"
+_RUN = re.compile(rf"[{_UNSPACED}]+|{_SPACED}(?:[-_./:@\\+#]+{_SPACED})*(?:(?<![^\W_]{{2}})(?:\+\+|\#))?")
+_PIECE = re.compile(r"[/@:\\#]+")
+_HYPHEN = re.compile(r"[-_+]+")
+_LEAF = re.compile(r"[-_./:@\\+#]+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_CASED_INSIDE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]{2}\d{2}")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_VERSION = re.compile(r"v\d+\.\d")
+_IS_HAN = re.compile(f"[{_HAN}]")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+
+
+_WORD_OF_SLOT = re.compile(r"\w+")
+_ARTICLES = frozenset(("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el"))
+_LONGEST_SLOT_PART = 100  # characters, as the migration that began to keep slots cuts them
+_EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
+_ENDS = ".!…"
+_JOINTS = re.compile("['’-]")
+_LONGEST_SYMBOL = 3  # letters of what a number counts that may be a unit
+_SHORTEST_SHOUTED = 2  # letters of a word in capitals that is rather an acronym
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...
+
+
+def tokens(text: str) -> list[str]:
+    """The terms of a text in their order, stop words included, as they are indexed and searched.
+
+    Words are folded (case, accents) and stemmed; identifiers (`ERR-00123`, `app-12.log`, `getUserName`) give
+    themselves and their parts; scripts without spaces give pairs of characters, and single Han characters too.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_folding())
+    found: list[str] = []
+    for chunk in text.split():
+        found += _remembered(chunk) if len(chunk) <= MAX_TERM_CHARS else _terms(chunk)
+    return found
+
+
+def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
+    """Term → count of what is stored for one memory; the author's name counts as one of its words.
+
+    Stop words are left out, unless the content holds nothing else.
+    """
+    counts: Counter[str] = Counter()
+    for piece in pieces(content):
+        counts.update(tokens(piece))
+    counts = Counter({term: counts[term] for term in _telling(list(counts))})
+    for term in tokens(author or ""):
+        counts.setdefault(term, 1)
+    return counts
+
+
+def query_terms(text: str) -> Sequence[str]:
+    """The distinct terms a query is searched by, in their order; stop words only when there is nothing else."""
+    return list(dict.fromkeys(_telling(tokens(text))))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in parts of at most 16,384 characters, cut after white space where there is some.
+
+    Whoever works on a long text in a thread goes from piece to piece: within one call into the interpreter's own code
+    no other thread has its turn.
+    """
+    at = 0
+    while len(text) - at > PIECE_CHARS:
+        end = at + PIECE_CHARS
+        cut = max(text.rfind(" ", at, end), text.rfind("\n", at, end)) + 1 or end
+        yield text[at:cut]
+        at = cut
+    yield text[at:]
+
+
+def normalised(text: str) -> str:
+    """The text without what its echoes may differ in: NFKC, case folded, white space and closing punctuation aside."""
+    found: list[str] = []
+    apart = False
+    for piece in pieces(text):
+        folded = unicodedata.normalize("NFKC", piece).casefold()
+        if words := " ".join(folded.split()):
+            found += (" ", words) if found and (apart or folded[0].isspace()) else (words,)
+            apart = folded[-1].isspace()
+        else:
+            apart = apart or bool(folded)
+    return "".join(found).rstrip(".!… ")
+
+
+def spelling(text: str) -> str:
+    """The text as facts are compared by it: blanks and the case of plain words folded, and nothing else.
+
+    Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super- and subscripts,
+    letters that only look alike. What ends a sentence after a plain word goes.
+    """
+    words = list(_words(text))
+    if not words:
+        return ""
+    words[-1] = _unended(words[-1])
+    folded: list[str] = []
+    begins, counted = True, False
+    for word in words:
+        core = word.strip(_EDGES)
+        folded.append(word.lower() if core and _is_plain(core, begins=begins, counted=counted) else word)
+        begins = word[-1] in _ENDS or not core
+        counted = any(character.isdigit() for character in core)
+    return " ".join(folded)
+
+
+def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> bytes:
+    """16 bytes that two memories share when they are the same one.
+
+    Facts are the same by their `spelling`; verbatim turns by their text and their event, since the same words said
+    twice are two turns.
+    """
+    digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact 2")
+    digest.update((content if verbatim else spelling(content)).encode())
+    for event_id in event_ids if verbatim else ():
+        raw = event_id.encode()
+        digest.update(b"\0" + len(raw).to_bytes(8, "big") + raw)
+    return digest.digest()
+
+
+def former_identity(content: str) -> bytes:
+    """What `identity` was for a fact in version 0.1.0: also shared by texts that only look alike."""
+    return hashlib.blake2b(normalised(content).encode(), digest_size=16, person=b"fact").digest()
+
+
+def slot(subject: str | None, attribute: str | None) -> str | None:
+    """Subject and attribute as they are compared, spelling, case and articles aside; None without one of them."""
+    parts = [_slot_part(part or "")[:_LONGEST_SLOT_PART] for part in (subject, attribute)]
+    return "\n".join(parts) if all(parts) else None
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token.
+
+    Gemini's documentation gives 4 characters a token (ai.google.dev/gemini-api/docs/tokens). Counted with cl100k_base,
+    one sentence each, characters a token: English 4.1, Korean 1.3, Chinese, Thai and Greek 1.1, Hindi and Japanese
+    0.9. German and Vietnamese come out right with their accents taken as 1; Russian (2.2) is estimated twice as high.
+    """
+    plain = len(text.encode("ascii", "ignore"))
+    return (plain + 3) // 4 + len(text) - plain
+
+
+def beginning(text: str, most_tokens: int) -> str:
+    """As much of the text as has at most so many tokens."""
+    lengths = range(min(len(text), 4 * most_tokens) + 1)
+    return text[: bisect_right(lengths, most_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a text in their canonical form, piece by piece."""
+    open_word: list[str] = []
+    for piece in pieces(text):
+        composed = unicodedata.normalize("NFC", piece)
+        words = composed.split()
+        if open_word and (not words or composed[0].isspace()):
+            yield "".join(open_word)
+            open_word = []
+        for word in words[:-1]:
+            yield "".join((*open_word, word))
+            open_word = []
+        if words and composed[-1].isspace():
+            yield "".join((*open_word, words[-1]))
+            open_word = []
+        elif words:
+            open_word.append(words[-1])
+    if open_word:
+        yield "".join(open_word)
+
+
+def _unended(word: str) -> str:
+    """The last word of a text without what ends a sentence; "5!", "C#" and a lone dot say something by themselves."""
+    core = word.rstrip(_ENDS)
+    if not core.strip(_EDGES):
+        return word
+    plain = core[-1].isalpha() and len(core.strip(_EDGES)) > 1
+    return core if plain else word.rstrip(".…")
+
+
+def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
+    """Whether the case of a word tells nothing.
+
+    Args:
+        word: without punctuation around it.
+        begins: it stands at the beginning of a sentence.
+        counted: a number stands in front of it, so that it may be a unit.
+    """
+    if not all(map(str.isalpha, _JOINTS.split(word))) or (counted and len(word) <= _LONGEST_SYMBOL):
+        return False
+    if len(word) == 1:
+        return word == "I" or (begins and holds_together(word))
+    if keeps_case(word):
+        return False
+    if word[1:] == word[1:].lower():
+        return True
+    return word.isupper() and len(word) > _SHORTEST_SHOUTED and not is_acronym(word)
+
+
+def _slot_part(text: str) -> str:
+    words = _WORD_OF_SLOT.findall(unicodedata.normalize("NFKC", text[: 4 * _LONGEST_SLOT_PART]).casefold())
+    return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
+
+
+def _telling(terms: list[str]) -> list[str]:
+    return [term for term in terms if term not in STOP_WORDS] or terms
+
+
+def _terms(chunk: str) -> tuple[str, ...]:
+    """The terms of a text without white space."""
+    chunk = _THOUSANDS.sub("", chunk) if "," in chunk else chunk
+    found: list[str] = []
+    for run in _RUN.findall(chunk):
+        found += _pairs(run) if _IS_UNSPACED.match(run) else _spaced(run)
+    return tuple(found)
+
+
+_remembered = lru_cache(maxsize=1 << 16)(_terms)
+
+
+def _spaced(run: str) -> Iterator[str]:
+    """The parts of a word or identifier, and when there are several, the whole and its larger pieces as typed."""
+    leaves = [part for leaf in _LEAF.split(run) if leaf for part in _camel_parts(leaf)]
+    for leaf in leaves:
+        yield _word(leaf.casefold())
+    if leaves == [run]:
+        return
+    folded = run.casefold()
+    pieces = _PIECE.split(folded)
+    smaller = [part for piece in pieces for part in _HYPHEN.split(piece)]
+    known = {"", *(leaf.casefold() for leaf in leaves)}
+    for piece in dict.fromkeys([folded, *pieces, *smaller]):
+        if piece not in known:
+            yield _word(piece)
+        if _VERSION.match(piece):
+            yield piece[1:MAX_TERM_CHARS]
+
+
+def _camel_parts(leaf: str) -> list[str]:
+    return _CAMEL.findall(leaf) if _CASED_INSIDE.search(leaf) and leaf.isascii() else [leaf]
+
+
+def _pairs(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+        return
+    for first, second in pairwise(run):
+        yield first + second
+    yield from _IS_HAN.findall(run)
+
+
+@lru_cache(maxsize=1 << 16)
+def _word(folded: str) -> str:
+    if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
+        return folded[:MAX_TERM_CHARS]
+    word = folded[:MAX_TERM_CHARS]
+    # A stemmer keeps the word it works on, so that two threads must not share one.
+    return _stemmer()().stemWord(_IRREGULAR.get(word, word))
+
+
+@cache
+def _stemmer() -> Callable[[], _Stemmer]:
+    # Not `snowballstemmer.stemmer`: where PyStemmer is installed that is PyStemmer's, whose version knows other rules,
+    # and terms that are stored must be found again in any environment.
+    from snowballstemmer.english_stemmer import EnglishStemmer  # pyright: ignore
+
+    return EnglishStemmer  # pyright: ignore
+
+
+@cache
+def _folding() -> dict[int, str | None]:
+    """Accents off Latin and Greek letters, points off Arabic and Hebrew ones; invisible joiners away."""
+    table: dict[int, str | None] = {ord(mark): None for mark in "\u00ad\u200c\u200d\u2060\ufeff\u0640"}
+    for first, last in ((0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670)):
+        table |= {code: None for code in range(first, last + 1) if unicodedata.combining(chr(code))}
+    for first, last in ((0x00C0, 0x024F), (0x0370, 0x03FF), (0x1E00, 0x1FFF)):
+        for code in range(first, last + 1):
+            base = unicodedata.normalize("NFD", chr(code))[0]
+            if base != chr(code):
+                table[code] = base
+    plain = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i", "æ": "ae", "Æ": "AE", "œ": "oe"}
+    table |= {ord(letter): base for letter, base in plain.items()}
+    table[ord("’")] = "'"
+    return table

@@ -1,0 +1,1 @@
+"""The model doors: language models, embedders and rerankers, with their prompts."""

@@ -1,0 +1,85 @@
+"""The embedder's door: whatever the user chose becomes an `Embedder` whose answers are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ...settings import MemorySettings
+from .custom_embedder import CheckedEmbedder
+from .litellm_embedder import LiteLLMEmbedder
+from .local_embedder import PREFIXES, SentenceTransformersEmbedder
+from .provider_routes import EmbeddingConfig
+
+__all__ = [
+    "CheckedEmbedder",
+    "Embedder",
+    "EmbeddingConfig",
+    "LiteLLMEmbedder",
+    "SentenceTransformersEmbedder",
+    "open_embedder",
+]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. Any object of this shape will do.
+
+    Attributes:
+        name: says which model this is; vectors of two names never mix.
+    """
+
+    @property
+    def name(self) -> str:
+        """Which model this is."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+        """One row per text, float32 (n, d)."""
+        ...
+
+
+def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
+    """The embedder of a choice: None, a model name, kagent's configuration (also as its JSON), or any embedder.
+
+    Nothing is loaded or called before its first use.
+
+    Raises:
+        ConfigurationError: the choice is none of these, its provider has no embeddings, or lacks what it needs.
+    """
+    if choice is None or choice == "":
+        return None
+    if isinstance(choice, (LiteLLMEmbedder, SentenceTransformersEmbedder, CheckedEmbedder)):
+        return choice
+    if isinstance(choice, Mapping):
+        choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice))
+    if isinstance(choice, EmbeddingConfig) and choice.provider in ("local", "sentence-transformers"):
+        choice = f"local/{choice.model}"
+    if isinstance(choice, (str, EmbeddingConfig)):
+        return _of_a_model(choice, settings)
+    return CheckedEmbedder(
+        choice,
+        dimensions=settings.dimensions,
+        batch_size=settings.batch_size,
+        timeout_seconds=settings.embed_timeout_seconds,
+    )
+
+
+def _of_a_model(choice: str | EmbeddingConfig, settings: MemorySettings) -> Embedder:
+    for prefix in PREFIXES:
+        if isinstance(choice, str) and choice.startswith(prefix):
+            return SentenceTransformersEmbedder(
+                choice.removeprefix(prefix),
+                dimensions=settings.dimensions,
+                batch_size=settings.batch_size,
+                timeout_seconds=settings.embed_timeout_seconds,
+            )
+    return LiteLLMEmbedder(
+        choice,
+        dimensions=settings.dimensions,
+        batch_size=settings.batch_size,
+        timeout_seconds=settings.embed_timeout_seconds,
+        retries=settings.model_retries,
+    )

@@ -1,0 +1,56 @@
+"""An embedder that a user made, with its answers checked as every other's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ...errors import ConfigurationError
+from ..calls import RetryPolicy, name_of, named_object, with_retries
+from .vector_checks import Matrix, batches, empty, fitted, joined, matrix
+
+
+class CheckedEmbedder:
+    """Any object with `name` and `async embed(texts, *, kind)`; a failure of its own becomes a ModelError.
+
+    Raises:
+        ConfigurationError: the object has no such method or no name.
+    """
+
+    def __init__(
+        self, inner: Any, *, dimensions: int | None = None, batch_size: int = 64, timeout_seconds: float = 30.0
+    ) -> None:
+        name_of(inner, "embed", "an embedder")
+        self.inner = inner
+        self._dimensions = dimensions
+        self._batch_size = batch_size
+        self._patience = RetryPolicy(timeout_seconds)
+
+    @property
+    def name(self) -> str:
+        """The name that the object gives itself."""
+        return name_of(self.inner, "embed", "an embedder")
+
+    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> Matrix:
+        """One checked row per text.
+
+        Raises:
+            ModelError: the object failed, took too long, or answered what cannot be used.
+            ConfigurationError: its `embed` is not async, or its vectors are shorter than the dimensions asked for.
+        """
+        if not texts:
+            return empty()
+        parts = [await self._batch(list(batch), kind) for batch in batches(texts, self._batch_size)]
+        return fitted(joined(parts, self.name), self._dimensions, self.name)
+
+    async def _batch(self, texts: list[str], kind: str) -> Matrix:
+        call = with_retries(lambda: self._asked(texts, kind), self._patience)
+        answer = await named_object(call, f"The embedder {self.name}", *texts)
+        return matrix(answer, len(texts), self.name)
+
+    async def _asked(self, texts: list[str], kind: str) -> Any:
+        answer = self.inner.embed(texts, kind=kind)
+        if not inspect.isawaitable(answer):
+            raise ConfigurationError(f"The embedder {self.name}: embed() must be an async function.")
+        return await answer

@@ -1,0 +1,113 @@
+"""Embedding through LiteLLM: any provider it knows."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ..calls import NO_RETRIES, RetryPolicy, litellm, named, status_of, with_retries
+from .provider_routes import EmbeddingConfig, configured_route, named_route
+from .vector_checks import Matrix, batches, empty, fitted, joined, matrix
+
+logger = logging.getLogger(__name__)
+
+
+class LiteLLMEmbedder:
+    """Embeds through LiteLLM, in batches, in order, trying again what may pass.
+
+    Args:
+        choice: a LiteLLM model name, or kagent's configuration.
+        dimensions: asked of the provider; what comes longer is cut and brought to length 1. None: as it comes.
+        batch_size: texts in one call.
+        timeout_seconds: of one attempt.
+        retries: further attempts after a failure that may pass.
+
+    Raises:
+        ConfigurationError: the provider has no embeddings, or lacks what it needs.
+    """
+
+    def __init__(
+        self,
+        choice: str | EmbeddingConfig,
+        *,
+        dimensions: int | None = None,
+        batch_size: int = 64,
+        timeout_seconds: float = 30.0,
+        retries: int = 2,
+    ) -> None:
+        self._route = (
+            named_route(choice, os.environ) if isinstance(choice, str) else configured_route(choice, os.environ)
+        )
+        self._dimensions = dimensions
+        self._asks_dimensions = dimensions is not None
+        self._batch_size = batch_size
+        self._patience = RetryPolicy(timeout_seconds, retries)
+
+    @property
+    def name(self) -> str:
+        """Provider and model, the same however the choice was spelt."""
+        return self._route.name
+
+    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> Matrix:
+        """One checked row per text; no texts make no call.
+
+        Raises:
+            ModelError: unavailable, refused, or an answer that cannot be used.
+            ConfigurationError: an unknown provider, or vectors shorter than the dimensions asked for.
+        """
+        if not texts:
+            return empty()
+        parts = [await self._batch(batch, kind) for batch in batches(texts, self._batch_size)]
+        return fitted(joined(parts, self.name), self._dimensions, self.name)
+
+    async def _batch(self, texts: Sequence[str], kind: str) -> Matrix:
+        rows = await named(self._asked(texts, kind), f"The embedding model {self.name}", *texts)
+        return matrix(rows, len(texts), self.name)
+
+    async def _asked(self, texts: Sequence[str], kind: str) -> list[Any]:
+        if not self._asks_dimensions:
+            return await self._call(texts, kind, {})
+        wanted = {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
+        try:
+            return await self._call(texts, kind, wanted)
+        except Exception as error:
+            if status_of(error) not in (400, 422):
+                raise
+            refusal = error
+        answer = await self._call(texts, kind, {})
+        self._asks_dimensions = False
+        logger.info("%s does not take dimensions (%s); its vectors are cut here.", self.name, type(refusal).__name__)
+        return answer
+
+    async def _call(self, texts: Sequence[str], kind: str, extra: dict[str, Any]) -> list[Any]:
+        module = await litellm()
+        answer = await with_retries(
+            lambda: module.aembedding(
+                model=self._route.model,
+                input=list(texts),
+                timeout=self._patience.timeout_seconds,
+                **NO_RETRIES,
+                **self._route.arguments_for(kind),
+                **extra,
+            ),
+            self._patience,
+        )
+        return vectors(answer)
+
+
+def vectors(answer: Any) -> list[Any]:
+    """The vectors of an answer in the order of the texts: providers number them, and need not sort them."""
+    rows: list[dict[str, Any]] = [dict(row) for row in answer.data or ()]
+    numbers = [row.get("index") for row in rows]
+    if sorted(number for number in numbers if isinstance(number, int)) == list(range(len(rows))):
+        rows.sort(key=lambda row: row["index"])
+    return [_decoded(row.get("embedding")) for row in rows]
+
+
+def _decoded(vector: Any) -> Any:
+    return np.frombuffer(base64.b64decode(vector), dtype="<f4") if isinstance(vector, str) else vector

@@ -1,0 +1,203 @@
+"""From a model's text to an object of the wanted shape: pure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast, get_origin
+
+from pydantic import BaseModel, RootModel, ValidationError
+
+from ...errors import ModelError, TruncatedAnswer
+from ...records import valid_text
+
+Answer = TypeVar("Answer", bound=BaseModel)
+MOST_VALUES = 200  # read in one reply
+MOST_CHARS = 2_000_000
+LONG_CHARS = 65_536  # reading more than this takes long enough to be felt by others on the loop
+_THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection"
+_MARK = re.compile(
+    rf"(?P<opens><(?:{_THOUGHT})>|\[THINK\])|(?P<closes></(?:{_THOUGHT})>|\[/THINK\])|[\[{{\]}}]", re.IGNORECASE
+)
+_CLOSING = re.compile(rf"</(?:{_THOUGHT})>|\[/THINK\]", re.IGNORECASE)
+_BLOCK = re.compile(r"(?:\A|\n)[ \t]*```[ \t]*[\w+-]*\s*\Z|```[ \t]*[\w+-]*[ \t]*\n\s*\Z")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)|[\[{\]}]', re.DOTALL)
+
+
+def json_prompt(prompt: str, schema: type[BaseModel]) -> str:
+    """The prompt for a model that cannot be held to a schema: it asks for JSON and shows the shape."""
+    shape = json.dumps(schema.model_json_schema(), ensure_ascii=False)
+    return f"{prompt}\n\nAnswer with one JSON value that fits this JSON schema, and with nothing else:\n{shape}"
+
+
+def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
+    """The model's own answer: the one JSON value that its reply is, or that stands alone in a code block of it.
+
+    Thoughts in <think> tags and prose around a code block are passed over. One object without a code block may have
+    prose around it when it ends its line and says something. Nothing inside a value is ever taken for the answer. An
+    array serves for a schema whose only field is a list. An object must name at least one of the schema's fields, so
+    that an apology in JSON never passes for an empty answer.
+
+    Raises:
+        TruncatedAnswer: the reply ends before its value does.
+        ModelError: the reply is not one value that fits.
+    """
+    if not text or not text.strip():
+        raise ModelError(f"The model answered nothing where {schema.__name__} was wanted.")
+    found = _values(text) if len(text) <= MOST_CHARS else []
+    alone = [one for one in found if one.alone]
+    own = alone or [one for one in found if isinstance(one.value, dict)]
+    if own and all(one.value == own[0].value for one in own[1:]):
+        answer = _fitting(own[0].value, schema)
+        if answer is not None and (alone or (own[0].ends_line and not _says_nothing(answer))):
+            return answer
+    raise ModelError(f"The model's answer of {len(text)} characters is no JSON that fits {schema.__name__}.")
+
+
+async def read_answer(text: str | None, schema: type[Answer]) -> Answer:
+    """As `parse_answer`; a long reply is read in a thread."""
+    if text and len(text) > LONG_CHARS:
+        return await asyncio.to_thread(parse_answer, text, schema)
+    return parse_answer(text, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A JSON value of a reply that lies in no other.
+
+    Attributes:
+        alone: it is the whole reply, or the whole of a code block.
+        ends_line: nothing follows on its line.
+    """
+
+    value: Any
+    alone: bool
+    ends_line: bool
+
+
+def _values(text: str) -> list[_Found]:
+    found: list[_Found] = []
+    begin = at = depth = tried = 0
+    while mark := _MARK.search(text, at):
+        at = mark.end()
+        if mark["opens"]:
+            if not text[begin : mark.start()].strip():
+                begin = at = _end_of_thought(text, at)
+        elif mark["closes"]:  # some models' templates open the thought before the model speaks
+            found, begin, depth = [], at, 0
+        elif depth or mark[0] in "]}" or tried == MOST_VALUES:
+            depth = max(0, depth + (1 if mark[0] in "[{" else -1))
+        else:
+            tried += 1
+            value = _value_at(text, begin, mark.start())
+            if value is None:
+                depth = 1
+            else:
+                found.append(value[0])
+                at = value[1]
+    return found
+
+
+def _end_of_thought(text: str, at: int) -> int:
+    closing = _CLOSING.search(text, at)
+    if closing is None:
+        raise TruncatedAnswer(f"The model's answer of {len(text)} characters is a thought without an end.")
+    return closing.end()
+
+
+def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:
+    """The JSON value that starts here, and where it ends; None for a bracket of prose.
+
+    Raises:
+        ModelError: a value starts here, and it cannot be read: what it holds is no answer by itself.
+    """
+    before = text[begin:start]
+    leads = not before.strip() or _BLOCK.search(before) is not None
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        if leads or (text[start] == "{" and text[start + 1 : start + 200].lstrip()[:1] in ('"', "")):
+            raise _unreadable(text, start) from None
+        return None
+    line = text.find("\n", end)
+    rest = text[end : line if line >= 0 else len(text)].strip()
+    behind = text[end : end + 200].lstrip()
+    alone = leads and (behind.startswith("```") or not text[end:].strip())
+    return _Found(value, alone, not rest or rest.startswith("```")), end
+
+
+def _unreadable(text: str, start: int) -> ModelError:
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 0:
+            return ModelError(f"The model's answer of {len(text)} characters is no valid JSON.")
+    return TruncatedAnswer(f"The model's answer of {len(text)} characters ends before its JSON does.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice")  # which of both was meant nobody can say
+    return made
+
+
+# strict=False: small models write line breaks inside strings
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
+
+
+def _valid(value: Any) -> Any:
+    """The value with every text in it valid."""
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, list):
+        return [_valid(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _valid(item) for key, item in cast("dict[Any, Any]", value).items()}
+    return value
+
+
+def _says_nothing(answer: BaseModel) -> bool:
+    return not any(getattr(answer, name) for name in type(answer).model_fields)
+
+
+def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
+    try:
+        value = _valid(value)
+        if issubclass(schema, RootModel):
+            return cast("Answer", schema.model_validate(value))
+        if isinstance(value, list):
+            name = _only_list(schema)
+            return schema.model_validate({name: value}) if name else None
+        fields = schema.model_fields
+        known = set(fields) | {str(item.alias or item.validation_alias) for item in fields.values()}
+        return schema.model_validate(value) if not fields or known & set(value) else None
+    except (ValidationError, RecursionError):
+        return None
+
+
+def _only_list(schema: type[BaseModel]) -> str | None:
+    """The name by which the schema's only field is filled, when that is a list."""
+    if len(schema.model_fields) != 1:
+        return None
+    ((name, only),) = schema.model_fields.items()
+    return (only.alias or name) if (get_origin(only.annotation) or only.annotation) in (list, tuple) else None
+
+
+def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:
+    """An answer given as the wanted object, as another model, a dict, a list or text, as the wanted object.
+
+    Raises:
+        ModelError: it does not fit; `what` says who gave it.
+    """
+    if isinstance(answer, schema):
+        return answer
+    if isinstance(answer, str):
+        return parse_answer(answer, schema)
+    value = cast("Any", answer).model_dump() if isinstance(answer, BaseModel) else answer
+    fitting = _fitting(value, schema) if isinstance(value, (dict, list)) else None
+    if fitting is None:
+        raise ModelError(f"{what} answered {type(answer).__name__}, which does not fit {schema.__name__}.")
+    return fitting

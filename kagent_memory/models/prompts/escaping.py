@@ -1,0 +1,205 @@
+"""Text of others as data in a prompt: readable, and unable to end a block, speak for somebody, or hide in it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from ...language.vocabulary.roles import SPEAKERS, STEPS
+
+FENCE: Final = "PAST_CONVERSATIONS"
+LINE_BREAK: Final = " / "
+
+# Characters that look like the angle brackets of a tag; book-title marks such as 《》 stay, for text needs them.
+_OPENERS = "<＜﹤‹\u2329\u3008⟨❬❮❰˂ᐸᑉ≺⧼⟪≪⋖⪡⪻⦑𐊆"
+_CLOSERS = ">＞﹥›\u232a\u3009⟩❭❯❱˃ᐳᑀ≻⧽⟫≫⋗⪢⪼⦒"
+_ANGLES = str.maketrans({**dict.fromkeys(_OPENERS, "&lt;"), **dict.fromkeys(_CLOSERS, "&gt;")})
+_LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
+_UNPRINTED = re.compile(r"[^\n -~]")
+_ENTITY = re.compile(r"&#?\w{1,24};")
+# Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is known by its name.
+_TWINS = str.maketrans(
+    {
+        **dict.fromkeys("рРρΡᏢꓑքⲣᑭ", "p"),
+        **dict.fromkeys("аАαΑᎪꓮᗩΛДᐱ", "a"),
+        **dict.fromkeys("ѕЅꓢՏᏚᔕƧ", "s"),
+        **dict.fromkeys("тТτΤᎢꓔ", "t"),
+        **dict.fromkeys("сСϲϹᏟꓚᑕ", "c"),
+        **dict.fromkeys("оОοΟօՕꓳФᓐ", "o"),
+        **dict.fromkeys("пΝꓠηոռᑎ", "n"),
+        **dict.fromkeys("ѵѴνᏙꓦᐯ", "v"),
+        **dict.fromkeys("еЕεΕᎬꓰҽ", "e"),
+        **dict.fromkeys("гᎡꓣᖇ", "r"),
+        **dict.fromkeys("іІιΙӏᏆꓲ", "i"),
+        **dict.fromkeys("уУүҮυΥγ", "y"),
+        **dict.fromkeys("мМΜ", "m"),
+        **dict.fromkeys("ԁ", "d"),
+        **dict.fromkeys("ս", "u"),
+        **dict.fromkeys("һНΗ", "h"),
+    }
+)
+_LATIN = re.compile(r"(?:LATIN|REGIONAL INDICATOR SYMBOL) .*\b([A-Z])(?: WITH .*)?$")
+_DIGITS = str.maketrans("01l345", "oiieas")
+_NAME = re.compile(FENCE.replace("_", "").lower().translate(_DIGITS))
+# Letters, marks and symbols that print nothing, beyond what the categories Cc, Cf, Cs, Co and Cn cover.
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159")
+
+
+def escaped(text: str, *, one_line: bool = False) -> str:
+    """The text as data: readable, but without anything that acts.
+
+    Control, bidirectional and invisible characters go; angle brackets and their look-alikes become entities; the
+    fence's name, the labels of roles at the start of a line in any language, role tags and turn tokens lose their
+    form. Line breaks stay unless `one_line`.
+    """
+    plain = _without_fence_name(_visible(text).translate(_ANGLES))
+    seen = _Seen(plain)
+    for form, signs in _FORMS:
+        if changed := seen.without(form, signs):
+            seen = _Seen(changed)
+    plain = seen.text
+    plain = _TURN_TOKEN.sub(lambda match: match[0].replace("_", " "), plain)
+    lines = [" ".join(line.split()) if one_line else line.rstrip() for line in plain.split("\n")]
+    return LINE_BREAK.join(line for line in lines if line) if one_line else "\n".join(lines).strip("\n")
+
+
+def escaped_value(value: Any) -> Any:
+    """A JSON value whose texts, keys included, are escaped, one line each."""
+    if isinstance(value, str):
+        return escaped(value, one_line=True)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return {escaped(str(key), one_line=True): escaped_value(item) for key, item in pairs}
+    if isinstance(value, (list, tuple)):
+        return [escaped_value(item) for item in cast("Iterable[Any]", value)]
+    return value if value is None or isinstance(value, (bool, int, float)) else escaped(str(value), one_line=True)
+
+
+def unescaped(text: str) -> str:
+    """What a model wrote that had read escaped text: its angle brackets are brackets again."""
+    return text.replace("&lt;", "<").replace("&gt;", ">")
+
+
+def _visible(text: str) -> str:
+    """Every line break becomes one newline and other blanks a space; what prints nothing goes."""
+    unified = _LINE_BREAK.sub("\n", text)
+    if unified.isascii():
+        return _UNPRINTED.sub(lambda match: _printed(match[0]), unified)
+    return "".join(map(_printed, unified))
+
+
+@lru_cache(maxsize=1 << 16)
+def _printed(char: str) -> str:
+    if char == "\n" or " " <= char <= "~":
+        return char
+    category = unicodedata.category(char)
+    if char == "\t" or category == "Zs":
+        return " "
+    hidden = category in ("Cc", "Cf", "Cs", "Co", "Cn") or char in _INVISIBLE
+    selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    return "" if hidden or selector else char
+
+
+class _Seen:
+    """A text, and how a careless eye reads it: plain letters, without the marks above and below them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._places: Sequence[int] = range(len(text))
+        if text.isascii():
+            self.plain = text
+            return
+        if any(map(_is_mark, text)):
+            self._places = [place for place, char in enumerate(text) if not _is_mark(char)]
+        self.plain = "".join([_latin(text[place]) for place in self._places])
+
+    def without(self, form: re.Pattern[str], signs: Mapping[str, str]) -> str:
+        """The text with the named groups of a form replaced; "" when the form is nowhere."""
+        pieces: list[str] = []
+        done = 0
+        for match in form.finditer(self.plain):
+            for sign, harmless in signs.items():
+                pieces += [self.text[done : self._places[match.start(sign)]], harmless]
+                done = self._places[match.end(sign) - 1] + 1
+        return "".join([*pieces, self.text[done:]]) if pieces else ""
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_mark(char: str) -> bool:
+    return not char.isascii() and unicodedata.category(char) in ("Mn", "Me")
+
+
+@lru_cache(maxsize=1 << 16)
+def _latin(char: str) -> str:
+    """The one plain character that a character looks like; itself when it looks like none."""
+    if char.isascii() or "\uac00" <= char <= "\ud7a3":
+        return char
+    base = unicodedata.normalize("NFKD", char)[0].translate(_TWINS)
+    named = None if base.isascii() else _LATIN.search(unicodedata.name(base, ""))
+    return named[1].lower() if named else base
+
+
+def _without_fence_name(text: str) -> str:
+    """Breaks up the fence's name, however it is written: look-alike letters, accents, anything between the letters."""
+    masked = _ENTITY.sub(lambda match: "&" * len(match[0]), text)
+    letters = list(map(_letters, masked))
+    joined = "".join(letters)
+    if not _NAME.search(joined):
+        return text
+    places = [place for place, found in enumerate(letters) for _ in found]
+    pieces: list[str] = []
+    done = 0
+    for match in _NAME.finditer(joined):
+        start, end = places[match.start()], places[match.end() - 1] + 1
+        pieces += [text[done:start], "past conversations"]
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+@lru_cache(maxsize=1 << 16)
+def _letters(char: str) -> str:
+    """The letters and digits that a character looks like, digits as the letters that they stand for."""
+    parts = unicodedata.normalize("NFKD", char)
+    return "".join(letter for part in parts if (letter := _latin(part).casefold().translate(_DIGITS)).isalnum())
+
+
+def _one_of(words: Iterable[str]) -> str:
+    """An expression for these words as they are seen, the longest first."""
+    spelled = {
+        form for word in words for form in (word, word.capitalize(), word.upper())
+    }  # "Д" looks like "A", "д" not
+    known = {_Seen(unicodedata.normalize("NFC", word)).plain.lower() for word in spelled}
+    return "|".join(sorted(known, key=len, reverse=True)).replace(" ", "[ _]?")
+
+
+_SPOKEN = _one_of(SPEAKERS)
+_LABELS = _one_of(SPEAKERS | STEPS)
+_ROLE_MARKER = re.compile(
+    rf"(?im)^(?:&[gl]t;|[^\w\n]|_)*+(?:\d{{1,3}}[.)] ?)?(?:{_LABELS})"
+    r"(?:[ _#-]{1,2}(?:prompt|message|note|override|\d{1,3})){0,3}(?: from \w{1,40})?"
+    r"(?: ?[(（\[{【][^()（）\[\]{}【】\n]{0,40}[)）\]}】])?[\W_]{0,20}?"
+    r"(?P<gone>\s{0,5}[:︓﹕∶ː꞉։׃])"
+)
+_BRACKETED = re.compile(
+    rf"(?i)(?P<open>[\[【⟦〔])(?=[\s/]{{0,5}}(?:inst|sys|available|{_SPOKEN})(?:_\w{{1,20}})?\b)"
+    r"[^\[\]【】⟦⟧〔〕\n]{0,80}(?P<close>[\]】⟧〕])"
+)
+_HEADING = re.compile(rf"(?im)^[^\S\n]{{0,20}}(?P<gone>#{{1,9}})(?=[^\S\n]{{0,20}}(?:{_SPOKEN}|new\s)\b)")
+_QUOTE = r"""["'“”‘’„\\]"""
+_ROLE_KEY = re.compile(
+    rf"(?i)\brole(?:{_QUOTE}{{1,3}}|(?=\s{{0,5}}:\s{{0,5}}{_QUOTE}?(?:{_SPOKEN})\b))(?P<gone>\s{{0,5}}:)"
+)
+_CODE = re.compile(r"(?P<gone>`{3,}|~{3,})")
+_FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
+    (_ROLE_MARKER, {"gone": " -"}),
+    (_BRACKETED, {"open": "(", "close": ")"}),
+    (_HEADING, {"gone": ""}),
+    (_ROLE_KEY, {"gone": " -"}),
+    (_CODE, {"gone": "'''"}),
+)
+_TURN_TOKEN = re.compile(
+    r"(?i)\b((?:start|end|eot|eom|im|begin|header|python)_(?:of_turn|of_text|start|end|sep|id|header_id|tag))\b"
+)

@@ -1,0 +1,203 @@
+"""A second opinion on what was found: a model reads query and memory together and scores the pair."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, cast
+
+from ..errors import ConfigurationError, ModelError
+from ..settings import MemorySettings
+from .calls import NO_RETRIES, RetryPolicy, litellm, name_of, named, named_object, with_retries
+from .embedding.local_embedder import PREFIXES, sentence_transformers
+
+
+class Reranker(Protocol):
+    """Scores documents against a query. Any object of this shape will do."""
+
+    @property
+    def name(self) -> str:
+        """Which model this is."""
+        ...
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        """One score per document, in the documents' order; higher is better, the scale is the model's own.
+
+        Raises:
+            ModelError: unavailable, too slow, or an answer that cannot be used.
+        """
+        ...
+
+
+class LiteLLMReranker:
+    """Reranks through LiteLLM: cohere/, jina_ai/, voyage/, hosted_vllm/, infinity/, together_ai/ and others.
+
+    Args:
+        model: a LiteLLM rerank model name.
+        base_url: where it is reached, when it is not at its usual place.
+        timeout_seconds: for the whole call; a search waits for it, so it is not tried again.
+    """
+
+    def __init__(self, model: str, *, base_url: str | None = None, timeout_seconds: float = 5.0) -> None:
+        if "/" not in model:
+            raise ConfigurationError(f"The reranker {model!r} names no provider; write it as cohere/rerank-v3.5, say.")
+        self.name = model
+        self._base = {"api_base": base_url.rstrip("/")} if base_url else {}
+        self._patience = RetryPolicy(timeout_seconds)
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        """One score per document, in the documents' order; no documents make no call.
+
+        Raises:
+            ModelError: unavailable, too slow, or an answer that cannot be used.
+        """
+        if not documents:
+            return []
+        module = await litellm()
+        scored = await named(
+            self._asked(module, query, list(documents)), f"The reranker {self.name}", query, *documents
+        )
+        return in_order(scored, len(documents), self.name)
+
+    async def _asked(self, module: Any, query: str, documents: list[str]) -> list[tuple[int, float]]:
+        response = await with_retries(
+            lambda: module.arerank(
+                model=self.name,
+                query=query,
+                documents=documents,
+                top_n=len(documents),
+                return_documents=False,
+                timeout=self._patience.timeout_seconds,
+                **NO_RETRIES,
+                **self._base,
+            ),
+            self._patience,
+        )
+        return [(int(row["index"]), float(row["relevance_score"])) for row in response.results or ()]
+
+
+class CrossEncoderReranker:
+    """Reranks with a sentence-transformers CrossEncoder, loaded at the first use, in a thread of its own.
+
+    Args:
+        model: a name on Hugging Face, or a directory.
+        timeout_seconds: after which a search no longer waits; loading the model counts.
+    """
+
+    def __init__(self, model: str, *, timeout_seconds: float = 5.0) -> None:
+        self.name = f"sentence-transformers/{model}"
+        self._path = model
+        self._patience = RetryPolicy(timeout_seconds)
+        self._model: Any = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-rerank")
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        """One score per document, in the documents' order.
+
+        Raises:
+            ConfigurationError: sentence-transformers is not installed.
+            ModelError: the model cannot be loaded, failed, or was too slow.
+        """
+        if not documents:
+            return []
+        loop = asyncio.get_running_loop()
+        answer = await named(
+            with_retries(
+                lambda: loop.run_in_executor(self._thread, self._scored, query, list(documents)), self._patience
+            ),
+            f"The reranker {self.name}",
+            query,
+            *documents,
+        )
+        return checked(answer, len(documents), self.name)
+
+    def _scored(self, query: str, documents: list[str]) -> list[float]:
+        if self._model is None:
+            self._model = sentence_transformers().CrossEncoder(self._path)
+        scores = self._model.predict([(query, document) for document in documents], show_progress_bar=False)
+        return [float(score) for score in scores]
+
+
+class CheckedReranker:
+    """Any object with `name` and `async rerank(query, documents)`; a failure of its own becomes a ModelError."""
+
+    def __init__(self, inner: Any, *, timeout_seconds: float = 5.0) -> None:
+        name_of(inner, "rerank", "a reranker")
+        self.inner = inner
+        self._patience = RetryPolicy(timeout_seconds)
+
+    @property
+    def name(self) -> str:
+        """The name that the object gives itself."""
+        return name_of(self.inner, "rerank", "a reranker")
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        """One score per document, in the documents' order.
+
+        Raises:
+            ModelError: the object failed, took too long, or answered what cannot be used.
+            ConfigurationError: its `rerank` is not async.
+        """
+        if not documents:
+            return []
+        call = with_retries(lambda: self._asked(query, list(documents)), self._patience)
+        what = f"The reranker {self.name}"
+        answer = await named_object(call, what, query, *documents)
+        return checked(answer, len(documents), self.name)
+
+    async def _asked(self, query: str, documents: list[str]) -> Any:
+        answer = self.inner.rerank(query, documents)
+        if not inspect.isawaitable(answer):
+            raise ConfigurationError(f"The reranker {self.name}: rerank() must be an async function.")
+        return await answer
+
+
+def in_order(scored: Sequence[tuple[int, float]], count: int, name: str) -> list[float]:
+    """Scores that came with the documents' numbers, in the documents' order.
+
+    Raises:
+        ModelError: a document has no score, or two.
+    """
+    if sorted(index for index, _ in scored) != list(range(count)):
+        raise ModelError(f"The reranker {name} did not score each of {count} documents once.")
+    return checked([score for _, score in sorted(scored)], count, name)
+
+
+def checked(scores: Any, count: int, name: str) -> list[float]:
+    """The scores as floats.
+
+    Raises:
+        ModelError: another number of scores, or one that is no finite number.
+    """
+    try:
+        values = [float(score) for score in cast("Sequence[Any]", scores)]
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"The reranker {name} answered no list of numbers.") from error
+    if len(values) != count or not all(math.isfinite(value) for value in values):
+        raise ModelError(
+            f"The reranker {name} answered {len(values)} scores, or one not finite, for {count} documents."
+        )
+    return values
+
+
+def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
+    """The reranker of a choice: None, a LiteLLM model name, local/<cross-encoder>, or any object with `rerank`.
+
+    Raises:
+        ConfigurationError: the choice is none of these.
+    """
+    seconds = settings.rerank_timeout_seconds
+    if choice is None or choice == "":
+        return None
+    if not isinstance(choice, str):
+        ready = isinstance(choice, (LiteLLMReranker, CrossEncoderReranker, CheckedReranker))
+        return cast("Reranker", choice) if ready else CheckedReranker(choice, timeout_seconds=seconds)
+    for prefix in PREFIXES:
+        if choice.startswith(prefix):
+            return CrossEncoderReranker(choice.removeprefix(prefix), timeout_seconds=seconds)
+    if choice.startswith("cross-encoder/"):  # the organisation on Hugging Face that publishes nothing else
+        return CrossEncoderReranker(choice, timeout_seconds=seconds)
+    return LiteLLMReranker(choice, base_url=settings.rerank_base_url, timeout_seconds=seconds)

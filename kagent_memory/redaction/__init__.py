@@ -1,0 +1,117 @@
+"""Secrets out of a text, before any model, embedder, queue, log or disk sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from ..errors import ConfigurationError
+from . import numbers
+from . import patterns as shapes
+from . import secrets as named
+
+Redactor: TypeAlias = Callable[[str], str]
+KINDS = shapes.KINDS | named.KINDS | numbers.KINDS
+
+_WINDOW = 16_384  # characters read at once: within one search of an expression no other thread has its turn
+_AFTER = 8_192  # beyond them, for what begins in them; the longest secrets but private keys are shorter
+_BEFORE = 512  # and before them, for what names a secret
+_ROUNDS = 8  # a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for ever
+_FEW_ROUNDS = 3  # for a long text
+
+
+def redact(text: str) -> str:
+    """The text with every secret it is known to hold replaced by `[secret: <kind>]`.
+
+    Secrets are known by their shape (a GitHub token, a private key block), by what stands beside them
+    (`password=`, `Authorization:`, the password in a URL), or by their check digit (a credit card number). Masking
+    what is masked changes nothing. Takes time linear in the length of the text.
+    """
+    return _known().redact(text)
+
+
+def kinds_in(text: str) -> Sequence[str]:
+    """The kinds of secrets that `redact` would mask, in their order."""
+    return _known().kinds_in(text)
+
+
+def redactor(secrets_file: str | Path) -> Redactor:
+    """`redact` that knows further vendors' secrets, from a TOML file in the form of `redact/vendors.toml`.
+
+    Raises:
+        ConfigurationError: the file cannot be read as such a table.
+    """
+    try:
+        text = Path(secrets_file).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"secrets_file: {secrets_file} cannot be read ({type(error).__name__}).") from error
+    return _Secrets(shapes.shapes_of(text, f"secrets_file {secrets_file}")).redact
+
+
+class _Secrets:
+    """All that is known of secrets."""
+
+    def __init__(self, more: Sequence[shapes.Shape] = ()) -> None:
+        self._shapes = shapes.Shapes(more)
+        kinds = KINDS | {shape.kind for shape in more}
+        self._mask = re.compile(
+            r"\[secret: (" + "|".join(sorted(map(re.escape, kinds), key=len, reverse=True)) + r")\]"
+        )
+
+    def redact(self, text: str) -> str:
+        for _ in range(_ROUNDS if len(text) <= _WINDOW else _FEW_ROUNDS):
+            masked = self._masked(text)
+            if masked == text:
+                break
+            text = masked
+        return text
+
+    def kinds_in(self, text: str) -> Sequence[str]:
+        return [kind for start, end, kind in self._united(text) if not self._mask.fullmatch(text, start, end)]
+
+    def _masked(self, text: str) -> str:
+        pieces: list[str] = []
+        at = 0
+        for start, end, kind in self._united(text):
+            pieces += text[at:start], f"[secret: {kind}]"
+            at = end
+        return "".join((*pieces, text[at:])) if pieces else text
+
+    def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where secrets stand, in no order; a long text is read window by window."""
+        if len(text) <= _WINDOW:
+            yield from (span for part in (self._shapes, named, numbers) for span in part.spans(text))
+            return
+        yield from shapes.private_keys(text)
+        for start in range(0, len(text), _WINDOW):
+            first = max(0, start - _BEFORE)
+            window = text[first : start + _WINDOW + _AFTER]
+            for part in (self._shapes, named, numbers):
+                for begin, end, kind in part.spans(window):
+                    if start <= begin + first < start + _WINDOW:
+                        yield begin + first, end + first, kind
+
+    def _united(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where secrets and earlier masks stand, in order; what overlaps is one, of the kind that begins first."""
+        masks = [(match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)]
+        inside = {place for start, end, _ in masks for place in range(start + 1, end)}
+        found = [span for span in self._found(text) if span[0] not in inside]
+        united: tuple[int, int, str] | None = None
+        for span in sorted((*masks, *found), key=lambda span: (span[0], -span[1])):
+            if united is None:
+                united = span
+            elif span[0] < united[1]:
+                united = (united[0], max(united[1], span[1]), united[2])
+            else:
+                yield united
+                united = span
+        if united is not None:
+            yield united
+
+
+@cache
+def _known() -> _Secrets:
+    return _Secrets()

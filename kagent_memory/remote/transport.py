@@ -1,0 +1,114 @@
+"""One server's /api/v1: requests out, records' JSON or errors of ours back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx
+
+from .. import errors
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
+from ..records import Mode, Scope
+
+FAMILIES: Mapping[str, type[KagentMemoryError]] = {
+    "invalid-input": errors.InvalidInput,
+    "not-found": errors.NotFound,
+    "conflict": errors.Conflict,
+    "configuration": errors.ConfigurationError,
+    "model": errors.ModelError,
+    "store": errors.StoreError,
+}
+
+
+class Transport:
+    """Asks one server."""
+
+    def __init__(self, client: httpx.AsyncClient, location: str) -> None:
+        self._client, self._location = client, location
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        scope: Scope | None = None,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The JSON of an answer; None when it has no body.
+
+        Raises:
+            InvalidInput: the body is no JSON.
+            StoreError: the server cannot be reached.
+            KagentMemoryError: what the server says went wrong, as the exception it had there.
+        """
+        content = None if body is None else _encoded(body)
+        headers = None if body is None else {"content-type": "application/json"}
+        params = {**_scope_query(scope), **(query or {})}
+        try:
+            answer = await self._client.request(method, path, params=params, content=content, headers=headers)
+        except httpx.HTTPError as error:
+            raise StoreError(f"The server {self._location} cannot be reached: {type(error).__name__}.") from error
+        if not answer.is_success:
+            raise _error(answer, self._location)
+        try:
+            return answer.json() if answer.content else None
+        except ValueError as error:
+            raise _stranger(self._location) from error
+
+    async def greet(self) -> tuple[Mode, bool]:
+        """How the server finds memories, and whether its sessions need a model that their agent names.
+
+        Raises:
+            StoreError: it cannot be reached, or something else answers there.
+            ConfigurationError: the token does not hold.
+        """
+        told = await self.ask("GET", "/info")
+        if not isinstance(told, dict) or "mode" not in told:
+            raise _stranger(self._location)
+        info = cast("dict[str, Any]", told)
+        return info["mode"], bool(info.get("needs_model"))
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"What was given cannot be said in JSON: {error}.") from error
+
+
+def _stranger(location: str) -> StoreError:
+    return StoreError(f"What answers at {location} is no server of memories; see the host and port of the URI.")
+
+
+def _scope_query(scope: Scope | None) -> dict[str, str]:
+    if scope is None:
+        return {}
+    # without a tenant the server takes the token's, or its own
+    return {"app": scope.app, "user": scope.user, **({"tenant": scope.tenant} if scope.tenant else {})}
+
+
+def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        return StoreError(f"The server {location} answered {answer.status_code}.")
+    told = cast("dict[str, Any]", problem)
+    if answer.status_code in (401, 403):
+        return ConfigurationError(f"{location} wants a token that holds: set KAGENT_MEMORY_TOKEN or token=.")
+    kind = FAMILIES.get(str(told.get("type", "")).rpartition(":")[2], StoreError)
+    return kind(str(told.get("detail") or f"The server {location} answered {answer.status_code}."))
+
+
+def without_secrets(uri: str) -> str:
+    """The URI without password and query, for people."""
+    parts = urlsplit(uri)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

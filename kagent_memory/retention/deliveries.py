@@ -1,0 +1,173 @@
+"""What runs beside the verbs: deliveries counted in the background, and the prune by whoever holds the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..errors import KagentMemoryError
+from ..records import Scope, new_id
+from ..stores.base import Delivery, MemoryStore, Pruned
+
+log = logging.getLogger("kagent_memory")
+
+PRUNE_LEASE = "prune"
+LONGEST_LOOK_SECONDS = 600.0
+CLOSE_SECONDS = 10.0
+GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
+LONGEST_PAUSE_SECONDS = 30.0
+ROWS_AT_ONCE = 500
+ROWS_AT_MOST = 1_000_000
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What waits to be counted of one scope."""
+
+    at: datetime
+    retrieved: Counter[str] = field(default_factory=Counter[str])
+    delivered: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def rows(self) -> int:
+        return len(self.retrieved) + len(self.delivered)
+
+    def add(self, other: _Tally) -> None:
+        self.at = max(self.at, other.at)
+        self.retrieved.update(other.retrieved)
+        self.delivered.update(other.delivered)
+
+
+class Deliveries:
+    """Counts what was retrieved and handed over, without holding up a search.
+
+    What waits is added up in memory, so that it never outgrows the memories that were found, and is written by one at
+    a time. While the database refuses it stays; a crash loses what came within the last moments.
+    """
+
+    def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiting: dict[Scope, _Tally] = {}
+        self._rows = 0
+        self._noted = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._writing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def count(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str]) -> None:
+        """Takes note; a memory named several times counts once."""
+        if not retrieved and not delivered:
+            return
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
+        if self._rows > ROWS_AT_MOST:
+            log.error("The database takes no deliveries, and %d wait: those of now are not counted.", self._rows)
+            return
+        self._take(scope, _Tally(self._clock(), Counter({*retrieved}), Counter({*delivered})))
+        self._settled.clear()
+        self._noted.set()
+
+    async def drain(self) -> None:
+        """Returns when all that was noted is counted."""
+        await self._settled.wait()
+
+    async def flush(self) -> None:
+        """Counts at once what is noted by now.
+
+        Raises:
+            StoreError: the database refuses; it is tried again later.
+        """
+        async with self._writing:
+            left, self._waiting, self._rows = self._waiting, {}, 0
+            try:
+                while left:
+                    some = _first(left)
+                    await self._store.count([_delivery(scope, tally) for scope, tally in some])
+                    for scope, _ in some:
+                        del left[scope]
+            except Exception:
+                for scope, tally in left.items():
+                    self._take(scope, tally)
+                raise
+            if not self._waiting:
+                self._settled.set()
+
+    async def close(self) -> None:
+        """Counts what is noted, within some seconds, and stops."""
+        if self._task is None:
+            return
+        try:
+            await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
+        except (KagentMemoryError, TimeoutError) as error:
+            log.error("The deliveries of the last moments were not counted: %s", error or "the database hangs")
+        await ended(self._task)
+
+    def _take(self, scope: Scope, tally: _Tally) -> None:
+        kept = self._waiting.setdefault(scope, _Tally(tally.at))
+        before = kept.rows
+        kept.add(tally)
+        self._rows += kept.rows - before
+
+    async def _write(self) -> None:
+        pause = GATHER_SECONDS
+        while True:
+            await self._noted.wait()
+            await asyncio.sleep(pause)
+            self._noted.clear()
+            try:
+                await self.flush()
+                pause = GATHER_SECONDS
+            except KagentMemoryError as error:
+                log.warning("Deliveries are counted later: %s", error)
+                self._noted.set()
+                pause = min(pause * 4, LONGEST_PAUSE_SECONDS)
+
+
+def _first(waiting: Mapping[Scope, _Tally]) -> list[tuple[Scope, _Tally]]:
+    """As many scopes as one write takes."""
+    some: list[tuple[Scope, _Tally]] = []
+    rows = 0
+    for scope, tally in waiting.items():
+        some.append((scope, tally))
+        if (rows := rows + tally.rows) >= ROWS_AT_ONCE:
+            break
+    return some
+
+
+def _delivery(scope: Scope, tally: _Tally) -> Delivery:
+    return Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Cancels the tasks until they end: a driver may swallow a cancellation while it works."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=0.5)
+
+
+async def keep_pruned(store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
+    """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
+    period = every_hours * 3600
+    while True:
+        try:
+            # the lease outlives its taker on purpose: nobody else prunes again before the period is over
+            if await store.lease(PRUNE_LEASE, new_id(), seconds=period):
+                pruned = await prune()
+                if pruned != Pruned():
+                    log.info(
+                        "Pruned: %d unused memories deleted at the end of their ttl_days, %d in use extended, "
+                        "%d evicted.",
+                        pruned.deleted,
+                        pruned.extended,
+                        pruned.evicted,
+                    )
+        except KagentMemoryError as error:
+            log.warning("The prune did not run: %s", error)
+        await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))

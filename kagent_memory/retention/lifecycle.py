@@ -1,0 +1,59 @@
+"""How a memory is born and ages: pure policies."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+from ..records import Fact, Memory, new_id
+from ..retrieval.ranking.importance import clamped
+
+Fate: TypeAlias = Literal["stays", "extended", "deleted"]
+
+
+def expiry(now: datetime, ttl_days: int) -> datetime | None:
+    """When something that lives `ttl_days` from now expires; None (never) for 0 or less, or beyond the calendar."""
+    try:
+        return now + timedelta(days=ttl_days) if ttl_days > 0 else None
+    except OverflowError:
+        return None
+
+
+def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None, explicit: bool = False) -> Memory:
+    """The row a fact becomes: a new id, created now, expiring by its own TTL or else by `ttl_days`.
+
+    The row carries the TTL that was resolved, in days (0: never expires), so that a later extension uses the same.
+    """
+    days = max(ttl_days if fact.ttl_days is None else fact.ttl_days, 0)
+    return Memory(
+        id=id or new_id(now),
+        content=fact.text,
+        type=fact.type,
+        topics=fact.topics,
+        tags=fact.tags,
+        importance=clamped(fact.importance),
+        is_error=fact.is_error,
+        origin=fact.origin,
+        author=fact.author,
+        session_id=fact.session_id,
+        event_ids=fact.event_ids,
+        subject=fact.subject,
+        attribute=fact.attribute,
+        metadata=fact.metadata,
+        created_at=now,
+        updated_at=now,
+        happened_at=fact.happened_at,
+        said_at=now if fact.said_at is None else min(fact.said_at, now),
+        expires_at=expiry(now, days),
+        ttl_days=days,
+        pinned=fact.pinned,
+        verbatim=fact.verbatim,
+        explicit=explicit,
+    )
+
+
+def fate(memory: Memory, *, now: datetime, popular_after: int) -> Fate:
+    """What a prune at `now` does with a memory: the rule that every store's `prune` states in SQL."""
+    if memory.pinned or memory.expires_at is None or memory.expires_at > now:
+        return "stays"
+    return "extended" if memory.usage.delivered >= popular_after else "deleted"

@@ -1,0 +1,1 @@
+"""From a question to ranked memories: gate, completion and rewriting, search, ranking."""

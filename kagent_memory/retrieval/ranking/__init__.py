@@ -1,0 +1,28 @@
+"""Pure ranking: candidates of two legs → fuse → rank → settle. The same for every store, and tested without one."""
+
+from ...language.dates import bare_dates, named_spans, windows
+from ...language.tokenizer import estimated_tokens
+from .candidates import Candidates, dense_text, join, shortlist
+from .filter_match import matches_filter
+from .rank import Ranked, Ranking, rank
+from .rank_settings import RankSettings
+from .selection import Selection, same_in_substance, settle
+
+__all__ = [
+    "Candidates",
+    "RankSettings",
+    "Ranked",
+    "Ranking",
+    "Selection",
+    "bare_dates",
+    "dense_text",
+    "estimated_tokens",
+    "join",
+    "matches_filter",
+    "named_spans",
+    "rank",
+    "same_in_substance",
+    "settle",
+    "shortlist",
+    "windows",
+]

@@ -1,0 +1,191 @@
+"""The candidates of both legs side by side, and the dense query that the vector leg is asked with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from operator import itemgetter
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...language.tokenizer import STOP_WORDS, tokens
+from ...stores.base import TermMatrix, TextMatches
+from .rank_settings import RankSettings
+
+Nearest: TypeAlias = Sequence[tuple[str, float]]
+Numbers: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What the searches found, as arrays over the candidates (row 0 to n - 1; one more row of nothing at the end).
+
+    Attributes:
+        rows: memory id → row.
+        counts: how often each of the query's terms is in the memory.
+        lengths: number of index terms; the average where the text leg did not see the memory.
+        idf: ln(1 + (N - f + 0.5) / (f + 0.5)) of each term (Robertson, Zaragoza 2009, kept above zero).
+        average_length: of the scope's memories.
+        dense: the best of the query vectors' cosines, each stretched to 0..1 over its list; the
+            lowest where in none.
+        cosines: of the full query; NaN where the vector leg did not see the memory.
+        has_vectors: whether the vector leg answered at all.
+    """
+
+    rows: dict[str, int]
+    counts: Numbers
+    lengths: Numbers
+    idf: Numbers
+    average_length: float
+    dense: Numbers
+    cosines: Numbers
+    has_vectors: bool
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The candidates' ids, by row."""
+        return list(self.rows)
+
+
+def dense_text(query: str, text: TextMatches, settings: RankSettings = RankSettings()) -> str:
+    """The query without the words that most of the scope's memories hold (names, usually), for the vector leg.
+
+    Such words swamp a small embedding and tell no memory from another. Scopes under 20 memories, and queries that
+    would be left without a telling word, keep all of it.
+    """
+    if text.documents < settings.common_from:
+        return query
+    most = settings.common * text.documents
+    if all(frequency <= most for frequency in text.frequencies.values()):
+        return query
+    kept: list[str] = []
+    telling = False
+    for word in query.split():
+        terms = [term for term in tokens(word) if term not in STOP_WORDS]
+        if terms and all(text.frequencies.get(term, 0) > most for term in terms):
+            continue
+        telling = telling or bool(terms)
+        kept.append(word)
+    return " ".join(kept) if telling else query
+
+
+def join(
+    terms: Sequence[str],
+    text: TextMatches,
+    nearest: Sequence[Nearest] = (),
+    full: Sequence[Nearest] | None = None,
+    settings: RankSettings = RankSettings(),
+) -> Candidates:
+    """Both legs' candidates side by side.
+
+    Args:
+        terms: the query's terms, as searched.
+        text: what the text leg found.
+        nearest: one list for every vector that ranks (the trimmed query of each sentence).
+        full: the lists of the full query's vectors; None: the same as `nearest`.
+        settings: says where the lists were cut.
+    """
+    full = nearest if full is None else full
+    rows = {key: row for row, key in enumerate(text.matches)}
+    for key in chain.from_iterable(map(itemgetter(0), found) for found in (*nearest, *full)):
+        if key not in rows:
+            rows[key] = len(rows)
+    size = len(rows) + 1
+    used = [term for term in terms if term in text.frequencies]
+    frequency = np.array([text.frequencies[term] for term in used], dtype=np.float64)
+    cosines = _best(full, rows, size, np.nan)
+    stretched = [_stretched(found, settings.vector_limit) for found in nearest]
+    return Candidates(
+        rows=rows,
+        counts=_counts(used, text, size),
+        lengths=_lengths(text, size),
+        idf=np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
+        average_length=text.average_length or 1.0,
+        dense=_best(stretched, rows, size, min((found[-1][1] for found in stretched if found), default=0.0)),
+        cosines=cosines,
+        has_vectors=any(nearest),
+    )
+
+
+def shortlist(legs: Candidates, settings: RankSettings = RankSettings()) -> list[str]:
+    """The ids of the best candidates by their own scores, best first: those whose places are worth looking up."""
+    own = fused(legs, bm25(legs, legs.counts, legs.lengths, settings), legs.dense, settings)[:-1]
+    if len(own) > settings.shortlist:
+        best = np.argpartition(-own, settings.shortlist)[: settings.shortlist]
+        best = best[np.argsort(-own[best], kind="stable")]
+    else:
+        best = np.argsort(-own, kind="stable")
+    return [legs.ids[row] for row in best.tolist()]
+
+
+def bm25(legs: Candidates, counts: Numbers, lengths: Numbers, settings: RankSettings) -> Numbers:
+    """BM25 of every row (Robertson, Zaragoza 2009), as a share of the best."""
+    norm = settings.k1 * (1 - settings.b + settings.b * lengths / legs.average_length)
+    scores = (counts * (settings.k1 + 1) / (counts + norm[:, None])) @ legs.idf
+    best = scores.max(initial=0.0)
+    return scores / best if best > 0 else scores
+
+
+def fused(legs: Candidates, lexical: Numbers, dense: Numbers, settings: RankSettings) -> Numbers:
+    """Both legs' scores as one in 0..1; one leg's alone when the other has nothing to say."""
+    if not legs.has_vectors:
+        return lexical
+    if not legs.idf.size:
+        return dense
+    return (dense + settings.text * lexical) / (1 + settings.text)
+
+
+def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
+    matches = text.matches
+    if isinstance(matches, TermMatrix):
+        given = {term: column for column, term in enumerate(matches.terms)}
+        packed = np.zeros((size, len(used)))
+        packed[: len(matches)] = matches.counts[:, [given[term] for term in used]]
+        return packed
+    columns = {term: column for column, term in enumerate(used)}
+    held = [
+        (row, columns[term], count)
+        for row, (_, counts) in enumerate(text.matches.values())
+        for term, count in counts.items()
+        if term in columns
+    ]
+    found = np.zeros((size, len(used)))
+    if held:
+        rows, terms, counts = zip(*held, strict=True)
+        found[list(rows), list(terms)] = counts
+    return found
+
+
+def _lengths(text: TextMatches, size: int) -> Numbers:
+    lengths = np.full(size, text.average_length or 1.0)
+    if isinstance(text.matches, TermMatrix):
+        lengths[: len(text.matches)] = text.matches.lengths
+        return lengths
+    lengths[: len(text.matches)] = [length for length, _ in text.matches.values()]
+    return lengths
+
+
+def _best(lists: Sequence[Nearest], rows: dict[str, int], size: int, missing: float) -> Numbers:
+    best = np.full(size, missing)
+    for found in lists:
+        where = [rows[key] for key, _ in found]
+        best[where] = np.fmax(best[where], [cosine for _, cosine in found])
+    return best
+
+
+# A list that was cut at its limit goes on below: about as far again.
+_BEYOND = 1.0
+
+
+def _stretched(found: Nearest, limit: int) -> Nearest:
+    if not found:
+        return found
+    low, high = found[-1][1], found[0][1]
+    if len(found) >= limit:
+        low -= _BEYOND * (high - low)
+    span = high - low
+    return [(key, (cosine - low) / span if span > 0 else 1.0) for key, cosine in found]

@@ -1,0 +1,39 @@
+"""Whether a memory is what a filter asks for: told of rows that no store narrowed, the neighbours of what matched."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ...records import Filter, Memory
+
+
+def matches_filter(filter: Filter, memory: Memory) -> bool:
+    """Whether every field of the filter that is set holds for the memory, as `Filter` says."""
+    return (
+        _is_of(filter, memory)
+        and (not filter.topics or not set(filter.topics).isdisjoint(memory.topics))
+        and set(filter.tags) <= set(memory.tags)
+        and all(key in memory.metadata and _same(memory.metadata[key], value) for key, value in filter.metadata.items())
+        and _between(memory.created_at, filter.created_after, filter.created_before)
+        and _between(memory.happened_at, filter.happened_after, filter.happened_before)
+    )
+
+
+def _is_of(filter: Filter, memory: Memory) -> bool:
+    return (
+        (not filter.types or memory.type in filter.types)
+        and (not filter.origins or memory.origin in filter.origins)
+        and (filter.session_id is None or memory.session_id == filter.session_id)
+        and (filter.min_importance is None or memory.importance >= filter.min_importance)
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def _between(at: datetime | None, after: datetime | None, before: datetime | None) -> bool:
+    if after is None and before is None:
+        return True
+    return at is not None and (after is None or at >= after) and (before is None or at < before)

@@ -1,0 +1,88 @@
+"""How important a memory is: one formula of five parts, shared by ranking and eviction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from ...errors import InvalidInput
+from ...records import Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportanceWeights:
+    """How much each part of the importance formula counts; only their proportions matter.
+
+    Raises:
+        InvalidInput: a weight is negative or not finite, or all are 0.
+    """
+
+    recency: float = 0.2
+    frequency: float = 0.2
+    success: float = 0.2
+    error: float = 0.2
+    uniqueness: float = 0.2
+
+    def __post_init__(self) -> None:
+        values = [float(getattr(self, field.name)) for field in fields(self)]
+        if not all(math.isfinite(value) and value >= 0 for value in values) or not any(values):
+            raise InvalidInput("Importance weights must be finite, not negative, and not all 0.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportanceParts:
+    """The five parts of the importance formula, each in 0..1."""
+
+    recency: float
+    frequency: float
+    success: float
+    error: float
+    uniqueness: float
+
+
+def importance_parts(
+    memory: Memory,
+    *,
+    now: datetime,
+    nearest: float = 0.0,
+    half_life_days: float = 30.0,
+    often: int = 100,
+) -> ImportanceParts:
+    """What the importance formula is made of.
+
+    - recency: 0.5 ^ (age / `half_life_days`), the age counted from the latest of creation, change and delivery
+    - frequency: log(1 + deliveries in its lifetime) / log(1 + `often`), at most 1
+    - success: (successes + 1) / (successes + failures + 2), Laplace's rule of succession: 0.5 without feedback
+    - error: the severity of what it reports: its own `importance` when it is an error, else 0
+    - uniqueness: 1 - `nearest`, the cosine of the most similar other memory of the scope
+
+    Args:
+        memory: the memory with its usage.
+        now: the time to weigh at.
+        nearest: -1..1; below 0 counts as 0.
+        half_life_days: after how many days the recency has halved.
+        often: deliveries that count as most frequent.
+    """
+    used = memory.usage
+    latest = max(memory.created_at, memory.updated_at, used.last_delivered_at or memory.created_at)
+    age_days = max((now - latest).total_seconds(), 0.0) / 86_400
+    return ImportanceParts(
+        recency=0.5 ** (age_days / half_life_days),
+        frequency=min(math.log1p(used.delivered_total) / math.log1p(often), 1.0),
+        success=(used.successes + 1) / (used.successes + used.failures + 2),
+        error=clamped(memory.importance) if memory.is_error else 0.0,
+        uniqueness=1.0 - clamped(nearest),
+    )
+
+
+def importance(parts: ImportanceParts, weights: ImportanceWeights = ImportanceWeights()) -> float:
+    """The weighted mean of the parts, in 0..1 (the design documents' formula: five parts, 0.2 each)."""
+    names = [field.name for field in fields(weights)]
+    total = math.fsum(getattr(weights, name) for name in names)
+    return math.fsum(getattr(weights, name) * getattr(parts, name) for name in names) / total
+
+
+def clamped(value: float) -> float:
+    """`value` brought into 0..1; 0.5 when it is no number."""
+    return 0.5 if math.isnan(value) else min(max(float(value), 0.0), 1.0)

@@ -1,0 +1,92 @@
+"""Finds the memories of a scope that a text may meet: by both legs, and by the slot it fills."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from ..errors import ModelError
+from ..language.tokenizer import index_terms, query_terms
+from ..language.tokenizer import slot as slot_key
+from ..records import Memory, Scope, Vector
+from ..stores.base import Batch, EmbeddingSpace, MemoryStore
+from .embedding_spaces import Vectors
+
+log = logging.getLogger("kagent_memory")
+
+NEAREST = 5
+EMBED_AT_ONCE = 256
+Near = Mapping[int, Sequence[tuple[Memory, float]]]
+
+
+async def neighbours(
+    store: MemoryStore, vectors: Vectors | None, scope: Scope, memories: Sequence[Memory], *, now: datetime
+) -> tuple[Near, Batch]:
+    """For each memory (by its place) the visible ones that are like it, with how much: the cosine, or the share of
+    terms both hold; and a batch that holds the vectors made on the way.
+
+    An embedder that is down leaves the text leg.
+    """
+    generation, rows = await _embedded(vectors, memories)
+    nearest = (
+        await store.search_vector(scope, generation.number, rows, limit=NEAREST, now=now) if generation and rows else []
+    )
+    likeness: list[dict[str, float]] = []
+    for place, memory in enumerate(memories):
+        found = dict(await _sharing(store, scope, memory, now))
+        likeness.append(found | dict(nearest[place] if nearest else ()))
+    known = await store.get(scope, list({id for found in likeness for id in found}), now=now)
+    near = {
+        place: [(known[id], value) for id, value in found.items() if id in known and id != memories[place].id]
+        for place, found in enumerate(likeness)
+    }
+    made = {memory.id: row for memory, row in zip(memories, rows, strict=False)}
+    return near, Batch(vectors=made, generation=generation.number if generation else None)
+
+
+async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], near: Near, *, now: datetime) -> Near:
+    """What was found near, as it is now, and whatever else fills the memories' slots: nothing is nearer than that."""
+    known = await store.get(scope, list({memory.id for found in near.values() for memory, _ in found}), now=now)
+    slots = {
+        place: slot
+        for place, memory in enumerate(memories)
+        if not memory.verbatim and (slot := slot_key(memory.subject, memory.attribute))
+    }
+    holders: dict[str | None, list[Memory]] = {}
+    for memory in await store.in_slots(scope, list(slots.values()), now=now) if slots else ():
+        holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
+    found: dict[int, list[tuple[Memory, float]]] = {}
+    for place in {**dict.fromkeys(near), **slots}:
+        alike = [(known[memory.id], value) for memory, value in near.get(place, ()) if memory.id in known]
+        there = {memory.id for memory, _ in alike}
+        alike += [(memory, 1.0) for memory in holders.get(slots.get(place), ()) if memory.id not in there]
+        found[place] = alike
+    return found
+
+
+async def _embedded(
+    vectors: Vectors | None, memories: Sequence[Memory]
+) -> tuple[EmbeddingSpace | None, Sequence[Vector]]:
+    if vectors is None or not memories:
+        return None, ()
+    rows: list[Vector] = []
+    try:
+        generation, _ = await vectors.embed([], kind="document")
+        for start in range(0, len(memories), EMBED_AT_ONCE):
+            texts = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
+            rows += (await vectors.embed(texts, kind="document"))[1]
+        return generation, rows
+    except ModelError as error:
+        log.warning("What is alike is found by words alone: %s", error)
+        return None, ()
+
+
+async def _sharing(store: MemoryStore, scope: Scope, memory: Memory, now: datetime) -> list[tuple[str, float]]:
+    own = frozenset(index_terms(memory.content))
+    terms = query_terms(f"{memory.content} {memory.attribute or ''}")
+    found = await store.search_text(scope, terms, limit=NEAREST, now=now)
+    return [
+        (id, len(own & held.keys()) / max(1, len(own) + length - len(own & held.keys())))
+        for id, (length, held) in found.matches.items()
+    ]

@@ -1,0 +1,121 @@
+"""What went wrong, as HTTP says it: one table from error family to status, and problem+json (RFC 9457) bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from ..errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, ModelError, NotFound, StoreError
+from .templating import render
+
+PROBLEM = "application/problem+json"
+KAGENT_PREFIX = "/api/memories"
+URN = "urn:kagent-memory:"
+FAMILIES: Mapping[type[KagentMemoryError], tuple[int, str]] = {
+    InvalidInput: (400, "invalid-input"),
+    NotFound: (404, "not-found"),
+    Conflict: (409, "conflict"),
+    ConfigurationError: (501, "configuration"),
+    ModelError: (502, "model"),
+    StoreError: (503, "store"),
+}
+TITLES: Mapping[int, str] = {
+    400: "Invalid input",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    408: "Too slow",
+    413: "Too large",
+    414: "Address too long",
+    422: "Invalid request",
+    429: "Too many requests",
+    431: "Headers too long",
+    500: "Server error",
+    501: "Not set up",
+    502: "Model unavailable",
+    503: "Store unavailable",
+}
+
+
+def family(error: KagentMemoryError) -> tuple[int, str]:
+    """The status and the family's name of an error of ours."""
+    found = (FAMILIES[kind] for kind in type(error).__mro__ if kind in FAMILIES)
+    return next(found, (500, "error"))
+
+
+def problem(
+    status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """A problem+json answer; `kind` is the error family that a client turns back into an exception."""
+    body = {"type": f"{URN}{kind}" if kind else "about:blank", "title": TITLES.get(status, "Error"), "status": status}
+    return JSONResponse({**body, "detail": printable(detail)}, status, headers=dict(headers or {}), media_type=PROBLEM)
+
+
+def printable(text: str) -> str:
+    """The text without lone surrogates, which no JSON body can carry."""
+    return text.encode(errors="replace").decode()
+
+
+def refused(
+    request: Request, status: int, text: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A failure in the form that the route's callers read: kagent's, problem+json, or a page."""
+    path = request.url.path
+    if path.startswith(KAGENT_PREFIX):
+        return JSONResponse({"error": printable(text)}, status, headers=dict(headers or {}))
+    if path.startswith(("/api/", "/openapi.json")):
+        return problem(status, text, kind=kind, headers=headers)
+    values = {"title": TITLES.get(status, "Error"), "text": text, "status": status}
+    return HTMLResponse(render("failed.html", values), status, headers=dict(headers or {}))
+
+
+def failed(request: Request, error: KagentMemoryError) -> Response:
+    """`refused` for an error of ours."""
+    status, kind = family(error)
+    return refused(request, status, str(error) or (type(error).__doc__ or ""), kind=kind)
+
+
+def unauthorized(request: Request) -> Response:
+    """Asks who calls; a browser is led to the login page."""
+    challenge = {"www-authenticate": "Bearer"}
+    path = request.url.path
+    if path.startswith(KAGENT_PREFIX):
+        return PlainTextResponse("Unauthorized\n", 401, challenge)
+    if request.method == "GET" and not path.startswith(("/api/", "/openapi.json")):
+        return RedirectResponse("/login", 303)
+    return refused(request, 401, "Send `Authorization: Bearer <token>`.", headers=challenge)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, KagentMemoryError)
+    return failed(request, error)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = "not-found" if error.status_code == 404 else None
+    return refused(request, error.status_code, str(error.detail), kind=kind, headers=error.headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [{"where": _place(item["loc"]), "what": printable(item["msg"])} for item in error.errors()]
+    detail = "; ".join(f"{item['where']}: {item['what']}" for item in found[:5])
+    return refused(request, 422, detail, kind="invalid-input")
+
+
+def _place(parts: Sequence[int | str]) -> str:
+    return printable(".".join(str(part) for part in parts))[:200]
+
+
+def install(app: FastAPI) -> None:
+    """Lets the app answer every failure in this form; inputs are never echoed, they may be private."""
+    app.add_exception_handler(KagentMemoryError, _ours)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)

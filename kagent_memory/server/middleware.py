@@ -1,0 +1,196 @@
+"""The door in front of every route: who may connect, host, origin, sizes, rate, and who calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import KagentMemoryError
+from ..memories import Memories
+from . import auth
+from .auth import Access, Caller
+from .error_responses import failed, refused, unauthorized
+from .rate_limit import Body, RateLimit, Room, TooLarge
+
+logger = logging.getLogger(__name__)
+
+HEALTH = "/healthz"
+OPEN_PATHS = frozenset({"/login", "/static/style.css", "/static/icon.svg", "/favicon.ico"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+STORING = frozenset({"/api/memories/sessions", "/api/memories/sessions/batch", "/api/v1/memories", "/api/v1/sessions"})
+MOST_ELSEWHERE = 1024 * 1024  # bytes of a body of another route
+LONGEST_HEAD = 65_536
+BODIES_AT_ONCE = 8  # of the longest ones
+LEAST_ROOM = 16 * 1024 * 1024
+SEND_SECONDS = 60.0
+MOST_KNOWN = 10_000
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
+NOT_FROM_HERE = (
+    "Without auth this server answers its own machine only. Let others in with a token (`kagent-memory serve --auth`; "
+    "`create_app(…, Access(required=True))`) or behind a proxy that sets X-User-Id (`--trusted-proxy`)."
+)
+
+
+class Gate:
+    """ASGI middleware; what passes has `request.state.caller`."""
+
+    def __init__(
+        self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories], clock: Callable[[], datetime]
+    ) -> None:
+        self._app, self._access, self._memories, self._clock = app, access, memories, clock
+        self._rate = RateLimit(access.requests_per_minute)
+        self._room = Room(max(BODIES_AT_ONCE * access.max_body_bytes, LEAST_ROOM))
+        self._known: OrderedDict[str, str] = OrderedDict()  # digests of tokens that held, and their ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers itself when the call may not pass."""
+        if scope["type"] != "http" or scope["path"] == HEALTH:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            answer = self._refusal(request) or await self._admit(request)
+        except KagentMemoryError as error:  # the token could not be looked up
+            answer = failed(request, error)
+        body = Body(receive, self._most(request), self._room, _address(request), time=time.monotonic)
+        try:
+            await self._answered(request, answer or self._app, body, send)
+        finally:
+            body.end()
+
+    async def _answered(self, request: Request, answer: ASGIApp, body: Body, send: Send) -> None:
+        started = False
+
+        async def hardened(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = _with_headers(message)
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send(message)
+            except TimeoutError as error:  # nobody takes the answer
+                raise ClientDisconnect from error
+
+        try:
+            await answer(request.scope, body.receive, hardened)
+        except ClientDisconnect:
+            return  # nobody is left to be told
+        except Exception as error:
+            if started:
+                raise
+            # where it broke, without the error's own words: those may quote what somebody wrote
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
+            broken = refused(request, 500, "The server broke on this; its log says where.")
+            await broken(request.scope, body.receive, hardened)
+
+    def _most(self, request: Request) -> int:
+        most = self._access.max_body_bytes
+        return most if request.url.path in STORING else min(most, MOST_ELSEWHERE)
+
+    def _refusal(self, request: Request) -> Response | None:
+        access = self._access
+        if not (access.required or access.trusted_proxy):
+            if auth.is_elsewhere(_address(request)):
+                return refused(request, 403, NOT_FROM_HERE)
+            if _host(request) not in access.hosts:
+                return refused(request, 403, "This server answers to its own host name only.")
+        if request.method not in SAFE_METHODS and _is_foreign(request):
+            return refused(request, 403, "Another web site sent this; nothing was done.")
+        if sum(len(name) + len(value) for name, value in request.headers.raw) > LONGEST_HEAD:
+            return refused(request, 431, "The headers are too long.")
+        if len(request.scope.get("query_string", b"")) + len(request.scope["path"]) > LONGEST_HEAD:
+            return refused(request, 414, "The address is too long.")
+        length, most = request.headers.get("content-length", ""), self._most(request)
+        if length.isdecimal() and int(length[:20]) > most:
+            return refused(request, 413, TooLarge(most).detail)
+        return None
+
+    async def _admit(self, request: Request) -> Response | None:
+        secret = auth.bearer(request.headers, request.cookies)
+        token = auth.digest(secret) if secret.startswith(auth.PREFIX) else None
+        proxied = self._proxied(request) if token is None else None
+        waits = self._rate.wait_seconds(self._counted_as(_address(request), token, proxied), time.monotonic())
+        if waits:
+            text = "Too many requests; wait a little."
+            return refused(request, 429, text, headers={"retry-after": str(math.ceil(waits))})
+        caller = proxied
+        if token is not None:  # one of ours: it must hold, also where none is needed
+            caller = await auth.caller_of_token(self._memories().store, secret, self._clock())
+            self._remember(token, caller)
+        elif caller is None and not (self._access.required or self._access.trusted_proxy):
+            caller = auth.LOCAL
+        if caller is None and request.url.path not in OPEN_PATHS:
+            return unauthorized(request)
+        request.state.caller = caller
+        return None
+
+    def _proxied(self, request: Request) -> Caller | None:
+        if not self._access.trusted_proxy:
+            return None
+        return auth.caller_of_proxy(request.headers, self._memories().settings.tenant)
+
+    def _counted_as(self, address: str, token: str | None, proxied: Caller | None) -> str:
+        """By what a request is counted, before anything is looked up: what only claims to be a token is no caller yet,
+        unless all come from this machine, as they do through a proxy on it.
+        """
+        if proxied is not None:
+            return f"proxy {(proxied.tenant, proxied.user, proxied.app)}"
+        network = auth.network_of(address)
+        if token is None:
+            return f"address {network}"
+        if auth.is_loopback(address):
+            return f"token {token}"
+        return f"token {self._known[token]} at {network}" if token in self._known else f"address {network}"
+
+    def _remember(self, token: str, caller: Caller | None) -> None:
+        self._known.pop(token, None)
+        if caller is not None:
+            self._known[token] = caller.id
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+def _host(request: Request) -> str:
+    try:
+        return (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+    except ValueError:  # no host at all, such as "[": none of ours
+        return ""
+
+
+def _is_foreign(request: Request) -> bool:
+    if request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+        return True
+    origin = request.headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("host")
+
+
+def _with_headers(message: Message) -> Message:
+    present = Headers(scope=message)
+    extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
+    return {**message, "headers": [*message["headers"], *extra]}

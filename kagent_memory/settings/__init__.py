@@ -1,0 +1,309 @@
+"""Every knob once: as an argument, a query parameter of the URI, or KAGENT_MEMORY_<NAME> in the environment."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Annotated, Any, Literal, Self, TypeAlias
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as validated
+
+from ..errors import ConfigurationError
+from . import kagent_config
+
+log = logging.getLogger("kagent_memory")
+DEFAULT_URI = "libsql:///kagent_memory.db"
+PREFIX = "KAGENT_MEMORY_"
+STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
+TURSO = (".turso.io", ".turso.tech")
+MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
+NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
+
+
+def _off(value: object) -> object:
+    return False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
+
+
+def _configuration(value: object) -> object:
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError("looks like JSON and is none") from error
+
+
+def _listed(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+@validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class MemorySettings:
+    """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
+
+    Attributes:
+        embedding: a LiteLLM model name, or kagent's configuration of one (as text: its JSON); None: keyword mode.
+        llm: a LiteLLM model name; None: the agent's own model where one is at hand; False: never.
+        tenant: the tenant of scopes that a service makes from ADK's user and app.
+        secrets_file: a TOML table of further vendors' secrets to mask, in the form of `redact/vendors.toml`.
+        token: opens a server (an http URI); best kept in the environment.
+        search_limit: hits that a search returns at most.
+        min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
+        search_types: ADK's `search_memory` finds memories of these types only (comma-separated in the environment and
+            the URI, as all lists); none: of every type.
+        search_topics: ADK's `search_memory` finds memories with any of these topics only.
+        search_tags: ADK's `search_memory` finds memories with all of these tags only.
+        search_min_importance: ADK's `search_memory` finds memories at least this important only (0 to 1).
+        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever.
+        popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
+        max_memories: the most visible memories that a prune leaves in one scope; of the others those with the least
+            importance are erased, pinned ones never. 0: no bound.
+        prune_every_hours: hours between two prunes in the background; 0: none.
+        dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
+            refused. None: as many as the model gives.
+        batch_size: texts in one call of the embedder.
+        max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
+        prefetch_tokens: the most that prefetched memories may add to a turn, in tokens (of 4 ASCII characters, or 1
+            other).
+        load_tokens: the most that an answer of load_memory or recall_memory may hold of memories' texts, in tokens.
+        embed_timeout_seconds: the longest that one attempt at the embedder may take.
+        query_embed_timeout_seconds: the longest that a search waits for the embedder, all attempts together; after it
+            the search goes by words.
+        llm_timeout_seconds: the longest that one attempt at the language model may take.
+        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
+        rerank_base_url: where the rerank model is reached, when it is not at its usual place.
+        rerank_timeout_seconds: the longest that reranking may take; after it the order stands as it was.
+        gate: whether greetings, thanks and general questions are kept from prefetch and preload.
+        rewrite: whether the model completes a query before it is searched. Needs llm.
+        hyde: whether a note made up by the model is searched beside the query. Needs llm.
+        rewrite_timeout_seconds: the longest that `rewrite` and `hyde` may take; after it the query stands as asked.
+        consolidate_after: new memories of a scope after which what says the same is merged; 0: never by itself.
+        consolidate_every_hours: the longest that a scope with new memories waits for that merge; 0: no such wait.
+        model_retries: further attempts after a failed model call.
+        lease_seconds: seconds that a killed worker's job waits for another worker (30 at most).
+        job_attempts: failures after which a job becomes a dead letter; what may pass (a model that is away) does not
+            count.
+        worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
+        postgres_schema: the schema of Postgres that our tables live in.
+        pool_size: the most connections to Postgres.
+        pool_wait_seconds: the longest that a call waits for a free connection to Postgres while all are at work; a call
+            that is cancelled stops waiting at once, and a database that is away is told at once.
+        statement_timeout_seconds: the longest that Postgres may work on one statement; a connection that stays silent
+            2 s longer is given up. Migrations may take longer.
+        postgres_pooler: whether a pooler that hands its connections around from transaction to transaction (PgBouncer,
+            say) stands before Postgres; None: each connection finds out.
+    """
+
+    embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
+    llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
+    tenant: str = ""
+    secrets_file: str | None = None
+    token: str | None = Field(default=None, repr=False)
+    search_limit: int = Field(default=5, ge=0)
+    min_score: float = Field(default=0.0, ge=0, le=1)
+    search_types: Names = ()
+    search_topics: Names = ()
+    search_tags: Names = ()
+    search_min_importance: float = Field(default=0.0, ge=0, le=1)
+    ttl_days: int = Field(default=15, ge=0, le=36_500)
+    popular_after: int = Field(default=10, ge=0)
+    max_memories: int = Field(default=0, ge=0)
+    prune_every_hours: float = Field(default=24.0, ge=0)
+    dimensions: int | None = Field(default=None, ge=1, le=16_000)
+    batch_size: int = Field(default=64, ge=1)
+    max_content_bytes: int = Field(default=16_384, ge=1)
+    prefetch_tokens: int = Field(default=1024, ge=1)
+    load_tokens: int = Field(default=2048, ge=1)
+    embed_timeout_seconds: float = Field(default=30.0, gt=0)
+    query_embed_timeout_seconds: float = Field(default=10.0, gt=0)
+    llm_timeout_seconds: float = Field(default=60.0, gt=0)
+    rerank: str | None = None
+    rerank_base_url: str | None = None
+    rerank_timeout_seconds: float = Field(default=5.0, gt=0)
+    gate: bool = True
+    rewrite: bool = False
+    hyde: bool = False
+    rewrite_timeout_seconds: float = Field(default=3.0, gt=0)
+    consolidate_after: int = Field(default=50, ge=0)
+    consolidate_every_hours: float = Field(default=1.0, ge=0)
+    model_retries: int = Field(default=2, ge=0)
+    lease_seconds: float = Field(default=20.0, gt=0, le=30)
+    job_attempts: int = Field(default=5, ge=1)
+    worker: bool = True
+    postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    pool_size: int = Field(default=10, ge=1)
+    pool_wait_seconds: float = Field(default=60.0, gt=0)
+    statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
+    postgres_pooler: bool | None = None
+
+    @classmethod
+    def from_kagent(cls, config: object) -> Self | None:
+        """The settings that kagent's configuration means: 768 dimensions and a floor of 0.3, as its runtime has them.
+
+        Args:
+            config: the controller's `memory` block, its whole config.json, an Agent manifest together with the
+                ModelConfig it names (a sequence), or the text of any of these in JSON or YAML.
+
+        Returns:
+            None when kagent's configuration leaves memory off.
+
+        Raises:
+            ConfigurationError: a value does not fit, or the model's provider has no embeddings.
+        """
+        found = kagent_config.options(config)
+        return None if found is None else cls().updated(found)
+
+    def updated(self, options: Mapping[str, Any]) -> Self:
+        """These settings with some of them replaced.
+
+        Raises:
+            ConfigurationError: an unknown name or a value that does not fit.
+        """
+        known = {field.name for field in fields(self)}
+        if unknown := sorted(set(options) - known):
+            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}.")
+        try:
+            return TypeAdapter(type(self)).validate_python({**_values(self), **options})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise ConfigurationError(f"The setting {name} does not fit: {first['msg']}.") from error
+
+
+def _values(settings: MemorySettings) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
+def compose(
+    uri: str | None, settings: MemorySettings | None, options: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[str, MemorySettings]:
+    """Which store, and the settings it runs with: arguments win over the URI's query, that over the environment.
+
+    `settings`, when given, stands in for the environment. Query parameters that name no setting stay in a Postgres
+    URI, for libpq.
+
+    Raises:
+        ConfigurationError: no URI, an environment that does not tell which store, an unknown setting or query
+            parameter, or a value that does not fit.
+    """
+    if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise ConfigurationError(f"settings takes MemorySettings(…), not {type(settings).__name__}.")
+    base = settings or MemorySettings().updated(_from_environment(environ))
+    bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
+    known = {field.name for field in fields(base)}
+    pairs = parse_qsl(query, keep_blank_values=True)
+    others = [pair for pair in pairs if pair[0] not in known]
+    if others and not bare.removeprefix("kagent+").startswith("postgres"):
+        name = others[0][0]
+        raise ConfigurationError(f"Unknown query parameter {name!r}; {_known_names(name, known)}.")
+    if others:
+        bare = f"{bare}?{urlencode(others, quote_via=quote)}"
+    return bare, base.updated(dict(pair for pair in pairs if pair[0] in known)).updated(options)
+
+
+def scheme_of(uri: str) -> str:
+    """Which kind of store a URI names; "" when none.
+
+    Raises:
+        ConfigurationError: it cannot be read as a URI.
+    """
+    try:
+        return urlsplit(uri).scheme
+    except ValueError:  # its text may hold the password
+        raise ConfigurationError(
+            "This is no URI. A server is postgresql://user:password@host:5432/database; [ ] stand around an IPv6 "
+            "address alone, and in a user or password they are written %5B %5D, and @ : / as %40 %3A %2F."
+        ) from None
+
+
+def _checked(uri: object) -> str:
+    if not isinstance(uri, str):
+        raise ConfigurationError(f"The URI must be text, such as {DEFAULT_URI}, not {type(uri).__name__}.")
+    if not scheme_of(uri):
+        raise ConfigurationError(
+            f"The URI names no store. A file is {DEFAULT_URI} (absolute: libsql:////var/lib/memory.db), "
+            "a server postgresql://user:password@host/database."
+        )
+    if hint := _foreign(uri):  # in words of our own: the URI may hold a password
+        raise ConfigurationError(hint)
+    return uri
+
+
+def _foreign(uri: str) -> str | None:
+    """What to write instead of another library's URI; None: it is ours, or of a store that is installed."""
+    parts = urlsplit(uri)
+    scheme = parts.scheme.removeprefix("kagent+")
+    database, _, driver = scheme.partition("+")
+    host = parts.netloc.rpartition("@")[2].partition(":")[0].lower()
+    if host.endswith(TURSO) or (scheme == "libsql" and host):
+        return (
+            "This URI names a host, and a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db. "
+            "Turso and other libSQL servers are not supported; many machines share postgresql://…"
+        )
+    if entry_points(group=STORES, name=scheme) or scheme in ("http", "https", "kagent"):
+        return None
+    if database in ("sqlite", "sqlite3", "file"):
+        return (
+            f"{scheme}: is a URI of other libraries. libSQL opens such files: write libsql:///relative.db, "
+            "libsql:////absolute.db, or libsql:///:memory:."
+        )
+    if database in ("postgresql", "postgres") and driver:
+        return f"Leave the driver +{driver} out: a server is postgresql://user:password@host:5432/database."
+    if scheme == "jdbc":
+        return "Leave jdbc: out: a server is postgresql://user:password@host:5432/database."
+    if len(scheme) == 1:
+        return f"A path is no URI: write libsql:///{scheme.upper()}:/directory/memory.db."
+    return None
+
+
+def _known_names(wrong: str, known: Iterable[str]) -> str:
+    """What to write instead of a name that is none."""
+    near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+
+
+def _default_uri(environ: Mapping[str, str]) -> str:
+    if uri := environ.get(f"{PREFIX}URI"):
+        return uri
+    for name in MISTAKEN:
+        if environ.get(name):
+            raise ConfigurationError(f"{name} is set, but the store is read from {PREFIX}URI; rename the variable.")
+    backend, url = environ.get("MEMORY_BACKEND", ""), environ.get("DATABASE_URL", "")
+    known = backend.strip().lower()
+    if known == "pgvector" and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
+        return url
+    if known == "libsql" or not (backend or url):
+        return DEFAULT_URI
+    raise ConfigurationError(_undecided(backend, known))
+
+
+def _undecided(backend: str, known: str) -> str:
+    if known == "pgvector":
+        return "MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use."
+    if backend:
+        return (
+            f"MEMORY_BACKEND={backend!r} is unknown; it takes pgvector (with DATABASE_URL) or libsql. Any other store "
+            f"is named in {PREFIX}URI."
+        )
+    return (
+        "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "
+        f"it, or MEMORY_BACKEND=libsql to keep them in a file, or name the store in {PREFIX}URI."
+    )
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    known = {field.name for field in fields(MemorySettings)}
+    named = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+    for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
+        if near := get_close_matches(name, known, n=1, cutoff=NEAR):
+            log.warning("%s%s sets nothing; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
+    return {name: value for name, value in named.items() if name in known}

@@ -1,0 +1,58 @@
+"""The exact vector search of PostgreSQL: the nearest of a scope's vectors, less what readers may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from ...records import Filter, Scope, Vector
+from ..sql.decoding import ids_in
+from ..sql.index_cache import Indexes
+from ..sql.read_queries import seen
+from ..sql.session import Row, Session
+
+Nearest: TypeAlias = list[tuple[str, float]]
+
+
+async def nearest(
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    generation: int,
+    *,
+    version: int | None,
+    vectors: Sequence[Vector],
+    limit: int,
+    filter: Filter,
+    now: datetime,
+) -> list[Nearest]:
+    """See `MemoryStore.search_vector`. All vectors of the scope are asked first: nearly all are visible."""
+    index = await indexes.current(session, scope, version)
+    visible = await seen(session, index, scope, filter, now)
+    narrowed = filter != Filter(superseded=filter.superseded)
+    among = index.ids(visible()) if narrowed else None
+    reach = limit + _slack(index.hidden(visible()), limit)
+    values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": among}
+    found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
+    mask = visible()
+    if narrowed or not index.hidden(mask):
+        return [one[:limit] for one in found]
+    good = index.shown(mask, (id for one in found for id, _ in one))
+    answers = [[hit for hit in one if hit[0] in good][:limit] for one in found]
+    if all(len(answer) == limit or len(one) < reach for answer, one in zip(answers, found, strict=True)):
+        return answers
+    values |= {"limit": limit, "among": index.ids(mask)}
+    return _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
+
+
+def _slack(hidden: int, limit: int) -> int:
+    return min(hidden, limit // 4 + 32)
+
+
+def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:
+    found: list[Nearest] = [[] for _ in range(count)]
+    for row in rows:
+        scores = (score / 1e6 for score in row["scores"])
+        found[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
+    return found

@@ -1,0 +1,134 @@
+"""What every SQL adapter decides alike, as pure functions: snapshots, revival, expiry, cursors, tombstone keys."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from ...errors import InvalidInput
+from ...language import tokenizer as text
+from ...records import Memory
+
+_TIMES = ("created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at")
+_TUPLES = ("topics", "tags", "event_ids")
+
+
+def to_snapshot(memory: Memory) -> str:
+    """A memory as JSON text, without its usage counters."""
+    values = asdict(memory)
+    del values["usage"]
+    for name in _TIMES:
+        values[name] = values[name] and values[name].isoformat()
+    return json.dumps(values, ensure_ascii=False)
+
+
+def from_snapshot(snapshot: str) -> Memory:
+    """The memory that `to_snapshot` wrote."""
+    values: dict[str, Any] = json.loads(snapshot)
+    values.setdefault("explicit", True)  # of 0.1.0, which did not say: what is in doubt stays as it is
+    for name in _TIMES:
+        values[name] = values.get(name) and datetime.fromisoformat(values[name])
+    for name in _TUPLES:
+        values[name] = tuple(values[name])
+    return Memory(**values)
+
+
+def expiry(ttl_days: int | None, now: datetime) -> datetime | None:
+    """When a memory with this TTL expires if it starts to live now; None: never (no TTL, or 0 and less)."""
+    return now + timedelta(days=ttl_days) if ttl_days and ttl_days > 0 else None
+
+
+def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
+    """The existing memory after the same one was added again: alive, and what is known of it united."""
+    return replace(
+        existing,
+        metadata={**existing.metadata, **added.metadata},
+        tags=_union(existing.tags, added.tags),
+        topics=_union(existing.topics, added.topics),
+        event_ids=_union(existing.event_ids, added.event_ids),
+        importance=max(existing.importance, added.importance),
+        pinned=existing.pinned or added.pinned,
+        explicit=existing.explicit or added.explicit,
+        said_at=max(filter(None, (existing.said_at, added.said_at)), default=None),
+        ttl_days=added.ttl_days,
+        expires_at=expiry(added.ttl_days, now),
+        updated_at=now,
+    )
+
+
+def renewed(existing: Memory, now: datetime) -> Memory:
+    """The memory after it was met again: its own TTL starts anew."""
+    return replace(existing, expires_at=expiry(existing.ttl_days, now))
+
+
+def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
+    """The tombstone of a forgotten text: a hash keyed by the scope's own random salt, so that it tells nothing."""
+    digest = hashlib.blake2b(key=salt, digest_size=16)
+    digest.update((session_id or "").encode() + b"\0" + text.normalised(content).encode())
+    return digest.hexdigest()
+
+
+def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload of a waiting job that a later one of its key takes over.
+
+    The later one's, with the `messages` of both: an event stands as it came first, and they go by the time of each when
+    all tell it. Two that were sent at once may arrive in any order.
+    """
+    before, after = messages_in(waiting), messages_in(later)
+    if not before:
+        return later
+    known = {message["event_id"] for message in before if message.get("event_id")}
+    both = [*before, *(message for message in after if message.get("event_id") not in known)]
+    times = [at for message in both if (at := _time(message.get("at"))) is not None]
+    if len(times) == len(both):
+        both = [both[place] for place in sorted(range(len(both)), key=times.__getitem__)]
+    return {**later, "messages": both}
+
+
+def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The messages that a payload carries, each with its `event_id`; of other payloads none."""
+    found = payload.get("messages")
+    listed = cast("list[Any]", found) if isinstance(found, list | tuple) else []
+    return [message for message in listed if isinstance(message, Mapping)]
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
+def to_cursor(*parts: str | float | None) -> str:
+    """An opaque cursor over the sort key of the last row of a page."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def from_cursor(cursor: str, order: str) -> list[Any]:
+    """The sort key that `to_cursor(order, …)` holds, without the order.
+
+    Raises:
+        InvalidInput: it is no cursor of ours, or one of another order.
+    """
+    try:
+        head, *parts = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInput("This is no cursor of a former page; start without one.") from error
+    if head != order:
+        raise InvalidInput(f"This cursor belongs to the order {head!r}; start without one.")
+    return parts
+
+
+def to_iso(at: datetime) -> str:
+    """Aware UTC as fixed-width text that sorts like the time: 2026-01-31T09:30:00.000000Z."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

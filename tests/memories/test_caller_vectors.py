@@ -1,0 +1,127 @@
+"""Vectors that callers bring: kept by their width, never in each other's way, and of a few widths a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from kagent_memory.errors import InvalidInput
+from kagent_memory.memories import Memories, utc_now
+from kagent_memory.memories.components import MOST_WIDTHS
+from kagent_memory.records import Scope
+from kagent_memory.stores.base import external_name
+
+ADA, BOB, EVE = Scope("acme", "ada", "demo"), Scope("acme", "bob", "demo"), Scope("evil", "eve", "demo")
+
+
+def unit(width: int, place: int = 0) -> np.ndarray:
+    vector = np.zeros(width, np.float32)
+    vector[place] = 1
+    return vector
+
+
+@pytest.fixture
+async def memories(store_uri: str) -> AsyncIterator[Memories]:
+    async with await Memories.open(store_uri, llm=False, worker=False) as opened:
+        yield opened
+
+
+async def tables(memories: Memories) -> dict[str, int]:
+    return {held.name: held.dimensions for held in await memories.store.generations()}
+
+
+@pytest.mark.parametrize("width", [1, 3, 767, 769, 1536])
+async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(memories: Memories, width: int):
+    for name in (external_name(768), external_name(width + 1), "external-0768", "external-mine", "somebody's"):
+        with pytest.raises(InvalidInput, match="by their width"):
+            await memories.add(EVE, ["x"], embedding=[unit(width)], generation=name)
+        with pytest.raises(InvalidInput, match="by their width"):
+            await memories.recall(EVE, "x", embedding=unit(width), generation=name)
+    assert await tables(memories) == {}
+    [id] = await memories.add(EVE, ["x"], embedding=[unit(width)], generation=external_name(width))
+    assert await tables(memories) == {external_name(width): width}
+    assert [hit.memory.id for hit in await memories.recall(EVE, "", embedding=unit(width))] == [id]
+
+
+async def test_a_store_where_the_name_was_once_taken_by_another_width_heals(memories: Memories):
+    await memories.store.add_generation(external_name(768), 3, None)
+    [id] = await memories.add(ADA, ["kept"], embedding=[unit(768)])
+    assert [(memory.id, cosine) for memory, cosine in await memories.nearest(ADA, unit(768), limit=5)] == [(id, 1.0)]
+    with pytest.raises(InvalidInput, match="by their width"):
+        await memories.add(EVE, ["x"], embedding=[unit(3)], generation=external_name(768))
+
+
+async def test_what_one_caller_brings_is_nothing_to_another(memories: Memories):
+    for width in (3, 5, 768):
+        await memories.add(EVE, [f"of {width}"], embedding=[unit(width)], generation=external_name(width))
+    for scope, width in ((ADA, 4), (BOB, 7), (Scope("", "", "x"), 768), (Scope("evil", "mallory", "demo"), 6)):
+        [id] = await memories.add(scope, ["mine"], embedding=[unit(width)])
+        assert [hit.memory.id for hit in await memories.recall(scope, "", embedding=unit(width))] == [id]
+
+
+async def test_a_scope_that_holds_one_width_is_told_of_a_slip_and_may_begin_another(memories: Memories):
+    await memories.add(ADA, ["three"], embedding=[unit(3)])
+    await memories.add(BOB, ["four"], embedding=[unit(4)])
+    for asked in (memories.add(ADA, ["x"], embedding=[unit(4)]), memories.recall(ADA, "x", embedding=unit(4))):
+        with pytest.raises(InvalidInput, match="those here have 3"):
+            await asked
+    await memories.add(ADA, ["four"], embedding=[unit(4)], generation=external_name(4))
+    for width, text in ((3, "three"), (4, "four")):
+        assert [hit.memory.content for hit in await memories.recall(ADA, "", embedding=unit(width))] == [text]
+
+
+async def test_one_tenant_makes_a_few_tables_and_no_more_and_takes_none_from_others(memories: Memories):
+    widths = range(2, 2 + MOST_WIDTHS + 4)
+
+    async def brought(tenant: str, width: int) -> bool:
+        scope = Scope(tenant, f"user {width}", "demo")  # a scope each: another user of the tenant is no way around
+        try:
+            await memories.add(scope, ["x"], embedding=[unit(width)])
+        except InvalidInput as error:
+            return "of no further width" not in str(error)
+        return True
+
+    assert sum(await asyncio.gather(*(brought("evil", width) for width in widths))) == MOST_WIDTHS
+    assert len(await tables(memories)) == MOST_WIDTHS
+    assert await brought("evil", 768)  # kagent's door stays open
+    assert await brought("acme", 100)
+    assert not await brought("evil", 100)
+    kept = [held for held in (await tables(memories)).values() if held not in (100, 768)]
+    assert all([await brought("evil", width) for width in kept])
+
+
+async def test_a_width_that_a_tenant_no_longer_uses_makes_room_at_the_prune(memories: Memories):
+    for width in range(2, 2 + MOST_WIDTHS):
+        await memories.add(Scope("evil", str(width), "demo"), ["x"], embedding=[unit(width)])
+    other = Scope("evil", "late", "demo")
+    with pytest.raises(InvalidInput, match="prune makes room"):
+        await memories.add(other, ["x"], embedding=[unit(50)])
+    await memories.forget(Scope("evil", "3", "demo"), everything=True)
+    await memories.prune()
+    await memories.add(other, ["x"], embedding=[unit(50)])
+    with pytest.raises(InvalidInput, match="prune makes room"):
+        await memories.add(other, ["x"], embedding=[unit(51)], generation=external_name(51))
+
+
+async def test_a_search_makes_no_table(memories: Memories):
+    for width in (3, 768, 4000):
+        assert not await memories.recall(EVE, "x", embedding=unit(width))
+        assert not await memories.nearest(EVE, unit(width), limit=5)
+    assert await tables(memories) == {}
+
+
+async def test_expired_memories_are_not_near(store_uri: str):
+    now = utc_now()
+
+    def clock():
+        return now
+
+    async with await Memories.open(store_uri, llm=False, worker=False, clock=clock) as memories:
+        await memories.add(ADA, ["x"], embedding=[unit(768)])
+        assert len(await memories.nearest(ADA, unit(768), limit=5)) == 1
+        now += timedelta(days=16)
+        assert await memories.nearest(ADA, unit(768), limit=5) == []

@@ -1,0 +1,225 @@
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from kagent_memory.errors import ModelError
+from kagent_memory.retrieval.query import WordGate, complete, hypothetical, is_vague, rewrite, split
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi",
+        "hello!",
+        "Thanks a lot!!",
+        "Thank you so much for your help.",
+        "ok great, thanks",
+        "Good morning, how are you?",
+        "👍",
+        "",
+        "你好！",
+        "ありがとうございます",
+        "안녕하세요",
+        "Merci beaucoup !",
+        "Hallo, wie geht's?",
+        "Vielen Dank für deine Hilfe!",
+        "¡Hola! ¿Qué tal?",
+        "谢谢你的帮助！",
+        "晚安，明天见",
+        "おやすみなさい",
+        "bye bye bye",
+    ],
+)
+def test_small_talk_is_not_searched(text: str) -> None:
+    assert not WordGate().searches(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the capital of France?",
+        "What's 2+2?",
+        "What is photosynthesis?",
+        "Who wrote Hamlet?",
+        "Define entropy",
+        "How does photosynthesis work?",
+        "what does HTTP stand for?",
+        "Explain quantum computing",
+        "What's 15% of 80?",
+        "2 to the power of 10",
+        "Why is the sky blue?",
+        "Who invented the telephone?",
+        "Was ist die Hauptstadt von Spanien?",
+        "¿Cuál es la capital de Francia?",
+        "法国的首都是哪里？",
+        "光合成とは何ですか？",
+    ],
+)
+def test_general_knowledge_is_not_searched(text: str) -> None:
+    assert not WordGate().searches(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi, what's my budget?",
+        "What is my budget for the Hawaii trip?",
+        "Who is Anna?",
+        "What is Project Falcon?",
+        "what is the deploy command",
+        "What does my contract mean?",
+        "What is ERR-00123?",
+        "我的预算是多少？",
+        "hi there, book a table",
+        "What is the capital we talked about?",
+        "Define our style guide",
+        "what does ERR-00123 mean",
+        "who painted the kitchen",
+        "who was the president of the club in 2020",
+        "how does the handover work",
+        "define the scope for the Q3 project",
+        "what is the distance to the office",
+        "Translate Anna's message",
+        "what's next?",
+        "what is left to pack",
+        "what is bob allergic to",
+        "how many items in stock",
+        "555-1234",
+        "2024-05-07",
+        "192.168.1.10",
+        "danke, und wann kommt Lisa?",
+        "谢谢，那航班呢？",
+        "Falconとは何ですか",
+        "什么是我的账号？",
+    ],
+)
+def test_what_may_be_personal_is_searched(text: str) -> None:
+    assert WordGate().searches(text)
+
+
+def test_the_caller_marks_tool_queries_and_the_lists_are_arguments() -> None:
+    assert not WordGate().searches("What did I buy?", tool=True)
+    assert WordGate(small_talk=()).searches("hello")
+    assert WordGate(general=()).searches("What is photosynthesis?")
+    assert not WordGate(small_talk=("ahoy",)).searches("Ahoy!")
+    assert not WordGate(personal=()).searches("Define our style guide")
+
+
+@pytest.mark.parametrize("text", ["bye " * 60 + "x", "thanks a lot " * 22 + "x", "thanks a lot " * 9_000 + "x"])
+def test_no_message_holds_the_gate_up(text: str) -> None:
+    started = time.process_time()
+    assert WordGate().searches(text)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how much?",
+        "and the second one?",
+        "What about it?",
+        "price?",
+        "why",
+        "多少钱？",
+        "and in Berlin?",
+        "what about Lisa?",
+        "und wie alt ist er?",
+        "wann war das?",
+        "¿y dónde vive?",
+        "et à Berlin ?",
+        "а сколько ей лет?",
+        "那酒店呢？",
+        "それはいつ？",
+        "何歳ですか？",
+        "몇 살이야?",
+    ],
+)
+def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
+    assert is_vague(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who is Anna?",
+        "ERR-00123",
+        "is it ERR-00123?",
+        "budget",
+        "Where did we stay in Rome?",
+        "猫の名前は何ですか",
+        "Wie heißt der Hund von Lisa?",
+        "¿Dónde está mi pasaporte?",
+        "what is the wifi password",
+        "我上次住的酒店叫什么？",
+    ],
+)
+def test_texts_that_name_something_are_not(text: str) -> None:
+    assert not is_vague(text)
+
+
+def test_a_vague_follow_up_takes_the_last_three_user_turns_that_say_something() -> None:
+    earlier = ["I like tea", "Plan my Hawaii trip", "thanks", "What about hotels?"]
+    assert complete("how much?", earlier) == "Plan my Hawaii trip\nWhat about hotels?\nhow much?"
+    assert complete("Where is my passport?", earlier) == "Where is my passport?"
+    assert complete("how much?", []) == "how much?"
+
+
+def test_long_sentences_are_searched_apart_and_short_texts_whole() -> None:
+    first, second = "My flight leaves on the ninth of May.", "How much did I pay for the hotel in Honolulu?"
+    assert split(f"{first} {second} Ok.") == [first, second]
+    assert split("Ok. No.") == ["Ok. No."]
+    chinese = ["我们上次去北京的时候住在哪里来着？", "你还记得那家很好吃的饭店叫什么名字吗？"]
+    assert split("".join(chinese)) == chinese
+    assert len(split(f"{first} " * 50)) == 8
+
+
+def test_nothing_that_tells_is_lost_between_sentences() -> None:
+    flight = "My flight leaves on the ninth of May."
+    assert split(f"{flight} Who is Bob? Thanks!") == [f"{flight} Who is Bob?"]
+    assert split(f"Ask Bob. {flight}") == [f"Ask Bob. {flight}"]
+    doctor = "Who is Dr. Smith of St. Mary's in Berlin?"
+    assert split(f"{flight} {doctor}") == [flight, doctor]
+    assert split("هل تتذكر اسم طبيبي القديم في برلين؟ وأين وضعت جواز سفري بالأمس يا صديقي؟")[1:]
+
+
+class _Model:
+    name = "scripted"
+
+    def __init__(self, *, answer: str = "", delay: float = 0, error: Exception | None = None) -> None:
+        self.answer, self.delay, self.error, self.prompts = answer, delay, error, list[str]()
+
+    async def complete(self, prompt: str, *, schema: Any) -> Any:
+        self.prompts.append(prompt)
+        await asyncio.sleep(self.delay)
+        if self.error:
+            raise self.error
+        return schema(**{next(iter(schema.model_fields)): self.answer})
+
+
+async def test_a_rewrite_sees_the_earlier_turns_and_replaces_the_text() -> None:
+    model = _Model(answer="price of the hotel in Hawaii")
+    assert await rewrite(model, "how {much}?", ["a {message} hotel"], timeout_seconds=1) == (model.answer, "")
+    assert "how {much}?" in model.prompts[0]
+    assert "a {message} hotel" in model.prompts[0]
+
+
+@pytest.mark.parametrize("model", [_Model(delay=9), _Model(error=ModelError("away")), _Model(answer=" ")])
+async def test_without_a_usable_answer_the_text_stands(model: _Model) -> None:
+    text, reason = await rewrite(model, "how much?", timeout_seconds=0.01)
+    assert text == "how much?"
+    assert reason.startswith("rewrite: ") or model.answer == " "
+    assert (await hypothetical(model, "how much?", timeout_seconds=0.01))[0] is None
+
+
+async def test_a_model_s_answer_is_searched_as_valid_text_of_a_bounded_length() -> None:
+    assert await rewrite(_Model(answer="tea\0 \ud800 hot "), "x", timeout_seconds=1) == ("tea  ? hot", "")
+    assert len((await hypothetical(_Model(answer="x " * 9_000), "x", timeout_seconds=1))[0] or "") <= 2_000
+
+
+async def test_a_hypothetical_note_comes_back_beside_the_text() -> None:
+    assert await hypothetical(_Model(answer="The hotel was $200."), "how much?", timeout_seconds=1) == (
+        "The hotel was $200.",
+        "",
+    )

@@ -1,0 +1,134 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kagent_memory.retrieval.ranking import RankSettings, dense_text
+
+from .small_scope import NOW, SmallScope
+
+PLAIN = RankSettings(
+    following=0, answer=0, session=0, month=0, day=0, author=0, length=0, question=0, before=0, after=0
+)
+
+
+def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[str]]:
+    scope = SmallScope()
+    return scope, [scope.add(content, **options) for content in contents]  # type: ignore[arg-type]
+
+
+def test_a_rare_word_outweighs_common_ones() -> None:
+    scope, ids = _notes("the server is down again", "the server saw ERR-00123", "the server is up", "server, server")
+    assert scope.ids("server ERR-00123")[0] == ids[1]
+
+
+def test_keyword_mode_answers_with_matches_only() -> None:
+    scope = SmallScope()
+    first = scope.add("I bought a kayak", session="s")
+    scope.add("Nice colour", session="s")
+    assert scope.ids("kayak") == [first]
+    assert scope.ids("zeppelin") == []
+
+
+def test_both_legs_add_up_and_either_alone_is_enough() -> None:
+    scope, (both, text, vector, none) = _notes("kayak on the lake", "kayak in the garage", "a boat trip", "tax return")
+    cosines = {both: 0.7, text: 0.1, vector: 0.7, none: 0.0}
+    assert scope.ids("kayak", cosines, settings=PLAIN) == [both, vector, text, none]
+    assert scope.ids("zzz", cosines, settings=PLAIN)[:2] == [both, vector]
+
+
+def test_scores_lie_between_0_and_1_and_fall() -> None:
+    scope, ids = _notes("kayak?", "kayak trip in May 2024", "boat", author="Ann", session="s", happened=NOW)
+    scores = [hit.score for hit in scope.rank("Ann's kayak in March 2026", dict.fromkeys(ids, 0.9)).ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_min_score_bars_rows_that_only_the_vectors_found_by_the_full_query_s_cosine() -> None:
+    scope, (matched, near, far) = _notes("kayak", "boat trip", "tax return")
+    trimmed = {matched: 0.1, near: 0.2, far: 0.9}
+    ranking = scope.rank("kayak", trimmed, full={matched: 0.1, near: 0.6, far: 0.2}, min_score=0.5)
+    assert {hit.id for hit in ranking.ranked} == {matched, near}
+    assert [(left.memory_id, left.reason) for left in ranking.left_out] == [(far, "below_min_score")]
+    assert {hit.id: hit.cosine for hit in ranking.ranked} == {matched: 0.1, near: 0.6}
+
+
+def test_min_score_has_no_effect_in_keyword_mode() -> None:
+    scope, ids = _notes("kayak", "boat")
+    assert scope.ids("kayak", min_score=0.99) == ids[:1]
+
+
+def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
+    scope = SmallScope()
+    scope.add("Which colour did you paint the fence?", author="Bo", session="s")
+    answer = scope.add("A dark green one, it took us days", author="Ann", session="s")
+    other = scope.add("A dark green one, it took us days", author="Ann", session="t")
+    cosines = {place.id: 0.3 for place in scope.places}
+    ranked = scope.ids("What colour is the painted fence?", cosines)
+    assert ranked.index(answer) < ranked.index(other)
+
+
+def test_neighbours_are_by_session_and_position_never_by_session_alone() -> None:
+    scope = SmallScope()
+    for number in range(4):
+        scope.add(["kayak", "first", "second", "third"][number], session="s")
+    cosines = {place.id: 0.3 for place in scope.places}
+    settings = replace(PLAIN, before=0.5)
+    scores = {hit.id: hit.score for hit in scope.rank("kayak", cosines, settings=settings).ranked}
+    assert scores["m0001"] > scores["m0002"] == scores["m0003"]
+
+
+def test_the_named_month_day_and_author_lift() -> None:
+    scope = SmallScope()
+    for day in (datetime(2024, 5, 2, tzinfo=UTC), datetime(2024, 5, 20, tzinfo=UTC), datetime(2023, 8, 1, tzinfo=UTC)):
+        scope.add("went to the lake", author="Ann", happened=day)
+    bo = scope.add("went to the lake", author="Bo", happened=datetime(2023, 8, 1, tzinfo=UTC))
+    assert scope.ids("lake in May 2024")[:2] == ["m0000", "m0001"]
+    assert scope.ids("lake on 19 May")[0] == "m0001"
+    assert scope.ids("When was Bo at the lake?")[0] == bo
+
+
+def test_questions_yield_to_statements_and_one_word_turns_to_whole_ones() -> None:
+    scope, (asks, tells) = _notes("Do you like kayak trips so much?", "I do like kayak trips very much")
+    assert scope.ids("kayak") == [tells, asks]
+    scope, (short, long) = _notes("Kayak!", "Kayak trips are what I look forward to all winter long")
+    assert scope.ids("kayak", {short: 0.5, long: 0.5}, settings=replace(PLAIN, length=0.5)) == [long, short]
+
+
+@pytest.mark.parametrize(("setting", "winner"), [({}, 0), ({"recency": 0.5}, 1), ({"importance": 0.9}, 2)])
+def test_recency_and_importance_count_only_when_set(setting: dict[str, float], winner: int) -> None:
+    scope = SmallScope()
+    long_ago = NOW - timedelta(days=200)
+    ids = [
+        scope.add("kayak kayak kayak", created=long_ago, importance=0.1),
+        scope.add("kayak", importance=0.1),
+        scope.add("kayak and boat", created=long_ago, importance=1.0),
+    ]
+    assert scope.ids("kayak", settings=replace(PLAIN, **setting))[0] == ids[winner]
+
+
+def test_words_that_most_of_the_scope_holds_leave_the_dense_query_of_larger_scopes() -> None:
+    scope = SmallScope()
+    for number in range(19):
+        scope.add(f"note {number}", author="Caroline")
+    query = "What did Caroline's brother research?"
+    assert dense_text(query, scope.search_text(query)) == query
+    scope.add("one more", author="Caroline")
+    assert dense_text(query, scope.search_text(query)) == "What did brother research?"
+    assert dense_text("Where is Caroline?", scope.search_text("Where is Caroline?")) == "Where is Caroline?"
+
+
+def test_the_explanation_names_legs_ranks_and_signs() -> None:
+    scope, (one, two) = _notes(
+        "kayak trip in May", "boat trip", author="Ann", happened=datetime(2024, 5, 2, tzinfo=UTC)
+    )
+    ranking = scope.rank("Ann's kayak in May", {one: 0.6, two: 0.4})
+    why = ranking.explain(one)
+    assert why["legs"] == ["text", "vector"]
+    assert (why["text_rank"], why["vector_rank"], why["cosine"]) == (1, 1, 0.6)
+    assert {"match", "month", "author", "length"} <= set(why["scores"])
+    assert ranking.explain(two)["vector_rank"] == 2
+
+
+def test_an_empty_scope_has_no_hits() -> None:
+    assert SmallScope().ids("anything at all") == []
