@@ -95,6 +95,11 @@ async def test_settings_that_want_a_model_are_no_finding_when_there_is_one() -> 
         ({"store": "ok", "embedding": "no key", "database": "X 1", "extension": "Y 2"}, {"embedder"}),
         ({"store": "ok", "embedding": "ok", "database": "X 1"}, {"extension"}),
         ({"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "lacking": "a"}, {"permissions"}),
+        ({"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "writing": "ok"}, set()),
+        (
+            {"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "writing": "read-only"},
+            {"permissions"},
+        ),
         ({"store": "Not for a caller that is bound."}, {"check"}),
     ],
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Sequence
 
 from ..errors import ConfigurationError, NotFound
-from ..memories import Memories, utc_now
+from ..memories import utc_now
 from ..records import Change, Scope
 from ..remote import is_remote
 from ..stores.base import Job, ScopeStats
@@ -141,17 +140,11 @@ async def jobs_drop(args: argparse.Namespace, say: Output) -> int:
     async with opened(args) as memories:
         if not args.dry_run:
             await memories.drop_job(args.id)
-        elif not any(job.state != "running" for job in await _jobs_of_id(memories, args.id)):
+        elif not any(job.state != "running" for job in await memories.jobs(id=args.id, payloads=False)):
             raise NotFound(f"There is no job {args.id!r} that is not running.")
     say.value({"would_drop" if args.dry_run else "dropped": args.id})
     say.line("Would be dropped; what it holds would be lost." if args.dry_run else "Dropped.")
     return 0
-
-
-async def _jobs_of_id(memories: AnyMemories, id: str) -> Sequence[Job]:
-    if isinstance(memories, Memories):
-        return await memories.store.jobs(id=id, payloads=False)
-    return [job for job in await memories.jobs(limit=1000, payloads=False) if job.id == id]
 
 
 async def stats(args: argparse.Namespace, say: Output) -> int:

@@ -61,18 +61,14 @@ async def serve(args: argparse.Namespace, say: Output) -> int:
 
 async def token_create(args: argparse.Namespace, say: Output) -> int:
     """Makes a token and shows it once."""
-    from ..server.auth import new_token
-
     if args.user == "":  # most likely a variable of the shell that holds nothing; it must not open a whole tenant
         raise InvalidInput("--user must not be empty; leave it out for a token of the whole tenant.")
     if args.operator and (args.user is not None or args.tenant is not None):
         raise InvalidInput("An operator's token opens every tenant; leave --user and --tenant out.")
     async with opened_here(args) as memories:
-        tenant = memories.settings.tenant
-        secret, token = new_token(
-            tenant, args.user, args.label, now=utc_now(), days=args.days, is_operator=args.operator
+        secret, token = await memories.create_token(
+            user=args.user, label=args.label, days=args.days, is_operator=args.operator
         )
-        await memories.store.add_token(token)
     say.value({"token": secret, **_public(token)})
     say.line(secret)
     say.note("Keep it now: it is not shown again, and only its digest is stored.")
@@ -94,7 +90,7 @@ def _public(token: Token) -> dict[str, str | bool | None]:
 async def token_list(args: argparse.Namespace, say: Output) -> int:
     """Lists tokens; never their secrets."""
     async with opened_here(args) as memories:
-        tokens = await memories.store.tokens()
+        tokens = await memories.tokens()
     say.value([_public(token) for token in tokens])
     rows = [[token.id, *_opens(token), day(token.created_at), day(token.expires_at), token.label] for token in tokens]
     say.table(("ID", "TENANT", "USER", "CREATED", "EXPIRES", "LABEL"), rows)
@@ -108,7 +104,7 @@ def _opens(token: Token) -> tuple[str, str]:
 async def token_revoke(args: argparse.Namespace, say: Output) -> int:
     """Revokes a token at once."""
     async with opened_here(args) as memories:
-        await memories.store.drop_token(args.id)
+        await memories.revoke_token(args.id)
     say.value({"revoked": args.id})
     say.line("Revoked.")
     return 0

@@ -56,23 +56,12 @@ class Components:
     weights: ImportanceWeights
     noted: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
-    async def visible(self, scope: Scope, id: str) -> Memory:
-        """One visible memory.
-
-        Raises:
-            NotFound: no such memory.
-        """
-        return await self._one(scope, id, superseded=False)
-
-    async def kept(self, scope: Scope, id: str) -> Memory:
-        """One memory that is visible or was superseded: what has a history to look at.
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
+        """One memory that is visible, or also one that was superseded, which has a history to look at.
 
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        return await self._one(scope, id, superseded=True)
-
-    async def _one(self, scope: Scope, id: str, *, superseded: bool) -> Memory:
         found = await self.store.get(scope, [id], now=self.clock(), superseded=superseded)
         if id not in found:
             raise NotFound(f"No memory {id} in this scope.")

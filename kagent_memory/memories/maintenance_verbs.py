@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import KagentMemoryError, StoreError
-from ..records import Change, Scope
+from ..records import Change, Scope, new_id
 from ..retention.eviction import evict
-from ..stores.base import Job, JobState, Pruned
+from ..stores.base import Job, JobState, Pruned, Token
 from .components import Components
+from .tokens import PREFIX, digest, new_token
 
 log = logging.getLogger("kagent_memory")
 
@@ -20,7 +21,7 @@ LOOKED_AT = 100
 
 
 class MaintenanceVerbs:
-    """Jobs, prune, consolidate, scopes, work, check, drain."""
+    """Jobs, prune, consolidate, scopes, work, check, drain, and the server's tokens."""
 
     def __init__(self, parts: Components) -> None:
         self._parts = parts
@@ -35,6 +36,7 @@ class MaintenanceVerbs:
         app: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
+        id: str | None = None,
         payloads: bool = True,
     ) -> Sequence[Job]:
         """Queued, running and dead jobs, oldest first; of one scope, or of all with this tenant, user and app.
@@ -46,10 +48,11 @@ class MaintenanceVerbs:
             app: only those of scopes with this app.
             state: only those in this state.
             limit: how many at most.
+            id: only the job of this id.
             payloads: whether what they carry, which may be much, is read too.
         """
         return await self._parts.store.jobs(
-            scope=scope, tenant=tenant, user=user, app=app, state=state, limit=limit, payloads=payloads
+            scope=scope, tenant=tenant, user=user, app=app, state=state, limit=limit, id=id, payloads=payloads
         )
 
     async def retry_job(self, job_id: str) -> None:
@@ -134,19 +137,78 @@ class MaintenanceVerbs:
 
         Returns:
             `store` and `embedding`: "ok", or what is wrong ("keyword mode" without an embedder); and what the store
-            says about itself: `database`, `extension`, `migrations`, and the rights it is `lacking`.
+            says about itself: `database`, `extension`, `migrations`, and the rights it is `lacking`. Where none is
+            lacking, `writing`: "ok" when a row could be written, or what is wrong.
         """
         found = {"store": "ok", "embedding": "keyword mode" if self._parts.vectors is None else "ok"}
         try:
             found.update(await self._parts.store.about())
         except KagentMemoryError as error:
             found["store"] = str(error)
+        if found["store"] == "ok" and "lacking" not in found:
+            found["writing"] = await self._try_writing()
         try:
             if self._parts.vectors is not None:
                 await self._parts.vectors.embed(["ping"], kind="query")
         except KagentMemoryError as error:
             found["embedding"] = str(error)
         return found
+
+    async def _try_writing(self) -> str:
+        try:
+            await self._parts.store.lease("doctor", new_id(), seconds=1)
+        except KagentMemoryError as error:
+            return str(error)
+        return "ok"
+
+    # -- the server's tokens
+
+    async def create_token(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        label: str = "",
+        days: int | None = None,
+        is_operator: bool = False,
+    ) -> tuple[str, Token]:
+        """Makes a bearer token for the server; durable when it returns.
+
+        Args:
+            tenant: whose memories it opens; None: the setting `tenant`.
+            user: only this user's; None: the whole tenant's.
+            label: for people.
+            days: how long it holds; None: until it is revoked.
+            is_operator: it opens every tenant, and the verbs that cross them.
+
+        Returns:
+            The secret, which is not kept and cannot be shown again, and the token's record.
+        """
+        tenant = self._parts.settings.tenant if tenant is None else tenant
+        secret, token = new_token(tenant, user, label, now=self._parts.clock(), days=days, is_operator=is_operator)
+        await self._parts.store.add_token(token)
+        return secret, token
+
+    async def tokens(self) -> Sequence[Token]:
+        """All tokens of the server, oldest first, expired ones too; never their secrets."""
+        return await self._parts.store.tokens()
+
+    async def revoke_token(self, token_id: str) -> None:
+        """Revokes a token at once.
+
+        Raises:
+            NotFound: no such token.
+        """
+        await self._parts.store.drop_token(token_id)
+
+    async def authenticate(self, secret: str) -> Token | None:
+        """The token that a secret proves; None when it is unknown, revoked or expired."""
+        if not secret.startswith(PREFIX):
+            return None
+        token = next(iter(await self._parts.store.tokens(digest=digest(secret))), None)
+        if token is None or (token.expires_at is not None and token.expires_at <= self._parts.clock()):
+            return None
+        return token
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
         """Waits until every accepted job is done; False when `timeout` seconds pass first, when the store is away, or

@@ -137,13 +137,18 @@ class ReadVerbs:
         """Counts memories that were handed over by another way than `recall`; in the background, never failing."""
         self._parts.deliveries.count(scope, retrieved=ids, delivered=ids)
 
-    async def get(self, scope: Scope, id: str) -> Memory:
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
         """One visible memory.
 
+        Args:
+            scope: whose.
+            id: of the memory.
+            superseded: also one that another has taken the place of.
+
         Raises:
-            NotFound: no such memory.
+            NotFound: no such memory, or it has expired.
         """
-        return await self._parts.visible(scope, id)
+        return await self._parts.get(scope, id, superseded=superseded)
 
     async def list(
         self,
@@ -165,7 +170,7 @@ class ReadVerbs:
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        await self._parts.kept(scope, id)
+        await self._parts.get(scope, id, superseded=True)
         return await self._parts.store.history(scope, id)
 
     async def stats(self, scope: Scope) -> ScopeStats:

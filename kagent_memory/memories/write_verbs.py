@@ -210,7 +210,7 @@ class WriteVerbs:
             Conflict: one of the memories was changed again since, or it has expired.
         """
         with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
-            await self._parts.kept(scope, id)
+            await self._parts.get(scope, id, superseded=True)
             revisions = await self._parts.store.history(scope, id)
             last = revisions[-1:]
             if last and last[0].group:
@@ -229,7 +229,7 @@ class WriteVerbs:
         Raises:
             NotFound: no such memory, or it has expired or was superseded.
         """
-        await self._parts.visible(scope, id)
+        await self._parts.get(scope, id)
         await self._parts.store.feedback(scope, id, success=success)
 
     # -- inside
@@ -243,7 +243,7 @@ class WriteVerbs:
     ) -> list[Change]:
         if len(memories) != 1:
             raise InvalidInput("replaces= goes with exactly one item.")
-        old = await self._parts.visible(scope, replaced)
+        old = await self._parts.get(scope, replaced)
         return superseding(old, memories[0], now=now, who=who, why="replaced by its author")
 
     async def _edit(
@@ -259,7 +259,7 @@ class WriteVerbs:
     ) -> Memory:
         with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
             now = self._parts.clock()
-            old = await self._parts.visible(scope, id)
+            old = await self._parts.get(scope, id)
             if revision is not None and revision != old.revision:
                 raise Conflict(f"The memory is at revision {old.revision}, not {revision}; read it again.")
             most = self._parts.settings.max_content_bytes

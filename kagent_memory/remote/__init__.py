@@ -298,9 +298,10 @@ class RemoteMemories:
         }
         return from_wire(await self._door.ask("POST", "/memories/search", scope, body), Recall)
 
-    async def get(self, scope: Scope, id: str) -> Memory:
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
         """See `Memories.get`."""
-        return from_wire(await self._door.ask("GET", f"/memories/{_part(id)}", scope), Memory)
+        query = {"superseded": True} if superseded else None
+        return from_wire(await self._door.ask("GET", f"/memories/{_part(id)}", scope, query=query), Memory)
 
     async def list(
         self,
@@ -337,10 +338,11 @@ class RemoteMemories:
         app: str | None = None,
         state: JobState | None = None,
         limit: int = 100,
+        id: str | None = None,
         payloads: bool = False,
     ) -> Sequence[Job]:
         """See `Memories.jobs`; the payloads stay at the server in any case."""
-        query = _given(tenant=tenant, user=user, app=app, state=state, limit=limit)
+        query = _given(tenant=tenant, user=user, app=app, state=state, limit=limit, id=id)
         return from_wire(await self._door.ask("GET", "/jobs", scope, query=query), list[Job])
 
     async def retry_job(self, job_id: str) -> None:

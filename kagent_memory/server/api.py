@@ -127,9 +127,9 @@ async def forget(memories: TheMemories, scope: TheScope, body: Which) -> Erased:
 
 
 @router.get("/memories/{id}")
-async def get(memories: TheMemories, scope: TheScope, id: TheId) -> Memory:
-    """One memory as it is now."""
-    return await memories.get(scope, id)
+async def get(memories: TheMemories, scope: TheScope, id: TheId, superseded: bool = False) -> Memory:
+    """One memory as it is now; with `superseded` also one that another has taken the place of."""
+    return await memories.get(scope, id, superseded=superseded)
 
 
 @router.patch("/memories/{id}")

@@ -80,7 +80,7 @@ def create_app(
     for path in ("/static/icon.svg", "/favicon.ico"):
         app.add_api_route(path, _icon, include_in_schema=False)
     problems.install(app)
-    app.add_middleware(Gate, access=access, memories=lambda: app.state.memories, clock=clock)
+    app.add_middleware(Gate, access=access, memories=lambda: app.state.memories)
     return app
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.datastructures import Headers
 
 from ..errors import ConfigurationError, NotFound
-from ..records import Scope, new_id
-from ..stores.base import MemoryStore, Token
+from ..records import Scope
+from ..stores.base import Token
 
-PREFIX = "kmem_"
 COOKIE = "kagent_memory_token"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
@@ -80,43 +76,8 @@ class Caller:
 LOCAL = Caller(name="local")
 
 
-def new_token(
-    tenant: str,
-    user: str | None,
-    label: str,
-    *,
-    now: datetime,
-    days: int | None = None,
-    is_operator: bool = False,
-) -> tuple[str, Token]:
-    """A fresh secret and the row that proves it: 256 random bits, of which only the SHA-256 is kept."""
-    secret = PREFIX + secrets.token_urlsafe(32)
-    expires_at = now + timedelta(days=days) if days else None
-    token = Token(
-        id=new_id(now),
-        digest=digest(secret),
-        tenant=tenant,
-        user=user,
-        label=label,
-        created_at=now,
-        expires_at=expires_at,
-        is_operator=is_operator,
-    )
-    return secret, token
-
-
-def digest(secret: str) -> str:
-    """What is stored of a secret. Plain SHA-256 is enough: the secrets are random, not chosen by people."""
-    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
-
-
-async def caller_of_token(store: MemoryStore, secret: str, now: datetime) -> Caller | None:
-    """Whom a token stands for; None when it is unknown, revoked or expired. An operator's is bound to nothing."""
-    if not secret.startswith(PREFIX):
-        return None
-    token = next(iter(await store.tokens(digest=digest(secret))), None)
-    if token is None or (token.expires_at is not None and token.expires_at <= now):
-        return None
+def caller_of_token(token: Token) -> Caller:
+    """Whom a token stands for. An operator's is bound to nothing."""
     name = f"token {token.label or token.id}"
     if token.is_operator:
         return Caller(name=name, id=token.id)

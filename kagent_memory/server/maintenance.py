@@ -87,15 +87,16 @@ async def jobs(
     tenant: TenantName = None,
     state: JobState | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Sequence[Job]:
     """Queued, running and dead jobs, oldest first, without payloads: of one scope when app and user are named, else of
-    all that are the caller's and have this tenant, app or user.
+    all that are the caller's and have this tenant, app or user; with `id` only the one that has it.
     """
     caller = caller_of(request)
     if app is not None and user is not None:
         scope = scope_of(request, app, user, tenant)
-        return await visible_jobs(memories, caller, scope=scope, state=state, limit=limit)
-    return await visible_jobs(memories, caller, tenant=tenant, app=app, user=user, state=state, limit=limit)
+        return await visible_jobs(memories, caller, scope=scope, state=state, limit=limit, id=id)
+    return await visible_jobs(memories, caller, tenant=tenant, app=app, user=user, state=state, limit=limit, id=id)
 
 
 async def visible_jobs(
@@ -108,12 +109,13 @@ async def visible_jobs(
     user: str | None = None,
     state: JobState | None = None,
     limit: int = 100,
+    id: str | None = None,
 ) -> Sequence[Job]:
     """The jobs that a caller may see, without their payloads: those hold what people said."""
     whose = within(caller, tenant=tenant, app=app, user=user)
     if whose is None:
         return []
-    return await memories.jobs(scope=scope, **whose, state=state, limit=limit, payloads=False)
+    return await memories.jobs(scope=scope, **whose, state=state, limit=limit, id=id, payloads=False)
 
 
 async def own_job(request: Request, id: Annotated[str, Path(max_length=64)]) -> Job:
@@ -122,7 +124,7 @@ async def own_job(request: Request, id: Annotated[str, Path(max_length=64)]) -> 
     Raises:
         NotFound: there is none of this id.
     """
-    found = await memories_of(request).store.jobs(id=known_id(id, "job"), payloads=False)
+    found = await memories_of(request).jobs(id=known_id(id, "job"), payloads=False)
     if not found or not caller_of(request).may(found[0].scope):
         raise NotFound("No such job.")
     return found[0]

@@ -9,7 +9,6 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -19,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import KagentMemoryError
 from ..memories import Memories
+from ..memories.tokens import PREFIX, digest
 from . import auth
 from .auth import Access, Caller
 from .error_responses import failed, refused, unauthorized
@@ -54,10 +54,8 @@ NOT_FROM_HERE = (
 class Gate:
     """ASGI middleware; what passes has `request.state.caller`."""
 
-    def __init__(
-        self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories], clock: Callable[[], datetime]
-    ) -> None:
-        self._app, self._access, self._memories, self._clock = app, access, memories, clock
+    def __init__(self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories]) -> None:
+        self._app, self._access, self._memories = app, access, memories
         self._rate = RateLimit(access.requests_per_minute)
         self._room = Room(max(BODIES_AT_ONCE * access.max_body_bytes, LEAST_ROOM))
         self._known: OrderedDict[str, str] = OrderedDict()  # digests of tokens that held, and their ids
@@ -129,7 +127,7 @@ class Gate:
 
     async def _admit(self, request: Request) -> Response | None:
         secret = auth.bearer(request.headers, request.cookies)
-        token = auth.digest(secret) if secret.startswith(auth.PREFIX) else None
+        token = digest(secret) if secret.startswith(PREFIX) else None
         proxied = self._proxied(request) if token is None else None
         waits = self._rate.wait_seconds(self._counted_as(_address(request), token, proxied), time.monotonic())
         if waits:
@@ -137,7 +135,8 @@ class Gate:
             return refused(request, 429, text, headers={"retry-after": str(math.ceil(waits))})
         caller = proxied
         if token is not None:  # one of ours: it must hold, also where none is needed
-            caller = await auth.caller_of_token(self._memories().store, secret, self._clock())
+            known = await self._memories().authenticate(secret)
+            caller = None if known is None else auth.caller_of_token(known)
             self._remember(token, caller)
         elif caller is None and not (self._access.required or self._access.trusted_proxy):
             caller = auth.LOCAL

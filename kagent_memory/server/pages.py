@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from ..errors import InvalidInput, NotFound
 from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope
 from ..stores.base import Order
-from .auth import COOKIE, caller_of_token
+from .auth import COOKIE
 from .dependencies import caller_of, known_id, memories_of, who
 from .maintenance import visible_scopes
 from .page_helpers import field, listed, number, own_form, page, page_scope, set_cookie, shown_settings, to, whole
@@ -131,10 +131,10 @@ def _worded(value: Any) -> str:
 async def _memory(request: Request, id: str) -> Memory:
     """A memory as it is, also when another one took its place."""
     memories, scope, id = memories_of(request), page_scope(request), known_id(id, "memory")
-    found = await memories.store.get(scope, [id], now=request.app.state.clock(), superseded=True)
-    if id not in found:
-        raise NotFound("No such memory; it may have expired or been deleted.")
-    return found[id]
+    try:
+        return await memories.get(scope, id, superseded=True)
+    except NotFound as error:
+        raise NotFound("No such memory; it may have expired or been deleted.") from error
 
 
 @router.post("/memories/{id}/edit")
@@ -199,7 +199,7 @@ async def login(request: Request) -> Response:
     """Keeps the token in a cookie when it holds."""
     form = await own_form(request)
     secret = field(form, "token")
-    if await caller_of_token(memories_of(request).store, secret, request.app.state.clock()) is None:
+    if await memories_of(request).authenticate(secret) is None:
         return page(request, "login.html", {"wrong": True}, 401)
     answer = to("/")
     set_cookie(request, answer, COOKIE, secret)

@@ -11,9 +11,10 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
+from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
-from kagent_memory.server.auth import Access, check_binding, is_loopback, new_token
+from kagent_memory.server.auth import Access, check_binding, is_loopback
 from kagent_memory.server.rate_limit import RateLimit
 from kagent_memory.testing.fixtures import a_job
 

@@ -14,8 +14,9 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from kagent_memory.memories import Memories
+from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Fact, Scope, new_id
-from kagent_memory.server.auth import Access, new_token
+from kagent_memory.server.auth import Access
 from kagent_memory.stores.base import Job
 
 from .ground import Clock, live

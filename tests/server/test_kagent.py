@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from kagent_memory.memories import Memories
+from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Scope
-from kagent_memory.server.auth import Access, new_token
+from kagent_memory.server.auth import Access
 
 from .ground import Clock, axis, client_of, item
 

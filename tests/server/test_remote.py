@@ -17,9 +17,10 @@ from google.genai import types
 from kagent_memory import KagentMemoryService
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
 from kagent_memory.memories import Memories
+from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
-from kagent_memory.server.auth import Access, new_token
+from kagent_memory.server.auth import Access
 
 from .ground import axis, live
 
@@ -61,11 +62,16 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         assert (await memories.pin(SCOPE, id)).pinned
         await memories.feedback(SCOPE, id, success=True)
         [second] = await memories.add(SCOPE, ["Ada likes coffee"], replaces=id)
+        with pytest.raises(NotFound):
+            await memories.get(SCOPE, id)
+        assert (await memories.get(SCOPE, id, superseded=True)).superseded_by == second
         vector = np.asarray(axis(0), dtype=np.float32)
         [third] = await memories.add(SCOPE, ["near"], embedding=[vector])
         assert third in [hit.memory.id for hit in await memories.recall(SCOPE, "near", embedding=vector)]
         job = await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")
         assert job
+        assert [one.id for one in await memories.jobs(id=job)] in ([job], [])  # the worker may have been quicker
+        assert list(await memories.jobs(id=id)) == []
         assert await memories.drain(10)
         await memories.end_session(SCOPE, "s")
         assert list(await memories.jobs()) == []
@@ -137,6 +143,24 @@ async def test_a_token_travels_in_the_header_and_never_in_the_location(monkeypat
             assert secret not in memories.location + repr(memories.settings)
             await memories.add(SCOPE, ["x"])
             assert [scope.tenant for scope in await memories.scopes()] == ["acme"]
+
+
+async def test_one_job_is_found_among_many_by_its_id():
+    async def idle() -> Memories:
+        return await Memories.open("libsql:///:memory:", llm=False, worker=False)
+
+    with live(idle) as address:
+        async with await RemoteMemories.open(address) as memories:
+            jobs = [
+                str(await memories.remember(SCOPE, [Message(text="hello", event_id=f"e{n}")], f"s{n}"))
+                for n in range(3)
+            ]
+            assert [job.id for job in await memories.jobs()] == jobs
+            for job in jobs:
+                assert [one.id for one in await memories.jobs(id=job)] == [job]
+                assert [one.id for one in await memories.jobs(id=job, scope=SCOPE, state="queued")] == [job]
+                assert list(await memories.jobs(id=job, user="bob")) == []
+            assert list(await memories.jobs(id="no id")) == []
 
 
 async def test_an_adk_service_talks_to_a_server(address: str):
