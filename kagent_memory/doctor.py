@@ -46,7 +46,11 @@ _UNOPENED = (  # what a refusal says, the part it is about, and what to do
     ("an extra", "database", "pip install the extra that is named where this command runs."),
     ("its extra", "database", "pip install the extra of this store where this command runs."),
     ("extension", "extension", "Install pgvector 0.7 or newer on the server; CREATE EXTENSION vector as a superuser."),
-    ("lacks a right", "permissions", "GRANT it to this database user, or run `kagent-memory migrate` as the owner."),
+    (
+        "lacks a privilege",
+        "permissions",
+        "GRANT it to this database user, or run `kagent-memory migrate` as the owner.",
+    ),
     ("refused the connection", "database", "Correct user, password and database name in KAGENT_MEMORY_URI."),
     ("upgrade this", "database", "pip install --upgrade kagent-memory."),
     ("cannot be", "permissions", _REACHABLE),

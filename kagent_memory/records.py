@@ -64,7 +64,7 @@ def checked_text(value: str, what: str) -> str:
     """`value` itself.
 
     Raises:
-        InvalidInput: it is no text, holds NUL, or is not valid Unicode (a lone surrogate).
+        InvalidInput: not a string, contains NUL, or is not valid Unicode (a lone surrogate).
     """
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"{what} must be text, not {type(value).__name__}.")
@@ -106,18 +106,18 @@ def checked_time(at: datetime | None, what: str) -> datetime | None:
     """The same moment in UTC.
 
     Raises:
-        InvalidInput: it is no time, has no time zone, or lies outside the years 1 to 9999 in UTC.
+        InvalidInput: not a datetime, has no time zone, or lies outside the years 1 to 9999 in UTC.
     """
     if at is None:
         return None
     if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"{what} must be a datetime, not {type(at).__name__}.")
     if at.tzinfo is None:
-        raise InvalidInput(f"{what} must be an aware time; give it a time zone.")
+        raise InvalidInput(f"{what} must be an aware datetime; give it a time zone.")
     try:
         return at.astimezone(UTC)
     except OverflowError as error:
-        raise InvalidInput(f"{what} is out of range; take a time between the years 1 and 9999.") from error
+        raise InvalidInput(f"{what} is out of range; use a time between the years 1 and 9999.") from error
 
 
 @dataclass(frozen=True)

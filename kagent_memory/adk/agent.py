@@ -64,7 +64,7 @@ def enable_memory(
         auto_save: when sessions are saved by themselves; None: never here (with `MemoryPlugin`, say).
 
     Raises:
-        ConfigurationError: it is no LlmAgent, or `auto_save` is no policy.
+        ConfigurationError: `agent` is not an LlmAgent, or `auto_save` is not an AutoSave policy.
     """
     if not isinstance(agent, LlmAgent):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise ConfigurationError("enable_memory takes an LlmAgent; use MemoryPlugin for other agents.")

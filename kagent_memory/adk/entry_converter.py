@@ -118,7 +118,7 @@ def _labels(given: dict[str, Any], key: str) -> tuple[str, ...]:
     listed = cast("Iterable[Any]", value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
     labels = list(listed)
     if not all(isinstance(label, str) for label in labels):
-        raise InvalidInput(f"{key} must be a list of texts.")
+        raise InvalidInput(f"{key} must be a list of strings.")
     return tuple(labels)
 
 

@@ -207,7 +207,7 @@ class _Reading:
 def _warn(odd: Mapping[str, Sequence[str]]) -> None:
     shown = [f"{id[:MAX_ID_CHARS]!r} ({', '.join(dict.fromkeys(what))})" for id, what in odd.items()]
     more = f" and {len(shown) - NAMED_AT_MOST} more" if len(shown) > NAMED_AT_MOST else ""
-    log.warning("Odd events are kept as far as they can be: %s%s.", "; ".join(shown[:NAMED_AT_MOST]), more)
+    log.warning("Malformed events were stored as far as possible: %s%s.", "; ".join(shown[:NAMED_AT_MOST]), more)
 
 
 def _spoken(part: types.Part) -> Iterator[str]:

@@ -161,7 +161,7 @@ class Home(Generic[Resource]):
             return
         here = asyncio.get_running_loop()
         if household.loop is here:
-            raise RuntimeError("A home loop cannot be closed from within.")
+            raise RuntimeError("The loop thread cannot close itself.")
         try:
             await _across(household, household.end, here, finish=True)
         finally:

@@ -188,7 +188,7 @@ class KagentMemoryService(BaseMemoryService):
 
         Raises:
             InvalidInput: one of them does not fit.
-            ModelError: the embedder answered nonsense; one that is away is no error, its vectors come later.
+            ModelError: the embedder answered nonsense; an unavailable one is not an error, its vectors come later.
             StoreError: they could not be stored.
         """
         facts = [to_fact(entry, custom_metadata) for entry in memories]

@@ -99,7 +99,7 @@ def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:
         return ()
     listed = cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(label, str) for label in listed):
-        raise InvalidInput(f"{name} must be a list of texts.")
+        raise InvalidInput(f"{name} must be a list of strings.")
     return tuple(listed)
 
 

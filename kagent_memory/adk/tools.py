@@ -93,7 +93,7 @@ class SaveMemoryTool(_MemoryTool):
             memory_service,
         )
         if isinstance(tags, str):
-            raise ConfigurationError(f"SaveMemoryTool(tags=…) takes a list of texts, such as [{tags!r}].")
+            raise ConfigurationError(f"SaveMemoryTool(tags=…) takes a list of strings, such as [{tags!r}].")
         self.ttl_days = checked_whole("SaveMemoryTool(ttl_days=…)", ttl_days)
         self.tags = tuple(tags)
 

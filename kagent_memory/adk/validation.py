@@ -1,4 +1,4 @@
-"""What developers give our tools, callbacks and plugin: refused at once, before a model is told of a slip of theirs."""
+"""Validates what developers pass to our tools, callbacks and plugin, when they pass it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def checked_whole(what: str, given: int | None) -> int | None:
     """The number itself.
 
     Raises:
-        ConfigurationError: it is no whole number, or below 0.
+        ConfigurationError: not a whole number, or below 0.
     """
     if given is None or (isinstance(given, int) and given >= 0):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         return given

@@ -151,7 +151,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that the command line gives.
 
     Raises:
-        ConfigurationError: --set has no NAME=VALUE, or the name is none of ours.
+        ConfigurationError: --set has no NAME=VALUE, or the name is unknown.
     """
     given: dict[str, Any] = {}
     for pair in args.set or ():
@@ -186,8 +186,8 @@ async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
         return
     schema = f" (schema {chosen.postgres_schema})" if bare.removeprefix("kagent+").startswith("postgres") else ""
     raise ConfigurationError(
-        f"There are no memories at {without_secrets(bare)}{schema}, and this command makes none. Correct --uri or "
-        "KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
+        f"There are no memories at {without_secrets(bare)}{schema}, and this command does not create any. Correct "
+        "--uri or KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
     )
 
 
@@ -211,7 +211,7 @@ async def opened_here(args: argparse.Namespace, *, works: bool = False) -> Async
     """
     async with opened(args, works=works) as memories:
         if not isinstance(memories, Memories):
-            raise ConfigurationError("This works on the database itself; give its URI instead of the server's.")
+            raise ConfigurationError("This command works on the database itself; pass its URI instead of the server's.")
         yield memories
 
 
@@ -231,7 +231,7 @@ async def scope_of(args: argparse.Namespace, memories: AnyMemories, *, new: bool
     if len(fitting) == 1:
         return fitting[0]
     if not fitting or new:
-        raise NotFound("Name the agent and the user with --app and --user; no scope fits without them.")
+        raise NotFound("Name the agent and the user with --app and --user; there is nothing to choose from.")
     some = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
     many = "Many" if len(fitting) == SOME else str(len(fitting))
-    raise NotFound(f"{many} agents and users fit; name one with --app and --user, such as {some}.")
+    raise NotFound(f"{many} agents and users match; name one with --app and --user, such as {some}.")

@@ -141,7 +141,7 @@ async def jobs_drop(args: argparse.Namespace, say: Output) -> int:
         if not args.dry_run:
             await memories.drop_job(args.id)
         elif not any(job.state != "running" for job in await memories.jobs(id=args.id, payloads=False)):
-            raise NotFound(f"There is no job {args.id!r} that is not running.")
+            raise NotFound(f"There is no idle job {args.id!r}.")
     say.value({"would_drop" if args.dry_run else "dropped": args.id})
     say.line("Would be dropped; what it holds would be lost." if args.dry_run else "Dropped.")
     return 0

@@ -92,7 +92,7 @@ class Consolidation:
         work = partial(settled, prepared.new, near, asked, now=now)
         planned = await run_in_thread(size_of(prepared.new, near), work)
         if planned.vetoed:
-            log.info("%d decision(s) of the model were vetoed: they would have lost something.", planned.vetoed)
+            log.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)
         batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
         batch = await self._with_vectors(scope, batch, prepared, now)
         if prepared.llm is None:

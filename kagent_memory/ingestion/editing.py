@@ -138,9 +138,9 @@ def taken_back(
         Conflict: a memory was changed again since, or has expired.
     """
     if not revisions:
-        raise NotFound("Nothing has happened to this memory since it was added; there is nothing to undo.")
+        raise NotFound("This memory has not changed since it was added; there is nothing to undo.")
     if any(revision.final for revision in revisions):
-        raise Conflict("Something else that this decision changed has expired or was erased; it cannot be undone.")
+        raise Conflict("Another memory that this change touched has expired or was erased; it cannot be undone.")
     group = new_id(now)
     return [
         Change(kind="undo", memory=_restored(revision, current, now), who=who, why=f"undo {revision.kind}", group=group)
@@ -179,7 +179,7 @@ def _checked_importance(value: float) -> float:
 
 def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:
     if isinstance(labels, str):
-        raise InvalidInput(f"{what} stands in a list of texts; a bare text was given.")
+        raise InvalidInput(f"{what} must be a list of strings, not a single string.")
     return tuple(dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels))
 
 

@@ -109,11 +109,11 @@ class JobHandlers:
                     by_rule = by_rule or await self._store.version(job.scope) == batch.expected_version
                     continue
                 return done
-        raise StoreError("The scope kept changing while a session was taken in; it is tried again later.")
+        raise StoreError("The scope kept changing while a session was being ingested; it will be tried again.")
 
     async def _still_ours(self, job: Job) -> None:
         if not await self._store.renew(job, lease_seconds=self._settings.lease_seconds):
-            raise Conflict(f"The job {job.id} is no longer ours.")
+            raise Conflict(f"This worker no longer holds the job {job.id}.")
 
     async def _untaken(self, job: Job) -> list[Message]:
         messages = from_payload(job.payload)
@@ -197,7 +197,9 @@ class JobHandlers:
                 await self._store.apply(job.scope, batch, now=self._clock())
             except Conflict as error:
                 await self._still_ours(job)
-                raise StoreError("The scope moved while it was consolidated; it is tried again later.") from error
+                raise StoreError(
+                    "The scope changed while it was being consolidated; it will be tried again."
+                ) from error
         return done
 
 

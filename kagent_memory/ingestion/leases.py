@@ -69,7 +69,7 @@ class Leases:
                     store = store or runner.run(_awaited(opened))
                     runner.run(self._renew(store, late))
                 except Exception as error:
-                    log.warning("Leases could not be renewed beside a busy event loop: %s", error)
+                    log.warning("Leases could not be renewed from the lease thread: %s", error)
             if store is not None:
                 runner.run(store.close())
 

@@ -71,7 +71,7 @@ def checked_minutes(minutes: float | None) -> float | None:
     """How long a session's timer runs, itself.
 
     Raises:
-        InvalidInput: it is no number between 0 and `LONGEST_MINUTES`.
+        InvalidInput: not a number between 0 and `LONGEST_MINUTES`.
     """
     if minutes is not None and not (isinstance(minutes, int | float) and 0 <= minutes <= LONGEST_MINUTES):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"end_after_minutes must be a number between 0 and {LONGEST_MINUTES:,}.")

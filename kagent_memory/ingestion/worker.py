@@ -215,7 +215,7 @@ class Worker:
         try:
             await self._store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
-            log.warning("Job %s waits for its lease to end: %s", job.id, away)
+            log.warning("Job %s could not be released and waits for its lease to expire: %s", job.id, away)
 
 
 def _told(error: Exception, job: Job) -> str:

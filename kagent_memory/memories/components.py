@@ -119,8 +119,8 @@ class Components:
         for held in others:
             if await self._holds(scope, held):
                 raise InvalidInput(
-                    f"The vector has {width} dimensions, and those here have {held.dimensions}; bring vectors of that "
-                    f"width, or begin others by generation={external_name(width)!r}."
+                    f"The vector has {width} dimensions, and those here have {held.dimensions}; pass vectors of that "
+                    f"width, or start others with generation={external_name(width)!r}."
                 )
 
     async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:

@@ -237,7 +237,7 @@ class MaintenanceVerbs:
             dead = await self._parts.store.jobs(state="dead", limit=1)
             failing = [job for job in await self._parts.store.jobs(state="queued", limit=LOOKED_AT) if job.error]
         except StoreError as error:
-            log.warning("What is left in the queue cannot be read: %s", error)
+            log.warning("The rest of the queue cannot be read: %s", error)
             return True
         if dead:
             log.warning("The queue holds dead letters, among them job %s (%s); retry or drop them.", *_reason(dead[0]))

@@ -109,7 +109,7 @@ class ReadVerbs:
 
     async def _masked(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
         if len(checked_text(query, "The query")) > MAX_QUERY_CHARS:
-            raise InvalidInput(f"The query has {len(query):,} characters; ask in at most {MAX_QUERY_CHARS:,}.")
+            raise InvalidInput(f"The query has {len(query):,} characters; at most {MAX_QUERY_CHARS:,} are allowed.")
         turns = [checked_text(turn, "A turn of the history")[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
         redact = self._parts.redact
         masked = partial(list[str], map(redact, (query, *turns)))

@@ -20,7 +20,7 @@ def with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate 
     """The gate, and the settings: True and False are the setting of the same name.
 
     Raises:
-        ConfigurationError: it is no gate.
+        ConfigurationError: not a gate.
     """
     if gate is None or isinstance(gate, bool):
         return None, settings if gate is None else settings.updated({"gate": gate})
@@ -28,7 +28,7 @@ def with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate 
     if isinstance(gate, type) or not callable(searches) or not _takes(searches):
         raise ConfigurationError(
             f"gate takes True, False, WordGate(…), or an object with a plain method searches(text, *, tool=False, "
-            f"is_fact=None); {_kind(gate)} is none of these."
+            f"is_fact=None); not {_kind(gate)}."
         )
     return (gate if _takes(searches, is_fact=None) else _FactlessGate(gate)), settings
 
@@ -42,7 +42,7 @@ def with_table(redact: Redactor, settings: MemorySettings) -> Redactor:
     if not settings.secrets_file:
         return redact
     if redact is not mask_secrets:
-        raise ConfigurationError("Give secrets_file or redact=, not both: redact= stands in place of ours.")
+        raise ConfigurationError("Pass secrets_file or redact=, not both: redact= replaces the built-in redaction.")
     return redactor(settings.secrets_file)
 
 
@@ -72,8 +72,8 @@ def check_given(
     if summary is not None:
         checked_provider(summary)
     if rank is not None:
-        _check_kind("rank", rank, RankSettings, "recall")
-    _check_kind("importance_weights", weights, ImportanceWeights, "lifecycle")
+        _check_kind("rank", rank, RankSettings, "retrieval.ranking")
+    _check_kind("importance_weights", weights, ImportanceWeights, "retrieval.ranking.importance")
     for name, call in (("redact", redact), ("clock", clock)):
         if not callable(call):
             raise ConfigurationError(f"{name} takes a function, not {_kind(call)}.")

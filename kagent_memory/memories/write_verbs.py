@@ -106,7 +106,7 @@ class WriteVerbs:
         Raises:
             InvalidInput: an item or vector does not fit.
             NotFound: `replaces` names no memory.
-            UnusableAnswer: the embedder answered NaN, zeros or another width. One that is away is no error: the
+            UnusableAnswer: the embedder answered NaN, zeros or another width. An unavailable one is not an error: the
                 memories are stored, and embedded later.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
@@ -277,7 +277,7 @@ class WriteVerbs:
         self, scope: Scope, batch: Batch, memories: Sequence[Memory], embedding: Sequence[Vector], name: str | None
     ) -> Batch:
         if len(embedding) != len(memories):
-            raise InvalidInput(f"{len(embedding)} vectors were given for {len(memories)} items.")
+            raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
         first = checked_vector(embedding[0], None)
         given = [checked_vector(vector, len(first)) for vector in embedding]
         made = await self._parts.generation_for(scope, name, first)

@@ -43,7 +43,9 @@ class LiteLLMReranker:
 
     def __init__(self, model: str, *, base_url: str | None = None, timeout_seconds: float = 5.0) -> None:
         if "/" not in model:
-            raise ConfigurationError(f"The reranker {model!r} names no provider; write it as cohere/rerank-v3.5, say.")
+            raise ConfigurationError(
+                f"The reranker {model!r} has no provider prefix; write it as, for example, cohere/rerank-v3.5."
+            )
         self.name = model
         self._base = {"api_base": base_url.rstrip("/")} if base_url else {}
         self._patience = RetryPolicy(timeout_seconds)
@@ -170,15 +172,15 @@ def checked(scores: Any, count: int, name: str) -> list[float]:
     """The scores as floats.
 
     Raises:
-        ModelError: another number of scores, or one that is no finite number.
+        ModelError: another number of scores, or one that is not a finite number.
     """
     try:
         values = [float(score) for score in cast("Sequence[Any]", scores)]
     except (TypeError, ValueError) as error:
-        raise ModelError(f"The reranker {name} answered no list of numbers.") from error
+        raise ModelError(f"The reranker {name} did not return a list of numbers.") from error
     if len(values) != count or not all(math.isfinite(value) for value in values):
         raise ModelError(
-            f"The reranker {name} answered {len(values)} scores, or one not finite, for {count} documents."
+            f"The reranker {name} returned {len(values)} scores, or one that is not finite, for {count} documents."
         )
     return values
 
@@ -187,7 +189,7 @@ def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
     """The reranker of a choice: None, a LiteLLM model name, local/<cross-encoder>, or any object with `rerank`.
 
     Raises:
-        ConfigurationError: the choice is none of these.
+        ConfigurationError: the choice is of no known kind.
     """
     seconds = settings.rerank_timeout_seconds
     if choice is None or choice == "":

@@ -67,12 +67,14 @@ def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
         shapes = TypeAdapter(list[Shape]).validate_python(tomllib.loads(text).get("secret", []))
         for shape in shapes:
             if not re.fullmatch(r"[a-z0-9][a-z0-9 .\-]{0,63}", shape.kind) or not all(map(len, shape.starts)):
-                raise ValueError(f"kind {shape.kind!r} is not of small letters, digits and blanks, or a start is empty")
+                raise ValueError(
+                    f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no start may be empty"
+                )
             if not shape.starts or re.compile(shape.then).match(""):
-                raise ValueError(f"{shape.kind} has no starts, or its then matches nothing at all")
+                raise ValueError(f"{shape.kind} has no starts, or its `then` matches the empty string")
     except (ValueError, TypeError, re.error) as error:  # what pydantic and tomllib raise are ValueErrors
         reason = " ".join(str(error).split())[:300]
-        raise ConfigurationError(f"{name} is no table of secrets as vendors.toml is: {reason}.") from None
+        raise ConfigurationError(f"{name} is not a table of secrets in the format of vendors.toml: {reason}.") from None
     return tuple(shapes)
 
 

@@ -38,7 +38,7 @@ def is_remote(uri: str | None) -> bool:
     """Whether the URI, or without one the environment's, names a server instead of a database.
 
     Raises:
-        ConfigurationError: it is no URI.
+        ConfigurationError: not a URI.
     """
     named = (os.environ.get("KAGENT_MEMORY_URI") or "") if uri is None else uri
     return scheme_of(named) in SCHEMES
@@ -106,7 +106,7 @@ class RemoteMemories:
         try:
             base = httpx.URL(f"{bare.rstrip('/')}/api/v1")
         except httpx.InvalidURL as error:
-            raise ConfigurationError(f"This is no URI of a server: {error}.") from error
+            raise ConfigurationError(f"Invalid server URI: {error}.") from error
         client = httpx.AsyncClient(base_url=base, headers=headers, timeout=ANSWER_SECONDS, transport=transport)
         opened = cls(client, settings, without_secrets(bare), "keyword")
         try:

@@ -44,7 +44,7 @@ class Transport:
         """The JSON of an answer; None when it has no body.
 
         Raises:
-            InvalidInput: the body is no JSON.
+            InvalidInput: the body is not JSON.
             StoreError: the server cannot be reached.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
@@ -80,11 +80,11 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"What was given cannot be said in JSON: {error}.") from error
+        raise InvalidInput(f"The request cannot be encoded as JSON: {error}.") from error
 
 
 def _stranger(location: str) -> StoreError:
-    return StoreError(f"What answers at {location} is no server of memories; see the host and port of the URI.")
+    return StoreError(f"What answers at {location} is not a kagent-memory server; check the host and port in the URI.")
 
 
 def _scope_query(scope: Scope | None) -> dict[str, str]:
@@ -103,7 +103,7 @@ def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
         return StoreError(f"The server {location} answered {answer.status_code}.")
     told = cast("dict[str, Any]", problem)
     if answer.status_code in (401, 403):
-        return ConfigurationError(f"{location} wants a token that holds: set KAGENT_MEMORY_TOKEN or token=.")
+        return ConfigurationError(f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=.")
     kind = FAMILIES.get(str(told.get("type", "")).rpartition(":")[2], StoreError)
     return kind(str(told.get("detail") or f"The server {location} answered {answer.status_code}."))
 

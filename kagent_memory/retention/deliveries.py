@@ -67,7 +67,10 @@ class Deliveries:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
         if self._rows > ROWS_AT_MOST:
-            log.error("The database takes no deliveries, and %d wait: those of now are not counted.", self._rows)
+            log.error(
+                "The database accepts no delivery counts and %d are waiting; new deliveries are not counted.",
+                self._rows,
+            )
             return
         self._take(scope, _Tally(self._clock(), Counter({*retrieved}), Counter({*delivered})))
         self._settled.clear()
@@ -105,7 +108,7 @@ class Deliveries:
         try:
             await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
         except (KagentMemoryError, TimeoutError) as error:
-            log.error("The deliveries of the last moments were not counted: %s", error or "the database hangs")
+            log.error("The most recent deliveries were not counted: %s", error or "the database does not respond")
         await ended(self._task)
 
     def _take(self, scope: Scope, tally: _Tally) -> None:
@@ -124,7 +127,7 @@ class Deliveries:
                 await self.flush()
                 pause = GATHER_SECONDS
             except KagentMemoryError as error:
-                log.warning("Deliveries are counted later: %s", error)
+                log.warning("Deliveries could not be counted yet; trying again: %s", error)
                 self._noted.set()
                 pause = min(pause * 4, LONGEST_PAUSE_SECONDS)
 

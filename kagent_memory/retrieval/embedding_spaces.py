@@ -81,11 +81,15 @@ class Vectors:
     def _checked(self, answer: object, count: int, generation: EmbeddingSpace | None) -> list[Vector]:
         rows = np.asarray(answer)
         if rows.ndim != 2 or rows.shape[0] != count:
-            raise UnusableAnswer(f"The embedder {self.name!r} gave shape {rows.shape} for {count} text(s); {ADVICE}.")
+            raise UnusableAnswer(
+                f"The embedder {self.name!r} returned an array of shape {rows.shape} for {count} text(s); {ADVICE}."
+            )
         try:
             return [checked_vector(row, generation and generation.dimensions) for row in rows]
         except InvalidInput as error:
-            raise UnusableAnswer(f"The embedder {self.name!r} is no use: {error} So {ADVICE}.") from error
+            raise UnusableAnswer(
+                f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, {ADVICE}."
+            ) from error
 
 
 def embed_job(scope: Scope, now: datetime) -> Job:
@@ -117,7 +121,7 @@ async def with_vectors(
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
-        log.warning("Memories are stored now and embedded later: %s", error)
+        log.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
     return replace(batch, vectors=dict(zip(texts, rows, strict=True)), generation=generation.number)
 

@@ -190,7 +190,7 @@ class Retriever:
                 else await self._embedded(asked, found, weights, deadline, degraded)
             )
         except ModelError as error:
-            log.warning("The search goes by words alone: %s", error)
+            log.warning("Searching by words only: %s", error)
             degraded.append(f"embedder: {error}")
             return _Nearest()
         if generation is None:
@@ -312,7 +312,7 @@ class Retriever:
             scores = await asyncio.wait_for(rerank, None if seconds == math.inf else seconds)
         except (ModelError, TimeoutError) as error:
             reason = str(error) or f"no answer within {seconds:.3g} s"
-            log.warning("The fused order stands: %s", reason)
+            log.warning("Reranking failed; keeping the fused order: %s", reason)
             degraded.append(f"rerank: {reason}")
             return top
         order = sorted(range(len(head)), key=lambda place: (-scores[place], place))

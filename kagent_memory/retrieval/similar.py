@@ -78,7 +78,7 @@ async def _embedded(
             rows += (await vectors.embed(texts, kind="document"))[1]
         return generation, rows
     except ModelError as error:
-        log.warning("What is alike is found by words alone: %s", error)
+        log.warning("Looking for similar memories by words only: %s", error)
         return None, ()
 
 

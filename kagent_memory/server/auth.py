@@ -156,6 +156,6 @@ def check_binding(host: str, access: Access) -> None:
     """
     if not is_loopback(host) and not (access.required or access.trusted_proxy):
         raise ConfigurationError(
-            f"Binding {host} lets other machines in. Add --auth (make a token with `kagent-memory token create`), "
-            "or --trusted-proxy when a proxy in front sets X-User-Id, or bind 127.0.0.1."
+            f"Binding {host} exposes the server to other machines. Add --auth (make a token with `kagent-memory token "
+            "create`), or --trusted-proxy when a proxy in front sets X-User-Id, or bind 127.0.0.1."
         )

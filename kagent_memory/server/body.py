@@ -51,11 +51,11 @@ def parsed(text: str) -> tuple[JsonValue, int]:
     except Unreadable:
         raise
     except (ValueError, IndexError) as error:  # also a number of more digits than Python takes
-        raise Unreadable("This is not JSON.") from error
+        raise Unreadable("The body is not valid JSON.") from error
 
 
 def _refused(name: str) -> float:
-    raise Unreadable(f"{name} is not JSON.")
+    raise Unreadable(f"{name} is not valid JSON.")
 
 
 def _spaced(text: str, at: int) -> int:
@@ -99,7 +99,7 @@ class _Reader:
         if match := _SCALAR.match(text, at):
             self._at = match.end()
             return _WORDS[match.group()] if match[1] is None else _number(match)
-        raise Unreadable("This is not JSON.")
+        raise Unreadable("The body is not valid JSON.")
 
     def _opened(self, sign: str) -> object:
         self._at = _spaced(self._text, self._at + 1)
@@ -114,11 +114,11 @@ class _Reader:
 
     def _key(self) -> str:
         if self._text[self._at] != '"':
-            raise Unreadable("This is not JSON.")
+            raise Unreadable("The body is not valid JSON.")
         key, at = _string(self._text, self._at + 1, True)
         at = _spaced(self._text, at)
         if self._text[at] != ":":
-            raise Unreadable("This is not JSON.")
+            raise Unreadable("The body is not valid JSON.")
         self._at = _spaced(self._text, at + 1)
         return key
 
@@ -138,7 +138,7 @@ class _Reader:
             self._open.pop()
             return made
         if sign != ",":
-            raise Unreadable("This is not JSON.")
+            raise Unreadable("The body is not valid JSON.")
         self._at = _spaced(self._text, self._at)
         if isinstance(made, dict):
             self._open[-1] = made, self._key()
@@ -204,7 +204,7 @@ def checked(kind: type[BaseModel], raw: bytes) -> BaseModel:
         text = raw.decode("utf-8-sig")
         value, end = parsed(text)
         if text[end:].strip(" \t\n\r"):
-            raise Unreadable("Something follows the JSON value.")
+            raise Unreadable("There is extra data after the JSON value.")
     except UnicodeDecodeError as error:
         raise RequestValidationError([_fault("The body is not UTF-8.")]) from error
     except Unreadable as error:

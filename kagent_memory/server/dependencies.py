@@ -74,7 +74,7 @@ def unbound(request: Request) -> Caller:
     """
     caller = caller_of(request)
     if caller.is_bound:
-        raise NotFound("Not for a caller that is bound to a tenant or user.")
+        raise NotFound("Not available to a caller that is bound to a tenant or user.")
     return caller
 
 

@@ -43,7 +43,7 @@ async def scopes(
     """
     parts = (after_tenant, after_app, after_user)
     if None in parts and parts != (None, None, None):
-        raise InvalidInput("after_tenant, after_app and after_user go together; they name one scope.")
+        raise InvalidInput("after_tenant, after_app and after_user must be given together; they name one scope.")
     after = None if after_tenant is None else Scope(after_tenant, after_user or "", after_app or "")
     return await visible_scopes(memories, caller, tenant=tenant, app=app, user=user, after=after, limit=limit)
 

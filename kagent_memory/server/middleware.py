@@ -100,7 +100,7 @@ class Gate:
             # where it broke, without the error's own words: those may quote what somebody wrote
             frames = "".join(traceback.format_tb(error.__traceback__))
             logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
-            broken = refused(request, 500, "The server broke on this; its log says where.")
+            broken = refused(request, 500, "Internal server error; see the server's log.")
             await broken(request.scope, body.receive, hardened)
 
     def _most(self, request: Request) -> int:
@@ -113,13 +113,13 @@ class Gate:
             if auth.is_elsewhere(_address(request)):
                 return refused(request, 403, NOT_FROM_HERE)
             if _host(request) not in access.hosts:
-                return refused(request, 403, "This server answers to its own host name only.")
+                return refused(request, 403, "This server only answers requests for its own host name.")
         if request.method not in SAFE_METHODS and _is_foreign(request):
-            return refused(request, 403, "Another web site sent this; nothing was done.")
+            return refused(request, 403, "Cross-site request refused; nothing was changed.")
         if sum(len(name) + len(value) for name, value in request.headers.raw) > LONGEST_HEAD:
             return refused(request, 431, "The headers are too long.")
         if len(request.scope.get("query_string", b"")) + len(request.scope["path"]) > LONGEST_HEAD:
-            return refused(request, 414, "The address is too long.")
+            return refused(request, 414, "The request URI is too long.")
         length, most = request.headers.get("content-length", ""), self._most(request)
         if length.isdecimal() and int(length[:20]) > most:
             return refused(request, 413, TooLarge(most).detail)

@@ -67,7 +67,7 @@ async def own_form(request: Request) -> FormData:
     form = await request.form(max_files=0, max_fields=MOST_FIELDS)
     sent, kept = form.get("csrf"), request.cookies.get(CSRF_COOKIE)
     if not isinstance(sent, str) or not kept or not secrets.compare_digest(sent.encode(), kept.encode()):
-        raise InvalidInput("This form is too old, or was not made here. Load the page again and repeat.")
+        raise InvalidInput("This form has expired or is not from this server. Reload the page and try again.")
     return form
 
 
@@ -86,7 +86,7 @@ def number(text: str, what: str) -> float | None:
     """The number of a field; None when it is empty.
 
     Raises:
-        InvalidInput: it is no number.
+        InvalidInput: not a number.
     """
     try:
         return float(text) if text else None
@@ -98,7 +98,7 @@ def whole(text: str, what: str) -> int | None:
     """The whole number of a field; None when it is empty.
 
     Raises:
-        InvalidInput: it is no whole number.
+        InvalidInput: not a whole number.
     """
     try:
         return int(text) if text else None

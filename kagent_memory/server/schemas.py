@@ -66,7 +66,7 @@ def _check_scalar(value: Scalar) -> None:
     if isinstance(value, str):
         _plain(value)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("holds a number that JSON cannot say")
+        raise ValueError("holds a number that JSON cannot represent")
     elif isinstance(value, int) and abs(value) > LARGEST_INT:
         raise ValueError("holds a whole number beyond 2^53; send it as text")
 

@@ -36,7 +36,7 @@ def _configuration(value: object) -> object:
     try:
         return json.loads(value)
     except ValueError as error:
-        raise ValueError("looks like JSON and is none") from error
+        raise ValueError("looks like JSON but is not valid") from error
 
 
 def _listed(value: object) -> object:
@@ -176,7 +176,7 @@ class MemorySettings:
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
-            raise ConfigurationError(f"The setting {name} does not fit: {first['msg']}.") from error
+            raise ConfigurationError(f"Invalid value for the setting {name}: {first['msg']}.") from error
 
 
 def _values(settings: MemorySettings) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def scheme_of(uri: str) -> str:
         return urlsplit(uri).scheme
     except ValueError:  # its text may hold the password
         raise ConfigurationError(
-            "This is no URI. A server is postgresql://user:password@host:5432/database; [ ] stand around an IPv6 "
+            "Invalid URI. A server is postgresql://user:password@host:5432/database; [ ] stand around an IPv6 "
             "address alone, and in a user or password they are written %5B %5D, and @ : / as %40 %3A %2F."
         ) from None
 
@@ -261,7 +261,7 @@ def _foreign(uri: str) -> str | None:
     if scheme == "jdbc":
         return "Leave jdbc: out: a server is postgresql://user:password@host:5432/database."
     if len(scheme) == 1:
-        return f"A path is no URI: write libsql:///{scheme.upper()}:/directory/memory.db."
+        return f"A path is not a URI; write libsql:///{scheme.upper()}:/directory/memory.db."
     return None
 
 
@@ -305,5 +305,5 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     named = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
     for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
         if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-            log.warning("%s%s sets nothing; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
+            log.warning("%s%s has no effect; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
     return {name: value for name, value in named.items() if name in known}

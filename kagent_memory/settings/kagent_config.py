@@ -106,7 +106,7 @@ def _resolved(name: str, agent: Document, documents: Sequence[Document]) -> Docu
         if document.get("kind") == "ModelConfig" and meta.get("name") == name and same_place:
             return embedding_of_model(_mapping(document.get("spec") or {}, f"ModelConfig {name}: spec"))
     raise ConfigurationError(
-        f"failed to resolve embedding config: the ModelConfig {name!r} was not given; pass it beside the Agent."
+        f"failed to resolve embedding config: the ModelConfig {name!r} is missing; pass it together with the Agent."
     )
 
 

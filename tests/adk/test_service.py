@@ -163,7 +163,7 @@ async def test_odd_events_keep_no_session_from_being_saved(
             "Molde",
         }
         assert len(kept) == 11
-    warnings = [record for record in caplog.records if "Odd events" in record.message]
+    warnings = [record for record in caplog.records if "Malformed events" in record.message]
     assert len(warnings) == 2
     assert "eeee" in warnings[0].message
     in_milliseconds = next(
@@ -296,7 +296,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),
         ({"uri": "my_user:hunter2@host/db"}, "^(?!.*hunter2).*postgresql://user:password@host/database"),
         ({"uri": Path("memory.db")}, "must be text, such as libsql:///"),
-        ({"uri": "postgresql://["}, "no URI. A server is postgresql://user:password@host"),
+        ({"uri": "postgresql://["}, "Invalid URI. A server is postgresql://user:password@host"),
         ({"uri": "postgresql://me:hunter2[@host/db"}, "^(?!.*hunter2).*%5B"),
         ({"settings": {"ttl_days": 3}}, "takes MemorySettings"),
         ({"search_types": "semntic"}, "not semntic"),
@@ -315,7 +315,7 @@ def test_a_slip_in_the_environment_is_warned_of(
     monkeypatch.setenv("KAGENT_MEMORY_SERVICE_HOST", "10.0.0.7")  # Kubernetes' own
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         KagentMemoryService()
-    assert caplog.messages == ["KAGENT_MEMORY_SERCH_LIMIT sets nothing; did you mean KAGENT_MEMORY_SEARCH_LIMIT?"]
+    assert caplog.messages == ["KAGENT_MEMORY_SERCH_LIMIT has no effect; did you mean KAGENT_MEMORY_SEARCH_LIMIT?"]
 
 
 def test_a_scope_of_that_gives_no_scope_is_told() -> None:

@@ -55,7 +55,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "importance above 1": ({"importance": 1.01}, "between 0 and 1"),
     "importance that is no number": ({"importance": float("nan")}, "between 0 and 1"),
     "importance that is yes": ({"importance": True}, "between 0 and 1"),
-    "bare topics": ({"topics": "tea"}, "list of texts"),
+    "bare topics": ({"topics": "tea"}, "list of strings"),
     "a topic that is no text": ({"topics": (1,)}, "must be text"),
     "an author with NUL": ({"author": "a\0"}, "NUL"),
     "metadata that is no JSON": ({"metadata": {"a": {1, 2}}}, "not valid JSON"),

@@ -123,8 +123,8 @@ VECTORS: dict[str, tuple[list[Any], str]] = {
     "NaN": ([1.0, math.nan, 0.0], "NaN"),
     "infinite": ([1.0, math.inf, 0.0], "infinite"),
     "zero": ([0.0, 0.0, 0.0], "zero; a direction is needed"),
-    "too short": ([1.0, 2.0], "3 dimension.* expected|bring vectors of that width"),
-    "too long": ([1.0, 2.0, 3.0, 4.0], "3 dimension.* expected|bring vectors of that width"),
+    "too short": ([1.0, 2.0], "3 dimension.* expected|pass vectors of that width"),
+    "too long": ([1.0, 2.0, 3.0, 4.0], "3 dimension.* expected|pass vectors of that width"),
     "empty": ([], "direction is needed|expected"),
     "words": (["a", "b", "c"], "flat sequence of numbers"),
 }
@@ -146,7 +146,7 @@ async def test_a_vector_that_cannot_be_searched_is_refused_with_all_that_came_wi
             await memories.add(SCOPE, ["Ada sails"], embedding=[bad])
         with pytest.raises(InvalidInput, match=advice):
             await memories.recall(SCOPE, "Ada", embedding=bad)
-        with pytest.raises(InvalidInput, match="2 vectors were given for 1 items"):
+        with pytest.raises(InvalidInput, match="Got 2 vectors for 1 items"):
             await memories.add(SCOPE, ["Ada sails"], embedding=[[1.0, 2.0, 3.0]] * 2)
         assert await all_of(memories) == before
 
@@ -279,14 +279,14 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
     "a model that is not async": ("llm", Sync(), r"complete\(\) must be an async function"),
     "a reranker that is not async": ("rerank", Sync(), r"rerank\(\) must be an async function"),
-    "no summary": ("summary", object(), r"LlmSummary\(…\), .*`async facts\(transcript\)`; object is none"),
-    "a summary that is not async": ("summary", Sync(), "Sync is none of these"),
-    "a summary's class": ("summary", PassthroughSummary, "the class PassthroughSummary is none of these"),
+    "no summary": ("summary", object(), r"LlmSummary\(…\), .*`async facts\(transcript\)`; not object"),
+    "a summary that is not async": ("summary", Sync(), "not Sync"),
+    "a summary's class": ("summary", PassthroughSummary, "not the class PassthroughSummary"),
     "no rank": ("rank", 3, r"takes RankSettings\(…\) of kagent_memory.retrieval.ranking, not int"),
     "no weights": ("importance_weights", {"recency": 1}, r"takes ImportanceWeights\(…\) .*not dict"),
-    "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); int is none"),
-    "a gate without tool=": ("gate", Sync(), "Sync is none of these"),
-    "a gate that is async": ("gate", AsyncGate(), "AsyncGate is none of these"),
+    "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); not int"),
+    "a gate without tool=": ("gate", Sync(), "not Sync"),
+    "a gate that is async": ("gate", AsyncGate(), "not AsyncGate"),
     "no function": ("redact", "secrets", "redact takes a function, not str"),
 }
 
@@ -347,7 +347,7 @@ print("as it should be")
 
 @pytest.mark.parametrize(
     ("rights", "advice"),
-    [(0o777, "readable and writable"), (0o600, "the right to enter it")],
+    [(0o777, "readable and writable"), (0o600, "permission to enter it")],
     ids=["file", "directory"],
 )
 async def test_a_file_without_rights_is_one_error_that_says_what_to_do(rights: int, advice: str) -> None:
@@ -368,7 +368,7 @@ async def test_a_file_without_rights_is_one_error_that_says_what_to_do(rights: i
 async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
     uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
     async with KagentMemoryService(uri, llm=False, worker=False) as service:
-        with pytest.raises(StoreError, match=r"memory unavailable: .*read-only: use its primary, or let it write"):
+        with pytest.raises(StoreError, match=r"memory unavailable: .*read-only: use its primary, or allow writes"):
             await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails")])
         assert await turn(service, SAVE, LOAD) == [UNAVAILABLE, {"memories": []}]
 

@@ -55,7 +55,7 @@ def test_type_stands_in_for_provider_and_provider_wins() -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"provider": "openai"}, {"model": "m"}, {"provider": "openai", "model": ""}])
 def test_a_configuration_without_provider_or_model_is_one_clear_error(keys: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=r"The embedding configuration does not fit: (provider|model): "):
+    with pytest.raises(ConfigurationError, match=r"Invalid embedding configuration: (provider|model): "):
         EmbeddingConfig.parsed(keys)
 
 

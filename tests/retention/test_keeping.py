@@ -309,7 +309,7 @@ async def test_deliveries_outlast_a_database_that_takes_none_for_a_while(
             await asyncio.sleep(0.01 * (turn % 3))
         assert await memories.drain(60)
         assert (await memories.get(ADA, id)).usage.delivered_total == 40
-        assert ("counted later" in caplog.text) is (outage == "refuses")
+        assert ("could not be counted yet" in caplog.text) is (outage == "refuses")
 
 
 async def test_deliveries_of_thousands_of_users_are_written_before_the_end(store_uri: str) -> None:

@@ -48,7 +48,7 @@ async def filled(memories: Memories) -> list[str]:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
 def test_only_loopback_is_bound_without_auth(host: str):
-    with pytest.raises(ConfigurationError, match="lets other machines in"):
+    with pytest.raises(ConfigurationError, match="exposes the server to other machines"):
         check_binding(host, Access())
     check_binding(host, GUARDED)
     check_binding(host, Access(trusted_proxy=True))

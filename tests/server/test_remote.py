@@ -116,14 +116,14 @@ async def test_errors_cross_the_wire_as_themselves(address: str):
     with pytest.raises(ConfigurationError, match="embedding"):
         await RemoteMemories.open(address, embedding="ollama/x")
     for uri in ("http://[", "http://host:port"):
-        with pytest.raises(ConfigurationError, match="no URI"):
+        with pytest.raises(ConfigurationError, match=r"Invalid (server )?URI"):
             await open_memories(uri)
 
 
 @pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
 async def test_another_server_at_that_address_is_a_clear_error(text: str):
     transport = httpx.MockTransport(lambda request: httpx.Response(200, text=text))
-    with pytest.raises(StoreError, match="no server of memories"):
+    with pytest.raises(StoreError, match="is not a kagent-memory server"):
         await RemoteMemories.open("http://127.0.0.1:9", transport=transport)
 
 

@@ -198,7 +198,7 @@ async def test_a_user_without_rights_is_told_about_the_extension_or_the_right(po
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE guest LOGIN")
         try:
-            with pytest.raises(ConfigurationError, match="lacks a right"):
+            with pytest.raises(ConfigurationError, match="lacks a privilege"):
                 await open_store(postgres_uri.replace("postgres:@", "guest:@"), schema="other")
             connection.execute("DROP SCHEMA kagent_memory CASCADE")
             connection.execute("DROP EXTENSION vector")

@@ -140,7 +140,7 @@ def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
         return None
     llm = open_llm(choice, settings)
     if llm is None:
-        raise ConfigurationError("LlmSummary takes a model's name, or an object with complete(); it was given neither.")
+        raise ConfigurationError("LlmSummary takes a model's name, or an object with complete(); it got neither.")
     return llm
 
 

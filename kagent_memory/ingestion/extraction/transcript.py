@@ -101,7 +101,7 @@ def checked_provider(provider: SummaryProvider) -> SummaryProvider:
         kind = f"the class {provider.__name__}" if isinstance(provider, type) else type(provider).__name__
         raise ConfigurationError(
             f"summary takes LlmSummary(…), PassthroughSummary(), CompactionAwareSummary(…), or an object with "
-            f"`async facts(transcript)`; {kind} is none of these."
+            f"`async facts(transcript)`; not {kind}."
         )
     return provider
 

@@ -47,7 +47,7 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     Nothing is loaded or called before its first use.
 
     Raises:
-        ConfigurationError: the choice is none of these, its provider has no embeddings, or lacks what it needs.
+        ConfigurationError: the choice is of no known kind, its provider has no embeddings, or lacks what it needs.
     """
     if choice is None or choice == "":
         return None

@@ -81,7 +81,9 @@ class LiteLLMEmbedder:
             refusal = error
         answer = await self._call(texts, kind, {})
         self._asks_dimensions = False
-        logger.info("%s does not take dimensions (%s); its vectors are cut here.", self.name, type(refusal).__name__)
+        logger.info(
+            "%s does not accept dimensions (%s); truncating its vectors here.", self.name, type(refusal).__name__
+        )
         return answer
 
     async def _call(self, texts: Sequence[str], kind: str, extra: dict[str, Any]) -> list[Any]:

@@ -86,7 +86,7 @@ class EmbeddingConfig(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise ConfigurationError(f"The embedding configuration does not fit: {where}: {first['msg']}.") from error
+            raise ConfigurationError(f"Invalid embedding configuration: {where}: {first['msg']}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _refuse_without_embeddings(provider: str) -> None:
 
 def _openai_compatible(config: EmbeddingConfig, model: str, environ: Mapping[str, str]) -> Route:
     if config.provider != "openai":
-        logger.warning("The embedding provider %s is not known; it is called as OpenAI's.", config.provider)
+        logger.warning("Unknown embedding provider %s; calling it as OpenAI-compatible.", config.provider)
     first = model.partition("/")[0]
     if "/" in model and (first == "openai" or first in _PREFIXES):
         return Route(model, model, _base(config))

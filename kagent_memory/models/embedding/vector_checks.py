@@ -12,7 +12,7 @@ from ...errors import ConfigurationError, UnusableAnswer
 from ...records import scaled
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
-ADVICE = "see that its name is an embedding model's and its server is in order, or choose another"
+ADVICE = "check that it names an embedding model and that its server works, or choose another embedder"
 
 
 def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
@@ -34,9 +34,9 @@ def matrix(answer: Any, count: int, name: str) -> Matrix:
     try:
         rows = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UnusableAnswer(f"{name} answered no table of numbers with rows of one width; {ADVICE}.") from error
+        raise UnusableAnswer(f"{name} did not return a 2-D array of numbers; {ADVICE}.") from error
     if rows.ndim != 2 or rows.shape[0] != count or rows.shape[1] == 0:
-        raise UnusableAnswer(f"{name} answered vectors of shape {rows.shape} for {count} texts; {ADVICE}.")
+        raise UnusableAnswer(f"{name} returned an array of shape {rows.shape} for {count} texts; {ADVICE}.")
     return finite(rows, name)
 
 
@@ -49,9 +49,9 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
     with np.errstate(over="ignore", under="ignore"):
         narrow = rows.astype(np.float32)
     if not bool(np.isfinite(narrow).all()):
-        raise UnusableAnswer(f"{name} answered a vector with NaN or infinity; {ADVICE}.")
+        raise UnusableAnswer(f"{name} returned a vector with NaN or infinity; {ADVICE}.")
     if not bool(narrow.any(axis=1).all()):
-        raise UnusableAnswer(f"{name} answered a vector of zeros; {ADVICE}.")
+        raise UnusableAnswer(f"{name} returned a vector of zeros; {ADVICE}.")
     return np.ascontiguousarray(scaled(rows))
 
 
@@ -62,7 +62,7 @@ def joined(parts: Sequence[Matrix], name: str) -> Matrix:
         UnusableAnswer: two batches came in different widths.
     """
     if len({part.shape[1] for part in parts}) > 1:
-        raise UnusableAnswer(f"{name} answered vectors of different widths; {ADVICE}.")
+        raise UnusableAnswer(f"{name} returned vectors of different widths; {ADVICE}.")
     return np.concatenate(list(parts))
 
 
@@ -84,5 +84,5 @@ def fitted(rows: Matrix, dimensions: int | None, name: str) -> Matrix:
     cut = rows[:, :dimensions].astype(np.float64)
     lengths = np.linalg.norm(cut, axis=1, keepdims=True)
     if not bool(lengths.all()):
-        raise UnusableAnswer(f"{name} answered a vector that is zero in its first {dimensions} dimensions; {ADVICE}.")
+        raise UnusableAnswer(f"{name} returned a vector that is zero in its first {dimensions} dimensions; {ADVICE}.")
     return finite(cut / lengths, name)

@@ -49,7 +49,7 @@ def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
     Nothing is loaded or called before its first use.
 
     Raises:
-        ConfigurationError: the choice is none of these.
+        ConfigurationError: the choice is of no known kind.
     """
     if choice is None or choice is False or choice == "":
         return None

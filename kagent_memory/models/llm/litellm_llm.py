@@ -90,9 +90,11 @@ def said(response: Any, name: str) -> str:
     """
     choice = response.choices[0] if response.choices else None
     if choice is None:
-        raise ModelError(f"The model {name} answered nothing.")
+        raise ModelError(f"The model {name} returned no choices.")
     if choice.finish_reason == "length":
-        raise TruncatedAnswer(f"The model {name} was cut off at its output limit; raise that, or give it less at once.")
+        raise TruncatedAnswer(
+            f"The model {name} was cut off at its output limit; raise the limit, or send it less at once."
+        )
     fields: dict[str, Any] = getattr(choice.message, "provider_specific_fields", None) or {}
     refusal = getattr(choice.message, "refusal", None) or fields.get("refusal")
     if refusal or choice.finish_reason == "content_filter":

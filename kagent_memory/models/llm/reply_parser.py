@@ -45,7 +45,7 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
         ModelError: the reply is not one value that fits.
     """
     if not text or not text.strip():
-        raise ModelError(f"The model answered nothing where {schema.__name__} was wanted.")
+        raise ModelError(f"The model returned an empty answer; {schema.__name__} was expected.")
     found = _values(text) if len(text) <= MOST_CHARS else []
     alone = [one for one in found if one.alone]
     own = alone or [one for one in found if isinstance(one.value, dict)]
@@ -53,7 +53,7 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
         answer = _fitting(own[0].value, schema)
         if answer is not None and (alone or (own[0].ends_line and not _says_nothing(answer))):
             return answer
-    raise ModelError(f"The model's answer of {len(text)} characters is no JSON that fits {schema.__name__}.")
+    raise ModelError(f"The model's answer of {len(text)} characters is not JSON that fits {schema.__name__}.")
 
 
 async def read_answer(text: str | None, schema: type[Answer]) -> Answer:
@@ -103,7 +103,7 @@ def _values(text: str) -> list[_Found]:
 def _end_of_thought(text: str, at: int) -> int:
     closing = _CLOSING.search(text, at)
     if closing is None:
-        raise TruncatedAnswer(f"The model's answer of {len(text)} characters is a thought without an end.")
+        raise TruncatedAnswer(f"The model's answer of {len(text)} characters contains only unfinished reasoning.")
     return closing.end()
 
 
@@ -133,14 +133,14 @@ def _unreadable(text: str, start: int) -> ModelError:
     for token in _TOKEN.finditer(text, start):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
         if depth == 0:
-            return ModelError(f"The model's answer of {len(text)} characters is no valid JSON.")
+            return ModelError(f"The model's answer of {len(text)} characters is not valid JSON.")
     return TruncatedAnswer(f"The model's answer of {len(text)} characters ends before its JSON does.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a key stands twice")  # which of both was meant nobody can say
+        raise ValueError("a key occurs twice")  # which of both was meant nobody can say
     return made
 
 
@@ -199,5 +199,5 @@ def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:
     value = cast("Any", answer).model_dump() if isinstance(answer, BaseModel) else answer
     fitting = _fitting(value, schema) if isinstance(value, (dict, list)) else None
     if fitting is None:
-        raise ModelError(f"{what} answered {type(answer).__name__}, which does not fit {schema.__name__}.")
+        raise ModelError(f"{what} returned {type(answer).__name__}, which does not fit {schema.__name__}.")
     return fitting

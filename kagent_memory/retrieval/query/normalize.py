@@ -16,7 +16,7 @@ def plain(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """The text without what is no word at its ends."""
+    """Strips non-word characters from both ends."""
     return _EDGE.sub("", text)
 
 

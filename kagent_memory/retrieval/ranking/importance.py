@@ -84,5 +84,5 @@ def importance(parts: ImportanceParts, weights: ImportanceWeights = ImportanceWe
 
 
 def clamped(value: float) -> float:
-    """`value` brought into 0..1; 0.5 when it is no number."""
+    """`value` brought into 0..1; 0.5 when not a number."""
     return 0.5 if math.isnan(value) else min(max(float(value), 0.0), 1.0)

@@ -39,7 +39,7 @@ _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
     (
         ("not a database", "file is encrypted"),
         ConfigurationError,
-        "The file is no libSQL database, or it is encrypted; name another file, or move this one away.",
+        "The file is not a libSQL database, or it is encrypted; name another file, or move this one away.",
     ),
     (
         ("Unable to open", "unable to open"),

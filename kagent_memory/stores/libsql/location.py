@@ -28,7 +28,7 @@ def to_path(uri: str) -> str:
             f"{uri!r} has a query that libSQL does not know; write ? as %3F and # as %23 in names."
         )
     if not path or "\0" in path:
-        raise ConfigurationError(f"{uri!r} names no file; write libsql:///kagent_memory.db, say.")
+        raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///kagent_memory.db.")
     return path
 
 
@@ -45,7 +45,7 @@ def check_file(path: str) -> None:
         is_directory = file.is_dir()
     except PermissionError as error:
         raise ConfigurationError(
-            f"{directory} cannot be looked into; give this user the right to enter it and the directories above it."
+            f"{directory} cannot be read; give this user permission to enter it and the directories above it."
         ) from error
     if is_directory:
         raise ConfigurationError(f"{path} is a directory; name a file in it.")

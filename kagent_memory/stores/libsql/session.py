@@ -70,7 +70,7 @@ def _json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"This cannot be kept as JSON: {error}.") from error
+        raise InvalidInput(f"This cannot be stored as JSON: {error}.") from error
 
 
 def _list(value: Sequence[Any]) -> str:
@@ -169,4 +169,4 @@ def play(script: Callable[[Session], Awaitable[T]], connection: Connection) -> T
     except StopIteration as end:
         return end.value
     steps.close()
-    raise RuntimeError("A transaction script waited for something other than its session.")
+    raise RuntimeError("A transaction script awaited something other than its session.")

@@ -41,15 +41,15 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
     """The error of ours that says the same as the driver's."""
     words = " ".join(str(error).split())
     if isinstance(error, errors.InsufficientPrivilege):
-        return ConfigurationError(f"The database user lacks a right: {words}.")
+        return ConfigurationError(f"The database user lacks a privilege: {words}.")
     if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreError(f"memory unavailable: {words}; the database is read-only: use its primary, or let it write.")
+        return StoreError(f"memory unavailable: {words}; the database is read-only: use its primary, or allow writes.")
     if isinstance(error, errors.QueryCanceled):
-        return StoreError(f"memory unavailable: {words}; raise statement_timeout_seconds if it must take so long.")
+        return StoreError(f"memory unavailable: {words}; raise statement_timeout_seconds if it really needs that long.")
     if isinstance(error, psycopg.DataError | errors.ProgramLimitExceeded):
-        return InvalidInput(f"The database cannot keep this: {words}.")
+        return InvalidInput(f"The database cannot store this value: {words}.")
     if isinstance(error, errors.UniqueViolation | errors.SerializationFailure | errors.DeadlockDetected):
-        return Conflict(f"Somebody else wrote the same at the same time; retry. ({words})")
+        return Conflict(f"Another process wrote the same row at the same time; retry. ({words})")
     return StoreError(f"memory unavailable: {words or type(error).__name__}")
 
 
@@ -57,7 +57,7 @@ def refused(error: psycopg.Error) -> KagentMemoryError:
     """The error of ours for a connection that was never made."""
     words = " ".join(str(error).split())
     if isinstance(error, psycopg.ProgrammingError):
-        return ConfigurationError(f"The URI is no PostgreSQL URI: {words}.")
+        return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")
     if isinstance(error, errors.ConnectionTimeout) or any(sign in words for sign in _PASSING):
         return StoreError(f"memory unavailable: {words}")
     reason = words.partition("FATAL:")[2] or words

@@ -36,7 +36,7 @@ async def is_present(uri: str, schema: str) -> bool:
             "The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector installed on the server."
         )
     if not there and not right:
-        raise ConfigurationError(f"The database user lacks a right: CREATE on the database, to make {schema!r}.")
+        raise ConfigurationError(f"The database user lacks a privilege: CREATE on the database, to make {schema!r}.")
     return there
 
 

@@ -111,7 +111,7 @@ class PostgresStore(SqlStore):
     @override
     async def _make_vectors(self, session: Session, generation: EmbeddingSpace) -> None:
         if not isinstance(session, PostgresSession):
-            raise StoreError("A session of another store.")
+            raise StoreError("The session belongs to another store.")
         width = generation.dimensions
         if width > MOST_DIMENSIONS:
             raise ConfigurationError(

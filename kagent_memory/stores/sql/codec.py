@@ -118,12 +118,12 @@ def from_cursor(cursor: str, order: str) -> list[Any]:
     """The sort key that `to_cursor(order, …)` holds, without the order.
 
     Raises:
-        InvalidInput: it is no cursor of ours, or one of another order.
+        InvalidInput: the cursor is invalid, or belongs to another order.
     """
     try:
         head, *parts = json.loads(base64.urlsafe_b64decode(cursor.encode()))
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInput("This is no cursor of a former page; start without one.") from error
+        raise InvalidInput("Invalid cursor; start without one.") from error
     if head != order:
         raise InvalidInput(f"This cursor belongs to the order {head!r}; start without one.")
     return parts

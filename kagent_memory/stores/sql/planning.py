@@ -93,7 +93,7 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
 
 def _check_memory(memory: Memory) -> None:
     if not is_id(memory.id):
-        raise InvalidInput(f"The memory's id {memory.id!r} is no UUID.")
+        raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
     for value in (memory.content, memory.author, memory.subject, memory.attribute, *memory.topics, *memory.tags):
         if value is not None:
             checked_text(value, "A text of the memory")
@@ -114,7 +114,7 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
         written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
         written.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"The metadata is no JSON: {error}.") from error
+        raise InvalidInput(f"The metadata is not valid JSON: {error}.") from error
     if _NUL.search(written):
         raise InvalidInput("The metadata holds a NUL character; remove it.")
 
@@ -210,7 +210,9 @@ class Plan:
         seen = {key: id for key, id in self.equal.items() if id not in self.standing}
         for memory in self.standing.values():
             if memory.state == "active" and seen.setdefault(self.texts.identity(memory), memory.id) != memory.id:
-                raise Conflict(f"Another memory already says what {memory.id} would say; forget one of them.")
+                raise Conflict(
+                    f"Another memory already has the content that {memory.id} would get; forget one of them."
+                )
 
     def _add(self, change: Change) -> None:
         added = change.memory
@@ -221,7 +223,7 @@ class Plan:
             self.given[added.id] = same
             return
         if added.id in self.stored or added.id in self.standing:
-            raise Conflict(f"The memory {added.id} is there already, and says something else.")
+            raise Conflict(f"The memory {added.id} already exists with other content.")
         position = self._next_position(added.session_id)
         self.standing[added.id] = added if position is None else replace(added, position=position)
         self.fresh.append(added.id)
@@ -237,7 +239,7 @@ class Plan:
         if current is None:
             raise NotFound(f"There is no memory {memory.id!r}.")
         if current.revision != memory.revision - 1:
-            raise Conflict(f"The memory {memory.id} was changed in between; read it again and retry.")
+            raise Conflict(f"The memory {memory.id} was changed in the meantime; read it again and retry.")
         self._note(change, current)
         self.standing[memory.id] = memory
         self.given[memory.id] = memory.id

@@ -40,7 +40,7 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
     """
     for job in jobs:
         if not is_id(job.id):
-            raise InvalidInput(f"The job's id {job.id!r} is no UUID.")
+            raise InvalidInput(f"The job's id {job.id!r} is not a UUID.")
         checked_key(job.session_id, "The job's session id")
         checked_key(job.key, "The job's key")
     bringing = _coalesced(jobs)
@@ -177,4 +177,4 @@ async def retry(session: Session, job_id: str, *, now: datetime) -> None:
 async def drop(session: Session, job_id: str) -> None:
     """See `MemoryStore.drop`."""
     if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
-        raise NotFound(f"There is no job {job_id!r} that is not running.")
+        raise NotFound(f"There is no idle job {job_id!r}.")

@@ -61,7 +61,7 @@ def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | 
         case [str() | int() | float() as key, str() as id] if is_id(id):
             return key, id
         case _:
-            raise InvalidInput("This is no cursor of a former page; start without one.")
+            raise InvalidInput("Invalid cursor; start without one.")
 
 
 async def seen(session: Session, index: ScopeIndex, scope: Scope, filter: Filter, now: datetime) -> Callable[[], Mask]:

@@ -72,7 +72,7 @@ class SqlStore(MemoryStore):
         if generation not in self._dimensions:
             self._dimensions.update((one.number, one.dimensions) for one in await self.generations())
         if generation not in self._dimensions:
-            raise InvalidInput(f"There is no generation {generation} of vectors here.")
+            raise InvalidInput(f"There is no embedding space {generation} here.")
         return self._dimensions[generation]
 
     # -- one scope: writing ---------------------------------------------------------------------
@@ -80,7 +80,7 @@ class SqlStore(MemoryStore):
     @override
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         if batch.vectors and batch.generation is None:
-            raise InvalidInput("Vectors need the number of their generation.")
+            raise InvalidInput("Vectors need the number of their embedding space.")
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
         batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
@@ -197,7 +197,7 @@ class SqlStore(MemoryStore):
             if made is not None:
                 return made
             await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
-        raise StoreError("Several processes add embedders at the same time; try again.")
+        raise StoreError("Several processes are registering embedders at the same time; try again.")
 
     async def _made(self, session: Session, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace | None:
         generation = await maintenance.insert_generation(session, name, dimensions, probe)
@@ -214,7 +214,7 @@ class SqlStore(MemoryStore):
                 return widths
             async with self._making:
                 await self._write(note)
-        raise StoreError("Several processes note widths of vectors at the same time; try again.")
+        raise StoreError("Several processes are registering vector widths at the same time; try again.")
 
     @override
     async def enqueue(self, jobs: Sequence[Job]) -> None:

@@ -24,7 +24,7 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
     met = await _meet(session, scope, batch, step, texts)
     if batch.expected_version is not None and batch.expected_version != met.version - step:
-        raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
+        raise Conflict(f"The scope is no longer at version {batch.expected_version}; read it again and retry.")
     if batch.calls or batch.tokens:
         await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     await _end_job(session, scope, batch)
@@ -113,7 +113,7 @@ async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
 
 async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime) -> None:
     if met.taken:
-        raise Conflict("An event of this batch was taken in before; read which ones and retry without them.")
+        raise Conflict("An event of this batch was already ingested; read which ones and retry without them.")
     if events := _events(batch):
         again = {"session_ids": list({session_id for session_id, _ in events}), "event_id": SESSION_END}
         await session.run("reopen_sessions", {"scope_id": scope.id, **again})
