@@ -202,6 +202,7 @@ class Retriever:
             limit=weights.vector_limit,
             filter=query.filter,
             version=found.version,
+            passing=found.passing,
             now=now,
         )
         return _Nearest([lists[place] for place in ranking], lists[:1])

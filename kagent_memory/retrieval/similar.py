@@ -10,7 +10,7 @@ from ..errors import ModelError
 from ..language.tokenizer import index_terms, query_terms
 from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
-from ..stores.base import Batch, EmbeddingSpace, MemoryStore
+from ..stores.base import Batch, EmbeddingSpace, MemoryStore, TextMatches
 from .embedding_spaces import Vectors
 
 log = logging.getLogger("kagent_memory")
@@ -32,10 +32,12 @@ async def neighbours(
     nearest = (
         await store.search_vector(scope, generation.number, rows, limit=NEAREST, now=now) if generation and rows else []
     )
-    likeness: list[dict[str, float]] = []
-    for place, memory in enumerate(memories):
-        found = dict(await _sharing(store, scope, memory, now))
-        likeness.append(found | dict(nearest[place] if nearest else ()))
+    queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
+    matches = await store.search_texts(scope, queries, limit=NEAREST, now=now)
+    likeness = [
+        _shared_terms(memory, found) | dict(nearest[place] if nearest else ())
+        for place, (memory, found) in enumerate(zip(memories, matches, strict=True))
+    ]
     known = await store.get(scope, list({id for found in likeness for id in found}), now=now)
     near = {
         place: [(known[id], value) for id, value in found.items() if id in known and id != memories[place].id]
@@ -82,11 +84,9 @@ async def _embedded(
         return None, ()
 
 
-async def _sharing(store: MemoryStore, scope: Scope, memory: Memory, now: datetime) -> list[tuple[str, float]]:
+def _shared_terms(memory: Memory, found: TextMatches) -> dict[str, float]:
     own = frozenset(index_terms(memory.content))
-    terms = query_terms(f"{memory.content} {memory.attribute or ''}")
-    found = await store.search_text(scope, terms, limit=NEAREST, now=now)
-    return [
-        (id, len(own & held.keys()) / max(1, len(own) + length - len(own & held.keys())))
+    return {
+        id: len(own & held.keys()) / max(1, len(own) + length - len(own & held.keys()))
         for id, (length, held) in found.matches.items()
-    ]
+    }

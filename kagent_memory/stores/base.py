@@ -230,22 +230,32 @@ class MemoryStore(ABC):
         limit: int,
         filter: Filter = Filter(),
         version: int | None = None,
+        passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         """For each query vector the nearest visible memories, exact within the scope: (id, cosine in -1..1 rounded
         to 6 digits), highest first, ties by id descending. Exactly min(limit, how many have a vector and pass).
         `version`: one of the scope that the caller has just seen (`TextMatches.version`); which memories are visible
-        need not be newer than that.
+        need not be newer than that. `passing`: those that a text search with this filter has just let through
+        (`TextMatches.passing`), so that the filter need not be evaluated again.
 
         Raises:
             InvalidInput: a vector does not fit the generation, or there is none of this number.
         """
 
-    @abstractmethod
     async def search_text(
         self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
     ) -> TextMatches:
-        """The visible memories that hold any of the terms (as `text.index_terms` made them), rarest terms first.
+        """`search_texts` of one query."""
+        [matches] = await self.search_texts(scope, [terms], limit=limit, filter=filter, now=now)
+        return matches
+
+    @abstractmethod
+    async def search_texts(
+        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> Sequence[TextMatches]:
+        """For each query, a list of terms as `text.index_terms` made them: the visible memories that hold any of them,
+        rarest terms first. All queries cost as many round trips as one.
 
         The cut at `limit` keeps those with the highest sum of 1/frequency over the query's terms they hold, ties by
         id descending. No terms: no matches, but the counts.

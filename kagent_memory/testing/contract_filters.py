@@ -139,6 +139,21 @@ class FilterContract(ContractPart):
         assert set(found.matches) == expected
         assert (found.documents, found.frequencies.get("zebra", 0)) == (len(expected), len(expected))
 
+    @pytest.mark.parametrize("name", ["one tag", "metadata absent", "all at once"])
+    async def test_what_passed_the_text_search_need_not_be_found_again(self, store: MemoryStore, name: str) -> None:
+        scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
+        generation = (await store.add_generation("hash", 2, None)).number
+        rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
+        await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, generation=generation), now=NOW)
+        found = await store.search_text(scope, [], limit=0, filter=wanted, now=NOW)
+        for limit in (1, 3, 99):
+            queries = [vector(1, 1), vector(-1, 2)]
+            alone = await store.search_vector(scope, generation, queries, limit=limit, filter=wanted, now=NOW)
+            seen, passing = found.version, found.passing
+            assert alone == await store.search_vector(
+                scope, generation, queries, limit=limit, filter=wanted, version=seen, passing=passing, now=NOW
+            )
+
     async def test_filters_page_like_everything_else(self, store: MemoryStore) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS["one tag"]
         await add(store, scope, *crowd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,12 @@ async def assert_found(
     assert found.average_length == pytest.approx(wanted.average_length)
     assert dict(found.frequencies) == dict(wanted.frequencies)
     assert {id: (length, dict(counts)) for id, (length, counts) in found.matches.items()} == dict(wanted.matches)
+
+
+def plain(found: TextMatches) -> tuple[Any, ...]:
+    """The answer in a form that compares with its order."""
+    matches = [(id, length, dict(counts)) for id, (length, counts) in found.matches.items()]
+    return found.documents, found.average_length, dict(found.frequencies), matches
 
 
 class TextSearchContract(ContractPart):
@@ -120,6 +127,16 @@ class TextSearchContract(ContractPart):
         found = await store.search_text(scope, ["zebra", "yak"], limit=9, filter=Filter(tags=("x",)), now=NOW)
         assert (found.documents, found.average_length, dict(found.frequencies)) == (1, 1.0, {"zebra": 1})
         assert set(found.matches) == {memories[0].id}
+
+    async def test_many_queries_at_once_are_answered_as_each_alone(self, store: MemoryStore) -> None:
+        scope = a_scope()
+        await add(store, scope, *(a_memory(f"zebra yak {number}", tags=("x",) * (number % 2)) for number in range(9)))
+        queries = [["zebra"], [], ["gnu"], ["yak", "3", "4"], ["zebra"], ["8"]]
+        for narrowed in (Filter(), Filter(tags=("x",)), Filter(tags=("nobody",))):
+            together = await store.search_texts(scope, queries, limit=3, filter=narrowed, now=NOW)
+            alone = [await store.search_text(scope, terms, limit=3, filter=narrowed, now=NOW) for terms in queries]
+            assert [plain(found) for found in together] == [plain(found) for found in alone]
+        assert list(await store.search_texts(scope, [], limit=3, now=NOW)) == []
 
     async def test_no_terms_give_the_counts_alone(self, store: MemoryStore) -> None:
         scope = a_scope()

@@ -134,6 +134,9 @@ class LibSQLSession:
         text = sql(query, generation)
         return self._connection.run(text, bound(text, values))
 
+    async def pause(self) -> None:
+        """Nothing: the driver thread holds up no event loop."""
+
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values."""
         text = sql(query, generation)

@@ -106,6 +106,7 @@ class LibSQLStore(SqlStore):
         limit: int,
         filter: Filter = Filter(),
         version: int | None = None,
+        passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         dimensions = await self._dimensions_of(generation)
@@ -113,7 +114,10 @@ class LibSQLStore(SqlStore):
 
         def scan(connection: Connection) -> list[list[tuple[str, float]]]:
             index = play(partial(self._indexes.current, scope=scope, version=version), connection)
-            visible = play(partial(reading.seen, index=index, scope=scope, filter=filter, now=now), connection)()
+            among = passing
+            if among is None:
+                among = play(partial(reading.passing, scope=scope, filter=filter, now=now), connection)
+            visible = index.visible(now, superseded=filter.superseded, among=among)
             held = self._current(connection, scope.id, generation, dimensions, index.version)
             return search(held, queries, bounded(limit), partial(index.shown, visible))
 

@@ -142,6 +142,10 @@ class PostgresSession:
         await self._sync()
         return cursor.rowcount
 
+    async def pause(self) -> None:
+        """Lets other tasks of the event loop have their turn."""
+        await asyncio.sleep(0)
+
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
         text = statement(query, generation)

@@ -133,6 +133,7 @@ class PostgresStore(SqlStore):
         limit: int,
         filter: Filter = Filter(),
         version: int | None = None,
+        passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         checked = await self._checked_vectors(generation, vectors)
@@ -141,6 +142,7 @@ class PostgresStore(SqlStore):
             "limit": bounded(limit),
             "filter": filter,
             "version": version,
+            "passing": passing,
             "now": now,
         }
         search = partial(searching.nearest, indexes=self._indexes, scope=scope, generation=generation, **options)

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TypeAlias
 
 from ...records import Filter, Scope, Vector
+from ..sql import read_queries
 from ..sql.decoding import ids_in
 from ..sql.index_cache import Indexes
-from ..sql.read_queries import seen
 from ..sql.session import Row, Session
 
 Nearest: TypeAlias = list[tuple[str, float]]
@@ -25,17 +25,21 @@ async def nearest(
     vectors: Sequence[Vector],
     limit: int,
     filter: Filter,
+    passing: Sequence[str] | None,
     now: datetime,
 ) -> list[Nearest]:
     """See `MemoryStore.search_vector`. All vectors of the scope are asked first: nearly all are visible."""
     index = await indexes.current(session, scope, version)
-    visible = await seen(session, index, scope, filter, now)
-    narrowed = filter != Filter(superseded=filter.superseded)
-    among = index.ids(visible()) if narrowed else None
-    reach = limit + _slack(index.hidden(visible()), limit)
-    values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": among}
+    if passing is None:
+        passing = await read_queries.passing(session, scope, filter, now)
+    narrowed = passing is not None
+    mask = index.visible(now, superseded=filter.superseded, among=passing)
+    hidden = index.hidden(mask)
+    reach = limit + min(hidden, limit // 4 + 32)
+    values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": index.ids(mask) if narrowed else None}
     found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
-    mask = visible()
+    # Told anew: the index may have grown meanwhile.
+    mask = index.visible(now, superseded=filter.superseded, among=passing)
     if narrowed or not index.hidden(mask):
         return [one[:limit] for one in found]
     good = index.shown(mask, (id for one in found for id, _ in one))
@@ -44,10 +48,6 @@ async def nearest(
         return answers
     values |= {"limit": limit, "among": index.ids(mask)}
     return _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
-
-
-def _slack(hidden: int, limit: int) -> int:
-    return min(hidden, limit // 4 + 32)
 
 
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from ...errors import InvalidInput
 from ...records import Filter, Memory, Revision, Scope
 from ..base import Order, Page, RankFeatures, ScopeStats, TextMatches
-from ..text_index import Mask, ScopeIndex
 from . import codec as rows
 from .decoding import bounded, filter_values, is_id, known, to_memory, to_revision
 from .index_cache import Indexes
@@ -64,27 +63,33 @@ def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | 
             raise InvalidInput("Invalid cursor; start without one.")
 
 
-async def seen(session: Session, index: ScopeIndex, scope: Scope, filter: Filter, now: datetime) -> Callable[[], Mask]:
-    """Which rows of the index readers see, told once nothing more is waited for: an index grows between two waits."""
+async def passing(session: Session, scope: Scope, filter: Filter, now: datetime) -> Sequence[str] | None:
+    """The ids of the memories that pass the filter; None when it asks for nothing."""
     values = filter_values(scope, filter, now)
-    among = [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
-    return partial(index.visible, now, superseded=filter.superseded, among=among)
+    return [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
 
 
-async def search_text(
+async def search_texts(
     session: Session,
     indexes: Indexes,
     scope: Scope,
-    terms: Sequence[str],
+    queries: Sequence[Sequence[str]],
     *,
     limit: int,
     filter: Filter,
     now: datetime,
-) -> TextMatches:
-    """See `MemoryStore.search_text`."""
+) -> Sequence[TextMatches]:
+    """See `MemoryStore.search_texts`."""
     index = await indexes.current(session, scope)
-    visible = await seen(session, index, scope, filter, now)
-    return index.search(terms, visible(), bounded(limit))
+    among = await passing(session, scope, filter, now)
+    answers: list[TextMatches] = []
+    for terms in queries:
+        if answers:
+            await session.pause()
+        # Asked anew for each query: the index may have grown in the pause.
+        visible = index.visible(now, superseded=filter.superseded, among=among)
+        answers.append(replace(index.search(terms, visible, bounded(limit)), passing=among))
+    return answers
 
 
 async def places(

@@ -30,6 +30,10 @@ class Session(Protocol):
         """Runs the named statement and gives how many rows it changed."""
         ...
 
+    async def pause(self) -> None:
+        """Lets others have their turn in the middle of long work, where a script would hold them up."""
+        ...
+
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """Runs the named statement once for each set of values, as fast as the driver can."""
         ...

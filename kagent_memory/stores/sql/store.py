@@ -138,11 +138,13 @@ class SqlStore(MemoryStore):
         return [checked_vector(vector, dimensions) for vector in vectors]
 
     @override
-    async def search_text(
-        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> TextMatches:
-        options: dict[str, Any] = {"terms": terms, "limit": limit, "filter": filter, "now": now}
-        return await self._read(partial(reading.search_text, indexes=self._indexes, scope=scope, **options))
+    async def search_texts(
+        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> Sequence[TextMatches]:
+        if not queries:
+            return []
+        options: dict[str, Any] = {"queries": queries, "limit": limit, "filter": filter, "now": now}
+        return await self._read(partial(reading.search_texts, indexes=self._indexes, scope=scope, **options))
 
     @override
     async def places(

@@ -1,0 +1,121 @@
+"""What searches cost in round trips: statements sent to PostgreSQL one by one, transactions of the libSQL file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kagent_memory.memories import Memories
+from kagent_memory.records import Change, Fact, Filter, Memory, Scope, new_id
+from kagent_memory.retrieval.embedding_spaces import Vectors
+from kagent_memory.retrieval.similar import neighbours
+from kagent_memory.stores import open_store
+from kagent_memory.stores.base import Batch
+from kagent_memory.stores.libsql.session import LibSQLSession
+from kagent_memory.stores.libsql.thread import DriverThread
+from kagent_memory.stores.postgres.connection import Connection
+from kagent_memory.testing import HashEmbedder
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SCOPE = Scope("acme", "ada", "notes")
+ODD = Filter(tags=("odd",))
+
+
+class Trips:
+    """The round trips since the last look, and the named statements of libSQL's transactions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.statements: list[str] = []
+
+    def since(self) -> tuple[int, list[str]]:
+        seen = self.count, self.statements
+        self.count, self.statements = 0, []
+        return seen
+
+
+@pytest.fixture
+def trips(monkeypatch) -> Trips:
+    trips = Trips()
+    execute, run, rows = Connection.execute, DriverThread.run, LibSQLSession.rows
+
+    async def executed(self, query, *arguments, **options):
+        trips.count += 1
+        trips.statements.append(str(query))
+        return await execute(self, query, *arguments, **options)
+
+    async def ran(self, *arguments, **options):
+        trips.count += 1
+        return await run(self, *arguments, **options)
+
+    async def read(self, query, values, **options):
+        trips.statements.append(query)
+        return await rows(self, query, values, **options)
+
+    monkeypatch.setattr(Connection, "execute", executed)
+    monkeypatch.setattr(DriverThread, "run", ran)
+    monkeypatch.setattr(LibSQLSession, "rows", read)
+    return trips
+
+
+def memory(number: int) -> Memory:
+    return Memory(
+        id=new_id(),
+        content=f"Ada keeps parcel {number} on shelf {number % 7}",
+        tags=("odd",) if number % 2 else (),
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+@pytest.fixture
+async def store(store_uri):
+    async with await open_store(store_uri) as store:
+        changes = [Change(kind="add", memory=memory(number)) for number in range(30)]
+        await store.apply(SCOPE, Batch(changes=changes), now=NOW)
+        await store.search_text(SCOPE, ["shelf"], limit=1, now=NOW)
+        yield store
+
+
+async def test_many_queries_of_the_text_leg_cost_as_many_round_trips_as_one(store, trips):
+    queries = [[f"{number}", "shelf"] for number in range(200)]
+    for narrowed in (Filter(), ODD):
+        trips.since()
+        await store.search_texts(SCOPE, queries[:1], limit=5, filter=narrowed, now=NOW)
+        one, _ = trips.since()
+        found = await store.search_texts(SCOPE, queries, limit=5, filter=narrowed, now=NOW)
+        all_of_them, _ = trips.since()
+        assert all_of_them == one <= 2
+        assert len(found) == 200
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_the_neighbours_of_twenty_facts_cost_as_much_as_those_of_one(store, trips, embedded):
+    vectors = Vectors(store, HashEmbedder()) if embedded else None
+    facts = [memory(number) for number in range(20)]
+    await neighbours(store, vectors, SCOPE, facts[:1], now=NOW)
+    trips.since()
+    await neighbours(store, vectors, SCOPE, facts[:1], now=NOW)
+    one, _ = trips.since()
+    near, _ = await neighbours(store, vectors, SCOPE, facts, now=NOW)
+    twenty, _ = trips.since()
+    assert twenty == one
+    assert all(near[place] for place in range(20))
+
+
+async def test_a_filtered_recall_evaluates_its_filter_once(store_uri, trips):
+    async with await Memories.open(store_uri, embedding=HashEmbedder()) as memories:
+        scope = Scope("acme", "grace", "notes")
+        texts = [f"Grace keeps parcel {number} on shelf {number % 7}" for number in range(12)]
+        facts = [Fact(text, tags=("odd",) * (number % 2)) for number, text in enumerate(texts)]
+        await memories.add(scope, facts)
+        await memories.recall(scope, "a parcel on a shelf", filter=ODD)
+        trips.since()
+        recall = await memories.recall(scope, "which parcel is on a shelf?", filter=ODD, limit=3)
+        _, statements = trips.since()
+    assert recall.mode == "hybrid"
+    assert len(recall.hits) == 3
+    assert all("odd" in hit.memory.tags for hit in recall.hits)
+    evaluated = [one for one in statements if one == "passing" or "tags @>" in one]
+    assert len(evaluated) == 1
