@@ -25,10 +25,20 @@ _CAPTURING = ("true", "1", "span_only", "span_and_event")
 Attributes: TypeAlias = dict[str, str | int | bool]
 
 _tracer = trace.get_tracer("kagent_memory")
-_duration = metrics.get_meter("kagent_memory").create_histogram(
+_meter = metrics.get_meter("kagent_memory")
+_duration = _meter.create_histogram(
     "kagent_memory.operation.duration",
     unit="s",
     description="How long memory operations took, by operation, mode, error, and whether it was gated or empty.",
+)
+_open_jobs = _meter.create_gauge(
+    "kagent_memory.queue.open_jobs", unit="{job}", description="Accepted jobs of the queue that are not done."
+)
+_oldest_job_age = _meter.create_gauge(
+    "kagent_memory.queue.oldest_job_age",
+    unit="s",
+    description="How long the oldest open job has been waiting: it grows while a model, an embedder or the database "
+    "is unavailable. 0 when no job is open.",
 )
 
 
@@ -78,11 +88,14 @@ def operation(
         scope_app: names the store within traces; users are never named.
         query: the masked text of a search; recorded only when opted in.
     """
+    attributes: Attributes = {"gen_ai.operation.name": name, **_store_attributes(store)}
+    if scope_app:
+        attributes["gen_ai.memory.store.id"] = scope_app
     started = time.perf_counter()
     with _tracer.start_as_current_span(
         name,
         kind=SpanKind.CLIENT,
-        attributes=_attributes(name, store, scope_app),
+        attributes=attributes,
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
@@ -100,11 +113,22 @@ def operation(
             _duration.record(time.perf_counter() - started, running.measured)
 
 
-def _attributes(name: OperationName, store: str, scope_app: str) -> Attributes:
+def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
+    """Measures a queue, as a worker sees it.
+
+    Args:
+        open_jobs: accepted jobs that are not done.
+        oldest_seconds: the age of the oldest; 0 without one.
+        store: the location without password, as `Memories.location` gives it.
+    """
+    attributes = _store_attributes(store)
+    _open_jobs.set(open_jobs, attributes)
+    _oldest_job_age.set(oldest_seconds, attributes)
+
+
+def _store_attributes(store: str) -> Attributes:
     where = urlsplit(store)
-    attributes: Attributes = {"gen_ai.operation.name": name, "kagent_memory.store": where.scheme or store}
-    if scope_app:
-        attributes["gen_ai.memory.store.id"] = scope_app
+    attributes: Attributes = {"kagent_memory.store": where.scheme or store}
     if where.hostname:
         attributes["server.address"] = where.hostname
     _, colon, port = where.netloc.rpartition(":")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from traceback import walk_tb
 
+from .. import telemetry
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.calls import causes, kinds, plain, raised_here, transient
 from ..models.llm import metered
@@ -27,6 +28,7 @@ POLL_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 900.0
 UNRESOLVED_PAUSE_SECONDS = 5.0
 LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
+MEASURE_SECONDS = 15.0
 MAX_ERROR_CHARS = 500
 MOST_FRAMES = 10
 MOST_MISSED = 1_000
@@ -48,6 +50,7 @@ class Worker:
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
         beside: opens another store on the same database, which leases are renewed by while this loop is held up.
+        location: names the store in metrics.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Worker:
         at_once: int = 4,
         redact: Callable[[str], str] = mask_secrets,
         beside: OpenStore | None = None,
+        location: str = "",
     ) -> None:
         self.owner = new_id()
         self._leases = Leases(beside, lease_seconds=lease_seconds)
@@ -75,6 +79,8 @@ class Worker:
         self._running: set[asyncio.Task[None]] = set()
         self._unresolvable: dict[tuple[str, str], float] = {}
         self._missed: set[tuple[str, str]] = set()
+        self._location = location
+        self._measure_at = 0.0
         self.finished = 0
 
     def wake(self, model: str = "") -> None:
@@ -119,11 +125,25 @@ class Worker:
                 log.warning("The queue cannot be read: %s", error)
                 return False
             if job is None:
-                return True
+                break
             task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
             self._running.add(task)
             task.add_done_callback(self._ended)
+        if asked >= self._measure_at:
+            self._measure_at = asked + MEASURE_SECONDS
+            await self._measure()
         return True
+
+    async def _measure(self) -> None:
+        """Reports how much waits in the queue, and for how long."""
+        now = self._clock()
+        try:
+            pending = await self._store.pending(now=now)
+        except KagentMemoryError as error:
+            log.warning("The queue cannot be measured: %s", error)
+            return
+        age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
+        telemetry.queue(pending.count, age, store=self._location)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

@@ -125,14 +125,22 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         steps = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
         seconds, attempts = settings.lease_seconds, settings.job_attempts
         beside = None if ":memory:" in bare else partial(opened, pool_size=1)  # to memory there is no other way
+        location = without_secrets(bare)
         worker = Worker(
-            store, steps.run, clock=clock, lease_seconds=seconds, attempts=attempts, redact=redact, beside=beside
+            store,
+            steps.run,
+            clock=clock,
+            lease_seconds=seconds,
+            attempts=attempts,
+            redact=redact,
+            beside=beside,
+            location=location,
         )
         memories = cls(
             Components(
                 store=store,
                 settings=settings,
-                location=without_secrets(bare),
+                location=location,
                 vectors=vectors,
                 retriever=retriever,
                 providers=providers,

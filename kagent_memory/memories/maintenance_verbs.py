@@ -247,7 +247,7 @@ class MaintenanceVerbs:
 
     async def _is_open(self) -> bool:
         try:
-            return await self._parts.store.pending(now=self._parts.clock()) > 0
+            return (await self._parts.store.pending(now=self._parts.clock())).count > 0
         except StoreError:
             return True
 

@@ -30,6 +30,7 @@ from .values import (
     JobState,
     Order,
     Page,
+    PendingJobs,
     Pruned,
     RankFeatures,
     ScopeStats,
@@ -56,6 +57,7 @@ __all__ = [
     "OpenOptions",
     "Order",
     "Page",
+    "PendingJobs",
     "Pruned",
     "RankFeatures",
     "ScopeStats",
@@ -373,9 +375,9 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
-    async def pending(self, *, now: datetime) -> int:
-        """How many accepted jobs are open: queued or running transcripts and embeddings, and session ends that are
-        due or have failed. Neither timers nor consolidation nor dead letters. Crosses scopes.
+    async def pending(self, *, now: datetime) -> PendingJobs:
+        """How many accepted jobs are open, and since when: queued or running transcripts and embeddings, and session
+        ends that are due or have failed. Neither timers nor consolidation nor dead letters. Crosses scopes.
         """
 
     @abstractmethod

@@ -224,6 +224,19 @@ class ScopeStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingJobs:
+    """The accepted jobs that are still open, over all scopes.
+
+    Attributes:
+        count: how many.
+        oldest_at: when the oldest was accepted; None without one.
+    """
+
+    count: int = 0
+    oldest_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
     """What a prune did, or would do.
 

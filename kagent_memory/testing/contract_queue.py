@@ -12,7 +12,7 @@ import pytest
 
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Scope
-from ..stores.base import Batch, Job, MemoryStore
+from ..stores.base import Batch, Job, MemoryStore, PendingJobs
 from .fixtures import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, a_job, a_memory, a_scope, adding, contents
 
 LATER = NOW + 30 * SECOND
@@ -326,7 +326,7 @@ class QueueContract(ContractPart):
         assert await store.waiting(scope, "session_end", "s") is None
 
     async def test_open_jobs_are_those_that_an_accepted_save_still_waits_for(self, store: MemoryStore) -> None:
-        assert await store.pending(now=NOW) == 0
+        assert await store.pending(now=NOW) == PendingJobs()
         dead = await queued(store, a_scope(), now=NOW - DAY)
         assert await store.release(await claimed(store), run_after=NOW, error="", dead=True)
         running = await queued(store, a_scope(), now=NOW - DAY)
@@ -334,18 +334,19 @@ class QueueContract(ContractPart):
         kinds = ("transcript", "embed", "session_end", "consolidate")
         await store.enqueue([a_job(a_scope(), kind) for kind in kinds])
         await store.enqueue([a_job(a_scope(), kind, run_after=LATER) for kind in kinds])
-        assert await store.pending(now=NOW) == 6
-        assert await store.pending(now=LATER) == 7
+        await store.enqueue([oldest := a_job(a_scope(), created_at=NOW - 2 * DAY)])
+        assert await store.pending(now=NOW) == PendingJobs(count=7, oldest_at=oldest.created_at)
+        assert await store.pending(now=LATER) == PendingJobs(count=8, oldest_at=oldest.created_at)
 
     async def test_a_session_end_that_failed_is_open_until_it_is_set_anew(self, store: MemoryStore) -> None:
         scope, later = a_scope(), NOW + DAY
         await queued(store, scope, kind="session_end", key="s")
         failed = replace(await claimed(store), failures=1)
         assert await store.release(failed, run_after=later, error="model away")
-        assert await store.pending(now=NOW) == 1
+        assert await store.pending(now=NOW) == PendingJobs(count=1, oldest_at=failed.created_at)
         assert (await store.stats(scope, now=NOW)).oldest_job_at == failed.created_at
         await queued(store, scope, kind="session_end", key="s", run_after=later)
-        assert await store.pending(now=NOW) == 0
+        assert await store.pending(now=NOW) == PendingJobs()
         (timer,) = await store.jobs(scope=scope)
         assert (timer.attempts, timer.failures, timer.error) == (0, 0, "")
 

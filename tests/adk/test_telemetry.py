@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ingestion.test_model_replies import Replying
+from ingestion.test_river import Clock, opened, said, stated
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -15,6 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from kagent_memory import KagentMemoryService, LoadMemoryTool, Scope, StoreError, telemetry
+from kagent_memory.ingestion import worker
 
 from .scripted import APP, USER, Chat, assistant, call, scripted
 
@@ -39,6 +42,26 @@ def durations(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]
     monkeypatch.setattr(telemetry, "_duration", histogram)
     yield reader
     provider.shutdown()
+
+
+@pytest.fixture
+def gauges(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    meter = provider.get_meter("kagent_memory")
+    monkeypatch.setattr(telemetry, "_open_jobs", meter.create_gauge("kagent_memory.queue.open_jobs"))
+    monkeypatch.setattr(telemetry, "_oldest_job_age", meter.create_gauge("kagent_memory.queue.oldest_job_age"))
+    yield reader
+    provider.shutdown()
+
+
+def last_values(gauges: InMemoryMetricReader) -> dict[str, float]:
+    """What was measured since the last look."""
+    data = gauges.get_metrics_data()
+    metrics = data.resource_metrics[0].scope_metrics[0].metrics if data and data.resource_metrics else []
+    points = {metric.name.rpartition(".")[2]: point for metric in metrics for point in metric.data.data_points}
+    assert all(dict(point.attributes)["kagent_memory.store"] == "libsql" for point in points.values())
+    return {name: point.value for name, point in points.items()}
 
 
 def named(spans: InMemorySpanExporter, name: str) -> Any:
@@ -101,6 +124,44 @@ async def test_a_search_that_the_gate_held_back_does_not_count_as_empty(
     assert point.attributes["kagent_memory.gated"] is True
     assert "kagent_memory.empty" not in point.attributes
     assert named(spans, "search_memory").attributes["kagent_memory.gated"] is True
+
+
+async def test_the_age_of_the_oldest_open_job_grows_through_an_outage_and_falls_to_0_after_it(
+    gauges: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "MEASURE_SECONDS", 0.0)
+    clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
+    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0, "consolidate_every_hours": 0}
+    async with opened("libsql:///:memory:", **options) as memories:
+        await memories.work(until_idle=True)
+        assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}
+        await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
+        clock.pass_by(minutes=90)
+        await memories.remember(Scope("", "bob", APP), [said("Fact: Bob's key is blue.", "e2")], "s2")
+        await memories.work(until_idle=True)
+        assert last_values(gauges) == {"open_jobs": 2, "oldest_job_age": 5400}
+        clock.pass_by(hours=10)
+        await memories.work(until_idle=True)
+        assert last_values(gauges) == {"open_jobs": 2, "oldest_job_age": 41_400}
+        llm.reply = stated  # the model is back
+        clock.pass_by(minutes=16)
+        await memories.work(until_idle=True)
+        assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}
+
+
+async def test_a_queue_that_cannot_be_measured_is_worked_on_all_the_same(
+    gauges: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def away(**_: Any) -> Any:
+        raise StoreError("memory unavailable")
+
+    clock = Clock()
+    async with opened("libsql:///:memory:", clock=clock, worker=False) as memories:
+        monkeypatch.setattr(memories.store, "pending", away)
+        await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
+        assert await memories.work(until_idle=True) == 1
+    assert last_values(gauges) == {}
+    assert "The queue cannot be measured" in caplog.text
 
 
 async def test_a_search_nests_under_the_tool_that_made_it(

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import InvalidInput, NotFound
 from ...records import Scope
-from ..base import Job, JobKind, JobState, checked_key
+from ..base import Job, JobKind, JobState, PendingJobs, checked_key
 from . import codec as rows
 from .decoding import bounded, is_id, job_values, named, to_job
 from .session import Session
@@ -163,9 +163,10 @@ async def waiting(session: Session, scope: Scope, *, kind: JobKind, key: str) ->
     return to_job(found[0]) if found else None
 
 
-async def pending(session: Session, *, now: datetime) -> int:
+async def pending(session: Session, *, now: datetime) -> PendingJobs:
     """See `MemoryStore.pending`."""
-    return int((await session.rows("pending_jobs", {"now": now}))[0]["jobs"])
+    (row,) = await session.rows("pending_jobs", {"now": now})
+    return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
 
 
 async def retry(session: Session, job_id: str, *, now: datetime) -> None:

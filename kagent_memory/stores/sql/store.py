@@ -26,6 +26,7 @@ from ..base import (
     MemoryStore,
     Order,
     Page,
+    PendingJobs,
     Pruned,
     RankFeatures,
     ScopeStats,
@@ -266,7 +267,7 @@ class SqlStore(MemoryStore):
         return await self._read(partial(queue.waiting, scope=scope, kind=kind, key=key))
 
     @override
-    async def pending(self, *, now: datetime) -> int:
+    async def pending(self, *, now: datetime) -> PendingJobs:
         return await self._read(partial(queue.pending, now=now))
 
     @override
