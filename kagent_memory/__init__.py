@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope
     from .settings import MemorySettings
 
+__version__: str
+
 __all__ = [
     "AutoSave",
     "Change",
@@ -101,9 +103,12 @@ _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__version__":
+        value: Any = import_module("importlib.metadata").version("kagent-memory")
+    elif name in _HOMES:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     globals()[name] = value
     return value
 

@@ -14,6 +14,9 @@ KagentMemoryError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 
 class KagentMemoryError(Exception):
     """Something in kagent_memory failed; the class says who must act, the text says what to do."""
@@ -53,3 +56,38 @@ class TruncatedAnswer(ModelError):
 
 class UnusableAnswer(ModelError):
     """The embedder is there and answered what no retry makes usable: NaN, zeros, another width or number of vectors."""
+
+
+class ErrorFamily(NamedTuple):
+    """How one family of errors is told outside of Python.
+
+    Attributes:
+        name: in /api/v1's problem types and in the command line's JSON.
+        http_status: of an answer of the server.
+        exit_code: of a command.
+    """
+
+    name: str
+    http_status: int
+    exit_code: int
+
+
+FAMILIES: Mapping[type[KagentMemoryError], ErrorFamily] = {
+    InvalidInput: ErrorFamily("invalid-input", 400, 2),
+    NotFound: ErrorFamily("not-found", 404, 3),
+    Conflict: ErrorFamily("conflict", 409, 4),
+    ConfigurationError: ErrorFamily("configuration", 501, 5),
+    StoreError: ErrorFamily("store", 503, 6),
+    ModelError: ErrorFamily("model", 502, 7),
+}
+_ANY = ErrorFamily("error", 500, 5)
+
+
+def family_of(error: KagentMemoryError) -> ErrorFamily:
+    """The family of an error."""
+    return next((FAMILIES[kind] for kind in type(error).__mro__ if kind in FAMILIES), _ANY)
+
+
+def error_class(family: str) -> type[KagentMemoryError]:
+    """The class that a family's name stands for; StoreError for a name that this version does not know."""
+    return next((kind for kind, known in FAMILIES.items() if known.name == family), StoreError)

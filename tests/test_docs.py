@@ -38,6 +38,13 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
                 runner.run(awaited)
 
 
+@pytest.mark.parametrize("page", ["kagent.md", "server.md"])
+def test_each_block_of_a_how_to_runs_alone(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for number, block in enumerate(blocks(ROOT / "docs/how-to" / page), 1):
+        exec(compile(block, f"{page}#{number}", "exec"), {"__name__": f"docs.{page}"})
+
+
 def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_path: Path):
     program = next(blocks(ROOT / "docs/quickstart.md"))
     assert program.count('"gemini-2.5-flash"') == 1

@@ -2,63 +2,73 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import os
-import signal
 import sys
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
-from typing import Any
 
-from ..concurrency import new_loop
-from ..errors import KagentMemoryError
-from . import maintenance_commands as upkeep
-from . import memory_commands as remembering
-from . import serve as running
-from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, exit_code
-from .output import Output, any_text, printable
+try:
+    import argparse
+    import asyncio
+    import signal
+    from collections.abc import Coroutine, Sequence
+    from contextlib import suppress
+    from typing import Any, NoReturn
 
-COMMANDS: tuple[Command, ...] = (*running.COMMANDS, *remembering.COMMANDS, *upkeep.COMMANDS)
+    from typing_extensions import override
+
+    from .. import __version__
+    from ..concurrency import new_loop
+    from ..errors import InvalidInput, KagentMemoryError, family_of
+    from . import maintenance_commands, memory_commands, serve
+    from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command
+    from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
+except KeyboardInterrupt:  # Ctrl-C while all this is imported, which takes a moment
+    sys.exit(130)
+
+COMMANDS: tuple[Command, ...] = (*serve.COMMANDS, *memory_commands.COMMANDS, *maintenance_commands.COMMANDS)
 GROUPS = {"token": "Tokens of the server.", "jobs": "The queue and its dead letters."}
+UNWRITABLE = 8
 
 
-def parser() -> argparse.ArgumentParser:
+class JsonParser(argparse.ArgumentParser):
+    """A parser that answers a usage error with a JSON document."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        family = family_of(InvalidInput())
+        Output(as_json=True).error(f"{self.prog}: {message}", family=family.name, exit_code=family.exit_code)
+        self.exit(family.exit_code)
+
+
+def parser(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
     """The whole command line."""
     codes = "\n".join(f"  {code:>3}  {text}" for code, text in EXIT_CODES.items())
-    root = argparse.ArgumentParser(
+    root = kind(
         prog="kagent-memory",
         description="Long-term memory for agents: serve it, look into it, keep it.",
         epilog=f"exit codes:\n{codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    root.add_argument("--version", action="version", version=f"kagent-memory {__version__}")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
-    groups = {name: _group(commands, name) for name in GROUPS}
+    groups: dict[str, Any] = {}
+    for name, text in GROUPS.items():
+        group = commands.add_parser(name, help=text, description=f"{text} Alone: list them.")
+        _add_options(group, next(command for command in COMMANDS if command.name == f"{name} list"))
+        groups[name] = group.add_subparsers(metavar="WHAT")
     for command in COMMANDS:
+        examples = "\n".join(f"  {example}" for example in command.examples)
         group, _, name = command.name.rpartition(" ")
-        _added(groups.get(group, commands), name, command)
+        made = groups.get(group, commands).add_parser(
+            name,
+            help=command.help,
+            description=command.help,
+            epilog=f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_options(made, command)
     return root
 
 
-def _group(commands: Any, name: str) -> Any:
-    made = commands.add_parser(name, help=GROUPS[name], description=f"{GROUPS[name]} Alone: list them.")
-    _filled(made, next(command for command in COMMANDS if command.name == f"{name} list"))
-    return made.add_subparsers(metavar="WHAT")
-
-
-def _added(place: Any, name: str, command: Command) -> None:
-    examples = "\n".join(f"  {example}" for example in command.examples)
-    made = place.add_parser(
-        name,
-        help=command.help,
-        description=command.help,
-        epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _filled(made, command)
-
-
-def _filled(made: argparse.ArgumentParser, command: Command) -> None:
+def _add_options(made: argparse.ArgumentParser, command: Command) -> None:
     for one in (*command.options, *(STORE_OPTIONS if command.uses_store else ()), JSON_OPTION):
         made.add_argument(*one.words, help=one.help.replace("%", "%%"), **one.more)
     made.set_defaults(command=command)
@@ -75,20 +85,34 @@ async def _ended_by_signals(run: Coroutine[Any, Any, int]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code; a user's mistake is one line, never a stack trace."""
-    any_text()
-    args = parser().parse_args(argv)
-    command: Command = args.command
+    words = sys.argv[1:] if argv is None else argv
+    prepare_streams()
+    say = Output(as_json="--json" in words)
     try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_ended_by_signals(command.run(args, Output(args.json))))
-    except KagentMemoryError as error:
-        sys.stderr.write(f"kagent-memory: {printable(str(error) or type(error).__name__)}\n")
-        return exit_code(error)
+        try:
+            return _run(words, say)
+        finally:
+            say.flush()
     except KeyboardInterrupt:
         return 130
     except asyncio.CancelledError:
         return 143
-    except BrokenPipeError:
-        # the reader went away (`| head`); what is left unwritten is nobody's loss
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader went away (`| head`); what is left unwritten is nobody's loss
+        discard_stdout()
         return 0
+    except UnwritableOutput as error:
+        discard_stdout()
+        say.note(f"kagent-memory: {error}")
+        return UNWRITABLE
+
+
+def _run(words: Sequence[str], say: Output) -> int:
+    args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
+    command: Command = args.command
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(_ended_by_signals(command.run(args, say)))
+    except KagentMemoryError as error:
+        family = family_of(error)
+        say.error(str(error) or type(error).__name__, family=family.name, exit_code=family.exit_code)
+        return family.exit_code

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from ..errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, ModelError, NotFound, StoreError
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound, family_of
 from ..memories import Memories, without_secrets
 from ..models.llm import Llm
 from ..records import Scope
@@ -39,21 +39,15 @@ EXIT_CODES: Mapping[int, str] = {
     5: "a setting, URI, extra or extension does not fit",
     6: "the database or server is unavailable",
     7: "the model or embedder is unavailable",
+    8: "the answer could not be written",
     130: "interrupted",
-}
-_CODES: Mapping[type[KagentMemoryError], int] = {
-    InvalidInput: 2,
-    NotFound: 3,
-    Conflict: 4,
-    ConfigurationError: 5,
-    StoreError: 6,
-    ModelError: 7,
+    143: "ended by SIGTERM",
 }
 
 
 def exit_code(error: KagentMemoryError) -> int:
-    """The exit code of an error family."""
-    return next((_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), 5)
+    """The exit code of an error."""
+    return family_of(error).exit_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

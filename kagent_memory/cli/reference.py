@@ -10,8 +10,8 @@ from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, Option
 
 HEAD = """# The command line
 
-`kagent-memory COMMAND …`, or `python -m kagent_memory.cli COMMAND …`. This page is written from the commands
-(`python -m kagent_memory.cli.reference`); a test compares.
+`kagent-memory COMMAND …`, or `python -m kagent_memory COMMAND …`; `kagent-memory --version` names the version. This
+page is written from the commands (`python -m kagent_memory.cli.reference`); a test compares.
 """
 
 
@@ -28,6 +28,10 @@ def _lines() -> Iterator[str]:
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
     yield from (f"| {code} | {text} |" for code, text in EXIT_CODES.items())
+    yield (
+        "\nAn error is one line on the error stream. With `--json` it is the document on standard output: "
+        '`{"error": {"family": "not-found", "message": "…", "exit_code": 3}}`. The families are those of `/api/v1`.'
+    )
     for command in COMMANDS:
         yield from _section(command)
 

@@ -120,8 +120,27 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
     ]
 
 
+def last_change(history: Sequence[Revision]) -> Revision | None:
+    """The last change of a memory that is not undone; None when nothing is left to undo.
+
+    An undo is itself in the history, and takes the change before it off: undoing twice goes two changes back.
+    """
+    standing: list[Revision] = []
+    for revision in history:
+        if revision.kind != "undo":
+            standing.append(revision)
+        elif standing:
+            standing.pop()
+    return standing[-1] if standing else None
+
+
 def taken_back(
-    revisions: Sequence[Revision], current: Mapping[str, Memory], *, now: datetime, who: str
+    revisions: Sequence[Revision],
+    current: Mapping[str, Memory],
+    *,
+    now: datetime,
+    who: str,
+    undone: Mapping[str, int] = {},
 ) -> list[Change]:
     """The changes that undo one decision: every memory it changed is as it was, what it brought into being retires.
 
@@ -132,6 +151,7 @@ def taken_back(
         current: the memories that it changed, as they are; those that have expired are left out.
         now: when it is undone.
         who: for the history.
+        undone: how many revisions of a memory came after the decision and cancel out: changes and their undos.
 
     Raises:
         NotFound: there is nothing to undo.
@@ -143,14 +163,19 @@ def taken_back(
         raise Conflict("Another memory that this change touched has expired or was erased; it cannot be undone.")
     group = new_id(now)
     return [
-        Change(kind="undo", memory=_restored(revision, current, now), who=who, why=f"undo {revision.kind}", group=group)
+        Change(
+            kind="undo",
+            memory=_restored(revision, current.get(revision.memory_id), undone.get(revision.memory_id, 0), now),
+            who=who,
+            why=f"undo {revision.kind}",
+            group=group,
+        )
         for revision in revisions
     ]
 
 
-def _restored(revision: Revision, current: Mapping[str, Memory], now: datetime) -> Memory:
-    row = current.get(revision.memory_id)
-    if row is None or row.revision != revision.revision + 1:
+def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime) -> Memory:
+    if row is None or row.revision != revision.revision + 1 + undone:
         raise Conflict(
             f"The memory {revision.memory_id} was changed again since, has expired or is gone; undo the later change "
             "first, if there is one."

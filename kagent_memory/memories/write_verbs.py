@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 from .. import telemetry
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
-from ..ingestion.editing import Edit, checked_fact, edited, superseding, taken_back
+from ..ingestion.editing import Edit, checked_fact, edited, last_change, superseding, taken_back
 from ..models.llm import Llm
 from ..records import Change, Fact, Memory, MemoryType, Message, Scope, Vector
 from ..retention.lifecycle import to_memory
@@ -157,7 +157,7 @@ class WriteVerbs:
         Raises:
             NotFound: no such memory.
             Conflict: it is no longer at `revision`, or would equal another memory.
-            InvalidInput: a value does not fit.
+            InvalidInput: a value does not fit, or none is given.
             UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
         """
         edit = Edit(
@@ -170,6 +170,11 @@ class WriteVerbs:
             ttl_days=ttl_days,
             happened_at=happened_at,
         )
+        if edit == Edit():
+            raise InvalidInput(
+                "Nothing to change was given: name content, type, topics, tags, importance, metadata, ttl_days or "
+                "happened_at."
+            )
         return await self._edit(scope, id, edit, kind="edit", revision=revision, who=who, why=why)
 
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
@@ -205,20 +210,27 @@ class WriteVerbs:
     async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
         """Takes back the last change of a memory, with all that the same decision changed; byte for byte.
 
+        Undoing again goes one change further back, until nothing is left to undo; it never redoes what was undone.
+
         Raises:
-            NotFound: no such memory, it has expired, or nothing has happened to it.
+            NotFound: no such memory, it has expired, or nothing is left to undo.
             Conflict: one of the memories was changed again since, or it has expired.
         """
         with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
             await self._parts.get(scope, id, superseded=True)
-            revisions = await self._parts.store.history(scope, id)
-            last = revisions[-1:]
-            if last and last[0].group:
-                last = await self._parts.store.group(scope, last[0].group)
-            now = self._parts.clock()
-            changed = [revision.memory_id for revision in last]
-            current = await self._parts.store.get(scope, changed, now=now, superseded=True)
-            changes = taken_back(last, current, now=now, who=who)
+            store, now = self._parts.store, self._parts.clock()
+            last = last_change(await store.history(scope, id))
+            if last is None:
+                raise NotFound("Nothing is left to undo: this memory is as it was when it was added.")
+            decision = await store.group(scope, last.group) if last.group else [last]
+            undone: dict[str, int] = {}
+            for revision in decision:
+                history = await store.history(scope, revision.memory_id)
+                latest = last_change(history)
+                if latest is not None and latest.revision == revision.revision:
+                    undone[revision.memory_id] = sum(other.revision > revision.revision for other in history)
+            current = await store.get(scope, [revision.memory_id for revision in decision], now=now, superseded=True)
+            changes = taken_back(decision, current, now=now, who=who, undone=undone)
             batch = await with_vectors(self._parts.vectors, scope, Batch(changes=changes), now)
             await self._parts.store.apply(scope, batch, now=now)
             return tuple(change.memory for change in changes)

@@ -9,18 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .. import errors
-from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError, error_class
 from ..records import Mode, Scope
-
-FAMILIES: Mapping[str, type[KagentMemoryError]] = {
-    "invalid-input": errors.InvalidInput,
-    "not-found": errors.NotFound,
-    "conflict": errors.Conflict,
-    "configuration": errors.ConfigurationError,
-    "model": errors.ModelError,
-    "store": errors.StoreError,
-}
 
 
 class Transport:
@@ -104,7 +94,7 @@ def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
     told = cast("dict[str, Any]", problem)
     if answer.status_code in (401, 403):
         return ConfigurationError(f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=.")
-    kind = FAMILIES.get(str(told.get("type", "")).rpartition(":")[2], StoreError)
+    kind = error_class(str(told.get("type", "")).rpartition(":")[2])
     return kind(str(told.get("detail") or f"The server {location} answered {answer.status_code}."))
 
 

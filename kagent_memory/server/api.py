@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import TypeAdapter, ValidationError
 
+from .. import __version__
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Memory, Recall, Revision
@@ -32,7 +33,6 @@ from .schemas import (
     Transcript,
     Which,
 )
-from .version import VERSION
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/problem+json": {"schema": {"type": "object"}}}}
@@ -58,7 +58,7 @@ async def info(memories: TheMemories) -> Info:
     """What this server is and how it answers."""
     names = ("search_limit", "ttl_days", "popular_after", "max_content_bytes")
     settings = {name: getattr(memories.settings, name) for name in names}
-    return Info(version=VERSION, mode=memories.mode, needs_model=memories.needs_model, **settings)
+    return Info(version=__version__, mode=memories.mode, needs_model=memories.needs_model, **settings)
 
 
 @router.post("/memories", status_code=201)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
 
+from .. import __version__
 from ..memories import Memories, utc_now
 from . import (
     api,
@@ -29,7 +30,6 @@ from . import (
 )
 from .auth import Access
 from .middleware import Gate
-from .version import VERSION
 
 DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."
 
@@ -62,7 +62,7 @@ def create_app(
 
     app = FastAPI(
         title="kagent_memory",
-        version=VERSION,
+        version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,

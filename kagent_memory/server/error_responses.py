@@ -1,4 +1,4 @@
-"""What went wrong, as HTTP says it: one table from error family to status, and problem+json (RFC 9457) bodies."""
+"""Errors as HTTP answers: problem+json (RFC 9457), kagent's form, or a page."""
 
 from __future__ import annotations
 
@@ -9,20 +9,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
-from ..errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, ModelError, NotFound, StoreError
+from ..errors import KagentMemoryError, family_of
 from .templating import render
 
 PROBLEM = "application/problem+json"
 KAGENT_PREFIX = "/api/memories"
 URN = "urn:kagent-memory:"
-FAMILIES: Mapping[type[KagentMemoryError], tuple[int, str]] = {
-    InvalidInput: (400, "invalid-input"),
-    NotFound: (404, "not-found"),
-    Conflict: (409, "conflict"),
-    ConfigurationError: (501, "configuration"),
-    ModelError: (502, "model"),
-    StoreError: (503, "store"),
-}
 TITLES: Mapping[int, str] = {
     400: "Invalid input",
     401: "Unauthorized",
@@ -41,12 +33,6 @@ TITLES: Mapping[int, str] = {
     502: "Model unavailable",
     503: "Store unavailable",
 }
-
-
-def family(error: KagentMemoryError) -> tuple[int, str]:
-    """The status and the family's name of an error of ours."""
-    found = (FAMILIES[kind] for kind in type(error).__mro__ if kind in FAMILIES)
-    return next(found, (500, "error"))
 
 
 def problem(
@@ -77,8 +63,8 @@ def refused(
 
 def failed(request: Request, error: KagentMemoryError) -> Response:
     """`refused` for an error of ours."""
-    status, kind = family(error)
-    return refused(request, status, str(error) or (type(error).__doc__ or ""), kind=kind)
+    family = family_of(error)
+    return refused(request, family.http_status, str(error) or (type(error).__doc__ or ""), kind=family.name)
 
 
 def unauthorized(request: Request) -> Response:

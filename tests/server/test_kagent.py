@@ -391,3 +391,9 @@ async def test_what_a_kagent_agent_of_today_sends_is_taken_with_its_headers(
         "fact 2": "2026-03-08",
         "fact 3": "2026-03-08",
     }
+
+
+@pytest.mark.parametrize("path", ["/api/sessions", "/api/sessions/s-1", "/api/tasks", "/api/tasks/t-1"])
+async def test_kagents_other_routes_are_not_here_as_the_how_to_says(client: httpx.AsyncClient, path: str):
+    for method in ("GET", "POST"):
+        assert (await client.request(method, path)).status_code == 404
