@@ -50,6 +50,14 @@ def _worked(work: Callable[[Item], T], portion: Sequence[Item]) -> list[T]:
     return [work(item) for item in portion]
 
 
+async def cancel_and_wait(*tasks: asyncio.Task[None]) -> None:
+    """Cancels the tasks until they end: a driver may swallow a cancellation while it works."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=0.5)
+
+
 def new_loop() -> asyncio.AbstractEventLoop:
     """A new event loop on which every store works: on Windows psycopg refuses the usual one."""
     windows = sys.platform.startswith("win")

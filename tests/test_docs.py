@@ -7,6 +7,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -65,6 +66,19 @@ def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_pa
 def test_the_links_of_a_page_lead_somewhere(page: Path):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_the_design_is_that_of_the_import_linter_and_of_the_folders():
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    picture = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1].splitlines()
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    assert picture == [layer.strip("()") for layer in contracts[0]["layers"]]
+    rooms = [room for layer in picture for room in layer.split(" | ")]
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == rooms
+    there = {path.stem for path in (ROOT / "kagent_memory").iterdir() if path.suffix in ("", ".py")}
+    assert {name for name in there if not name.startswith("__")} == {*rooms, "testing"}
 
 
 def test_every_setting_is_documented_with_its_default():

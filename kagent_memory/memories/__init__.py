@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from ..concurrency import cancel_and_wait
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.extraction import SummaryProvider, with_settings
 from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
@@ -18,7 +19,8 @@ from ..models.llm import Llm, open_llm
 from ..models.reranking import Reranker, open_reranker
 from ..records import Mode
 from ..redaction import redact as mask_secrets
-from ..retention.deliveries import Deliveries, ended, keep_pruned
+from ..retention.deliveries import Deliveries
+from ..retention.prune import keep_pruned
 from ..retrieval.embedding_spaces import Vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
@@ -205,7 +207,7 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         if self._parts.settings.worker and self._background:
             await self.drain(CLOSE_SECONDS)
         self._stop.set()
-        await ended(*self._background)
+        await cancel_and_wait(*self._background)
         self._background.clear()
         await self._parts.worker.close()
         await self._parts.deliveries.close()

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..errors import KagentMemoryError, StoreError
 from ..records import Change, Scope, new_id
-from ..retention.eviction import evict
+from ..retention.prune import evict
 from ..stores.base import Job, JobState, Pruned, Token
 from .components import Components
 from .tokens import PREFIX, digest, new_token

@@ -1,22 +1,21 @@
-"""What runs beside the verbs: deliveries counted in the background, and the prune by whoever holds the lease."""
+"""Counts deliveries in the background, in few writes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ..concurrency import cancel_and_wait
 from ..errors import KagentMemoryError
-from ..records import Scope, new_id
-from ..stores.base import Delivery, MemoryStore, Pruned
+from ..records import Scope
+from ..stores.base import Delivery, MemoryStore
 
 log = logging.getLogger("kagent_memory")
 
-PRUNE_LEASE = "prune"
-LONGEST_LOOK_SECONDS = 600.0
 CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
 LONGEST_PAUSE_SECONDS = 30.0
@@ -109,7 +108,7 @@ class Deliveries:
             await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
         except (KagentMemoryError, TimeoutError) as error:
             log.error("The most recent deliveries were not counted: %s", error or "the database does not respond")
-        await ended(self._task)
+        await cancel_and_wait(self._task)
 
     def _take(self, scope: Scope, tally: _Tally) -> None:
         kept = self._waiting.setdefault(scope, _Tally(tally.at))
@@ -145,32 +144,3 @@ def _first(waiting: Mapping[Scope, _Tally]) -> list[tuple[Scope, _Tally]]:
 
 def _delivery(scope: Scope, tally: _Tally) -> Delivery:
     return Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
-
-
-async def ended(*tasks: asyncio.Task[None]) -> None:
-    """Cancels the tasks until they end: a driver may swallow a cancellation while it works."""
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
-            task.cancel()
-        await asyncio.wait(left, timeout=0.5)
-
-
-async def keep_pruned(store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
-    """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
-    period = every_hours * 3600
-    while True:
-        try:
-            # the lease outlives its taker on purpose: nobody else prunes again before the period is over
-            if await store.lease(PRUNE_LEASE, new_id(), seconds=period):
-                pruned = await prune()
-                if pruned != Pruned():
-                    log.info(
-                        "Pruned: %d unused memories deleted at the end of their ttl_days, %d in use extended, "
-                        "%d evicted.",
-                        pruned.deleted,
-                        pruned.extended,
-                        pruned.evicted,
-                    )
-        except KagentMemoryError as error:
-            log.warning("The prune did not run: %s", error)
-        await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))

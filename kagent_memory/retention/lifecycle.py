@@ -1,14 +1,11 @@
-"""How a memory is born and ages: pure policies."""
+"""When a memory expires, and the row that a fact becomes."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
 
 from ..records import Fact, Memory, new_id
 from ..retrieval.ranking.importance import clamped
-
-Fate: TypeAlias = Literal["stays", "extended", "deleted"]
 
 
 def expiry(now: datetime, ttl_days: int) -> datetime | None:
@@ -50,10 +47,3 @@ def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None
         verbatim=fact.verbatim,
         explicit=explicit,
     )
-
-
-def fate(memory: Memory, *, now: datetime, popular_after: int) -> Fate:
-    """What a prune at `now` does with a memory: the rule that every store's `prune` states in SQL."""
-    if memory.pinned or memory.expires_at is None or memory.expires_at > now:
-        return "stays"
-    return "extended" if memory.usage.delivered >= popular_after else "deleted"

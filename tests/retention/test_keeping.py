@@ -14,13 +14,13 @@ import pytest
 
 from kagent_memory import Fact, Memories, Scope
 from kagent_memory.cli import main
+from kagent_memory.concurrency import cancel_and_wait
 from kagent_memory.errors import NotFound, StoreError
 from kagent_memory.memories import Pruned
 from kagent_memory.records import Memory, Usage
-from kagent_memory.retention import eviction as evicting
-from kagent_memory.retention.deliveries import ended
-from kagent_memory.retention.eviction import least_important
+from kagent_memory.retention import prune
 from kagent_memory.retention.lifecycle import to_memory
+from kagent_memory.retention.prune import least_important
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.testing import HashEmbedder
@@ -115,8 +115,8 @@ async def test_what_another_memory_says_too_is_evicted_before_what_is_said_once(
 async def test_a_scope_far_over_its_bound_is_brought_down_at_once(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evicting, "EXAMINED", 5)
-    monkeypatch.setattr(evicting, "PAGE", 16)
+    monkeypatch.setattr(prune, "EXAMINED", 5)
+    monkeypatch.setattr(prune, "PAGE", 16)
     mostly_success = ImportanceWeights(uniqueness=0.01)
     async with await opened(store_uri, max_memories=10, importance_weights=mostly_success) as memories:
         ids = await memories.add(ADA, [f"Note number {number} of ward {number * 7}" for number in range(60)])
@@ -221,7 +221,7 @@ async def test_a_task_that_swallows_a_cancellation_is_ended_all_the_same() -> No
 
     task = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
-    await asyncio.wait_for(ended(task), 5)
+    await asyncio.wait_for(cancel_and_wait(task), 5)
     assert task.cancelled()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from kagent_memory.errors import InvalidInput
 from kagent_memory.records import Fact, Usage
-from kagent_memory.retention.lifecycle import expiry, fate, to_memory
+from kagent_memory.retention.lifecycle import expiry, to_memory
 from kagent_memory.retrieval.ranking.importance import ImportanceParts, ImportanceWeights, importance, importance_parts
 
 NOW = datetime(2024, 5, 8, tzinfo=UTC)
@@ -25,17 +25,6 @@ def test_a_facts_own_ttl_comes_first_and_0_or_less_never_expires(own, days, expi
 @pytest.mark.parametrize(("given", "kept"), [(2.0, 1.0), (-1.0, 0.0), (float("nan"), 0.5), (0.3, 0.3)])
 def test_importance_stays_within_0_to_1(given, kept):
     assert to_memory(Fact(text="x", importance=given), now=NOW, ttl_days=1).importance == kept
-
-
-@pytest.mark.parametrize(
-    ("age", "delivered", "pinned", "what"),
-    [(14, 0, False, "stays"), (15, 9, False, "deleted"), (15, 10, False, "extended"), (99, 0, True, "stays")],
-)
-def test_only_popular_memories_outlive_their_time_and_pinned_ones_always_do(age, delivered, pinned, what):
-    memory = to_memory(Fact(text="x", pinned=pinned), now=NOW, ttl_days=15)
-    memory = replace(memory, usage=Usage(delivered=delivered))
-    assert fate(memory, now=NOW + age * DAY, popular_after=10) == what
-    assert fate(replace(memory, expires_at=None), now=NOW + age * DAY, popular_after=10) == "stays"
 
 
 def test_each_part_of_the_importance_formula_has_its_value():

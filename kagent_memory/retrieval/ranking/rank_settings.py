@@ -34,7 +34,7 @@ class RankSettings:
         importance: weight of the memory's importance (0..1). 0: off.
         deliveries: weight of how often it was delivered, on a log scale that ends at 100. 0: off.
         feedback: weight of (successes - failures) / (successes + failures + 2). 0: off.
-        standing: weight of the importance formula (`lifecycle.importance`, 0..1, with the uniqueness of every hit
+        standing: weight of the importance formula (`ranking.importance`, 0..1, with the uniqueness of every hit
             taken as 1): how a memory fared, where `importance` is what it was given. 0: off.
         gap: cut the answer at the largest fall between two scores if it is at least this. 0: off.
     """

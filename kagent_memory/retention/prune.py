@@ -1,19 +1,47 @@
-"""Evicts the least important memories from scopes that hold too many."""
+"""The periodic prune, by whichever process holds the lease, and the eviction from scopes that hold too many."""
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import AsyncIterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
-from ..records import Memory, Scope
+from ..errors import KagentMemoryError
+from ..records import Memory, Scope, new_id
 from ..retrieval.embedding_spaces import Vectors
 from ..retrieval.ranking.importance import ImportanceWeights, importance, importance_parts
 from ..retrieval.similar import neighbours
-from ..stores.base import MemoryStore
+from ..stores.base import MemoryStore, Pruned
 
+logger = logging.getLogger(__name__)
+
+PRUNE_LEASE = "prune"
+LONGEST_LOOK_SECONDS = 600.0
 PAGE = 500
 EXAMINED = 100
+
+
+async def keep_pruned(store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
+    """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
+    period = every_hours * 3600
+    while True:
+        try:
+            # the lease outlives its taker on purpose: nobody else prunes again before the period is over
+            if await store.lease(PRUNE_LEASE, new_id(), seconds=period):
+                pruned = await prune()
+                if pruned != Pruned():
+                    logger.info(
+                        "Pruned: %d unused memories deleted at the end of their ttl_days, %d in use extended, "
+                        "%d evicted.",
+                        pruned.deleted,
+                        pruned.extended,
+                        pruned.evicted,
+                    )
+        except KagentMemoryError as error:
+            logger.warning("The prune did not run: %s", error)
+        await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))
 
 
 async def evict(
