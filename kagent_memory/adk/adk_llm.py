@@ -22,6 +22,7 @@ log = logging.getLogger("kagent_memory")
 
 _WHOLE = frozenset({None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED})
 _PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED"})
+_ERROR_CODE = re.compile(r"[\w-]{1,60}")
 
 
 class _NoAnswerError(Exception):
@@ -96,7 +97,7 @@ def _check_whole(response: LlmResponse, name: str) -> None:
         raise _NoAnswerError(TruncatedAnswer(f"The model {name} was cut off at its output limit."))
     if code or response.finish_reason not in _WHOLE:
         told = code or str(getattr(response.finish_reason, "name", ""))
-        told = told if re.fullmatch(r"[\w-]{1,60}", told) else "an error"
+        told = told if _ERROR_CODE.fullmatch(told) else "an error"
         away = told in _PASSING or told.startswith("5") or told == "429"
         kind = ModelUnavailable if away else ModelError
         raise _NoAnswerError(kind(f"The model {name} answered the error {told}."))

@@ -5,7 +5,7 @@ What memory handed over goes before a transcript is queued, what memory holds be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,10 +14,11 @@ from ..concurrency import run_in_thread
 from ..language.tokenizer import query_terms
 from ..records import Message, Scope
 from ..stores.base import MemoryStore
-from .firewall import mask_recalled
+from .firewall import KnownMemory, mask_recalled, sentences_of
 from .payload import handed_key
 
-CANDIDATES = 20
+CANDIDATES = 20  # memories that a sentence may be an echo of
+MOST_QUERIES = 256
 
 
 def without_handed(messages: Sequence[Message]) -> list[Message]:
@@ -40,16 +41,43 @@ async def without_recalled(
         handed: what memory handed over in it, as `handed_key`.
         now: when.
     """
-    ids: dict[str, None] = {}
-    for message in messages:
-        if message.role != "user" and message.text.strip():
-            matches = await store.search_text(scope, query_terms(message.text), limit=CANDIDATES, now=now)
-            ids.update(dict.fromkeys(matches.matches))
+    said = [message.text for message in messages if message.role != "user" and message.text.strip()]
+    if not said:
+        return list(messages), ()
+    queries = await run_in_thread(sum(map(len, said)), partial(_queries, said))
+    matches = await store.search_texts(scope, queries, limit=CANDIDATES, now=now)
+    ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     found = await store.get(scope, list(ids), now=now)
     # What an agent said itself it may say again: the same words twice are two turns.
-    known = [memory for memory in found.values() if not (memory.verbatim and memory.origin == "agent")]
-    recalled = [(memory.id, memory.content) for memory in known]
-    size = sum(len(message.text) for message in messages)
-    left, echoed = await run_in_thread(size, partial(mask_recalled, messages, recalled))
-    again = (memory.id for memory in known if handed and handed_key(scope, memory.content) in handed)
+    memories = [memory for memory in found.values() if not (memory.verbatim and memory.origin == "agent")]
+    known = [
+        KnownMemory(memory.id, memory.content, days_of((memory.happened_at, memory.said_at, memory.created_at)))
+        for memory in memories
+    ]
+    size = sum(len(message.text) for message in messages) + sum(len(memory.text) for memory in known)
+    left, echoed = await run_in_thread(size, partial(mask_recalled, messages, known, names=(scope.user,)))
+    again = (memory.id for memory in memories if handed and handed_key(scope, memory.content) in handed)
     return left, tuple(dict.fromkeys((*echoed, *again)))
+
+
+def days_of(times: Iterable[datetime | None]) -> str:
+    """These days in all the ways in which they are written beside a memory."""
+    days = dict.fromkeys((at.date(), at.strftime("%H:%M")) for at in times if at is not None)
+    return " ".join(
+        f"{day.isoformat()}, {time}, {day.day} {day:%B} {day.year}, {_ordinal(day.day)}, {day:%A}, "
+        f"{day.day}.{day.month}.{day.year}, {day.month}/{day.day}/{day.year}, {day.day}/{day.month}/{day.year}."
+        for day, time in days
+    )
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{'th' if 10 < number < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def _queries(texts: Sequence[str]) -> list[Sequence[str]]:
+    """The terms of each sentence, of several together where there are very many, and what the user's name stands by."""
+    sentences = dict.fromkeys(" ".join(query_terms(sentence)) for text in texts for sentence in sentences_of(text))
+    together = -(-len(sentences) // MOST_QUERIES) or 1
+    each = list(sentences)
+    groups = (" ".join(each[start : start + together]).split() for start in range(0, len(each), together))
+    return [query_terms("name called"), *(list(dict.fromkeys(terms)) for terms in groups if terms)]

@@ -28,6 +28,7 @@ MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000
 MOST_CAUSES = 20
 LONG_CHARS = 65_536  # comparing more than this takes long enough to be felt by others on the loop
+_STATUS = re.compile("[1-5][0-9][0-9]")
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _ECHOING_STATUS = frozenset({400, 413, 422})  # such answers may quote the request, or what the model made of it
 _AWAY = frozenset(
@@ -183,7 +184,7 @@ def status_of(error: BaseException) -> int | None:
     places = ((error, "status_code"), (error, "code"), (error, "status"), (response, "status_code"))
     for holder, name in places:
         status = getattr(holder, name, None)
-        if isinstance(status, (int, str)) and re.fullmatch("[1-5][0-9][0-9]", str(status)):
+        if isinstance(status, (int, str)) and _STATUS.fullmatch(str(status)):
             return int(status)
     return None
 
@@ -315,7 +316,9 @@ def raised_here(error: Exception) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(f"{__package__}.")
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(
+        f"{__name__.partition('.')[0]}."
+    )
 
 
 def kinds(error: BaseException) -> str:

@@ -57,6 +57,9 @@ class Shape:
     then: str
 
 
+_KIND = re.compile(r"[a-z0-9][a-z0-9 .\-]{0,63}")
+
+
 def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
     """The shapes that a table holds, in the form of vendors.toml.
 
@@ -66,7 +69,7 @@ def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
     try:
         shapes = TypeAdapter(list[Shape]).validate_python(tomllib.loads(text).get("secret", []))
         for shape in shapes:
-            if not re.fullmatch(r"[a-z0-9][a-z0-9 .\-]{0,63}", shape.kind) or not all(map(len, shape.starts)):
+            if not _KIND.fullmatch(shape.kind) or not all(map(len, shape.starts)):
                 raise ValueError(
                     f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no start may be empty"
                 )

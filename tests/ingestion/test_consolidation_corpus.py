@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from kagent_memory.ingestion.consolidation import plan, plan_merges
-from kagent_memory.ingestion.firewall import mask_recalled
+from kagent_memory.ingestion.firewall import KnownMemory, mask_recalled
 from kagent_memory.models.llm import parse_answer
 from kagent_memory.records import Fact, Message
 from kagent_memory.retention.lifecycle import to_memory
@@ -153,7 +153,7 @@ def test_the_firewall_takes_no_different_fact_for_an_echo_and_half_of_the_reword
     def is_masked(pair, *, same_turn):
         recalled = [Message(text="", role="tool", recalled=(pair.old,))] if same_turn else []
         kept, _ = mask_recalled(
-            [Message(text="Hm?"), *recalled, Message(text=pair.new, role="agent")], [("m", pair.old)]
+            [Message(text="Hm?"), *recalled, Message(text=pair.new, role="agent")], [KnownMemory("m", pair.old)]
         )
         return all(message.role != "agent" for message in kept)
 

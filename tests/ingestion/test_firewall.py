@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from kagent_memory.ingestion.firewall import mask_recalled
+from kagent_memory.ingestion.firewall import KnownMemory, mask_recalled
 from kagent_memory.records import Message
 
 TEA = ("m1", "The user's favourite tea is Darjeeling First Flush.")
@@ -17,7 +17,7 @@ def agent(text, **more):
 
 
 def left(*messages, known=KNOWN):
-    kept, echoed = mask_recalled(messages, known)
+    kept, echoed = mask_recalled(messages, [KnownMemory(*one) for one in known])
     return [message.text for message in kept], set(echoed)
 
 
@@ -121,7 +121,7 @@ def test_50_turns_of_a_parrot_add_nothing_while_a_new_fact_in_each_turn_is_found
             Message(text=str(recalled), role="tool", recalled=tuple(stored[id] for id in recalled)),
             agent("\n".join(said)),
         ]
-        kept, echoed = mask_recalled(messages, list(stored.items()))
+        kept, echoed = mask_recalled(messages, [KnownMemory(*one) for one in stored.items()])
         assert [message.text for message in kept if message.role == "user"] == [new]
         assert set(echoed) == set(recalled)
         grown += sum("visited" in message.text for message in kept)
@@ -132,6 +132,6 @@ def test_long_texts_and_many_memories_stay_quick():
     words = [f"word{n}" for n in range(3000)]
     known = [(str(n), " ".join(random.Random(n).sample(words, 40))) for n in range(60)] + [("all", " ".join(words))]
     begin = time.process_time()
-    kept, echoed = mask_recalled([agent(" ".join(words))], known)
+    kept, echoed = mask_recalled([agent(" ".join(words))], [KnownMemory(*one) for one in known])
     assert (kept, "all" in echoed) == ([], True)
     assert time.process_time() - begin < 5

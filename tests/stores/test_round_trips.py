@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kagent_memory.ingestion.recalled_filter import without_recalled
 from kagent_memory.memories import Memories
-from kagent_memory.records import Change, Fact, Filter, Memory, Scope, new_id
+from kagent_memory.records import Change, Fact, Filter, Memory, Message, Scope, new_id
 from kagent_memory.retrieval.embedding_spaces import Vectors
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.stores import open_store
@@ -102,6 +103,17 @@ async def test_the_neighbours_of_twenty_facts_cost_as_much_as_those_of_one(store
     twenty, _ = trips.since()
     assert twenty == one
     assert all(near[place] for place in range(20))
+
+
+async def test_the_echoes_of_a_session_of_200_events_cost_as_much_as_those_of_one(store, trips):
+    said = [Message(text=f"Ada keeps parcel {n} on shelf {n % 7}.", role="agent", event_id=f"e{n}") for n in range(200)]
+    trips.since()
+    await without_recalled(store, SCOPE, said[:1], now=NOW)
+    one, _ = trips.since()
+    left, echoed = await without_recalled(store, SCOPE, said, now=NOW)
+    all_of_them, _ = trips.since()
+    assert all_of_them == one <= 4
+    assert (len(left), len(echoed)) == (170, 30)
 
 
 async def test_a_filtered_recall_evaluates_its_filter_once(store_uri, trips):

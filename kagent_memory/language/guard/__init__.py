@@ -6,20 +6,23 @@ It reads the texts, not their meaning: when in doubt they differ, and both are k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from .. import tables
+from ..handing_on import is_idle, is_praise, is_turning
 from .annotated_text import LONGEST, AnnotatedText, Word, has_no_case, is_unspaced, read
-from .word_order import denies_something_else, reordered
+from .word_order import denials, denies_something_else, reordered
 
-__all__ = ["KINDS", "Kind", "differences", "marks", "missing", "new_in", "same_words"]
+__all__ = ["KINDS", "Kind", "adds", "differences", "marks", "missing", "new_in", "same_words"]
 
 Kind: TypeAlias = Literal["number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word"]
 KINDS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word")
 _MARKS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name")
 _COMMON_BEGINNING = 5
+_INFLECTIONS = "e n t s st en est et te er es ons ez ent o as a amos an mo no i"
+_ENDINGS = frozenset(("", *_INFLECTIONS.split()))
 
 
 def differences(a: str, b: str) -> frozenset[Kind]:
@@ -61,6 +64,64 @@ def new_in(text: str, known: str) -> frozenset[Kind]:
     if _strangers(read(text), read(known)) or _letters(read(text)) - _letters(read(known)):
         found.add("name")
     return frozenset(found)
+
+
+def adds(text: str, known: str, beside: str = "") -> frozenset[Kind]:
+    """The kinds of things that `text` says beyond `known`, down to a single word.
+
+    Args:
+        text: what is said.
+        known: one statement; `text` may leave parts of it out.
+        beside: what may be named too, such as the day on which it was said.
+    """
+    everything = f"{known}\n{beside}" if beside else known
+    found = set(new_in(text, everything))
+    ours, theirs, held = read(text), read(known), read(everything)
+    if not found and Counter(denials(ours, theirs)) - Counter(denials(theirs, ours)):
+        found.add("negation")
+    if not found and {(word.value, word.unit) for word in ours.words if word.unit} - _measured(held):
+        found.add("unit")
+    if not found and _excluding(ours, theirs):
+        found.add("opposite")
+    if not found and reordered(_without_beside(ours, theirs), theirs):
+        found.add("order")
+    if not found and (_turns(ours) - _turns(held) or _unexplained(missing(everything, text), held)):
+        found.add("word")
+    return frozenset(found)
+
+
+def _without_beside(text: AnnotatedText, known: AnnotatedText) -> AnnotatedText:
+    """Without the dates and names that stand beside what is known, which have no place in its order."""
+    values = {word.value for word in known.words}
+    marked = ("date", "number", "name")
+    return text._replace(words=tuple(word for word in text.words if word.kind not in marked or word.value in values))
+
+
+def _measured(reading: AnnotatedText) -> set[tuple[str, str]]:
+    return {(word.value, word.unit) for word in reading.words}
+
+
+def _turns(reading: AnnotatedText) -> set[str]:
+    return {word.low for word in reading.words if is_turning(word.low)}
+
+
+def _unexplained(words: frozenset[str], held: AnnotatedText) -> bool:
+    lows = {word.low for word in held.words}
+    inflected = "en" not in held.spoken
+    return any(
+        not is_idle(word) and not is_praise(word) and word not in lows and not (inflected and _is_form(word, lows))
+        for word in words
+    )
+
+
+def _is_form(word: str, others: Set[str]) -> bool:
+    """Whether one of the others differs in its ending only, which the stemmer knows for English alone."""
+    for other in others:
+        common = next((place for place, (x, y) in enumerate(zip(word, other, strict=False)) if x != y), len(word))
+        common = min(common, len(other))
+        if common >= _COMMON_BEGINNING - 1 and {word[common:], other[common:]} <= _ENDINGS:
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from ..tokenizer import STOP_WORDS, tokens
 Kind: TypeAlias = Literal["", "number", "date", "identifier", "name", "negation", "refusal", "function", "light"]
 _ANY_LANGUAGE: frozenset[str] = frozenset()
 _WORDS = re.compile(r"\S+")
+_FRACTIONAL = re.compile(r"-?\d+\.\d+")
 _DATE_PARTS = re.compile(r"[-./]")
 LONGEST = 20_000  # characters of a text that are read
 _REMEMBERED_CHARS = 2000
@@ -49,7 +50,8 @@ _RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _SCRIPTS = re.compile("[\u3041-\u3096]+|[\u30a1-\u30fa\u30fc]+|[\u3005\u3400-\u9fff\uf900-\ufaff]|.")
-_NUMERALS = re.compile("[零〇一二两兩三四五六七八九十百千万萬亿]{1,12}")
+_LONGEST_NUMERAL = 12
+_NUMERALS = re.compile(f"[零〇一二两兩三四五六七八九十百千万萬亿]{{1,{_LONGEST_NUMERAL}}}")
 _CASELESS = re.compile("[\u0590-\u08ff\u0900-\u0dff]")
 _DETERMINERS = frozenset(
     ("the", "a", "an", "my", "his", "her", "their", "our", "your", "this", "that", "each", "every")
@@ -232,6 +234,7 @@ def _numbers(part: str) -> Iterator[Word]:
         digits = sign + _plain_number(values["digits"]) + values.get("power", "") + values.get("ordinal", "")
         digits = digits.translate({ord("º"): "th", ord("ª"): "th"})
         unit = _unit(glued[1]) if glued else _unit(values["before"]) if "before" in values else ""
+        digits = _measure(digits) if unit else digits
         yield Word(found.group(), digits, "number", digits, unit=unit)
     rest = part[place:].strip(_EDGES + "-–—/")
     if rest:
@@ -239,8 +242,13 @@ def _numbers(part: str) -> Iterator[Word]:
 
 
 def _plain_number(digits: str) -> str:
-    whole = digits.replace(",", ".")
-    return (whole.rstrip("0").rstrip(".") if "." in whole else whole.lstrip("0")) or "0"
+    whole, _, fraction = digits.replace(",", ".").partition(".")
+    return f"{whole}.{fraction}" if fraction.strip("0") else (whole if fraction else whole.lstrip("0")) or "0"
+
+
+def _measure(number: str) -> str:
+    """A number in front of a unit: 1.50 euros are 1.5 euros, while version 1.10 is not version 1.1."""
+    return number.rstrip("0") if _FRACTIONAL.fullmatch(number) else number
 
 
 def _unit(text: str) -> str:
@@ -301,6 +309,8 @@ def _letter(text: str, run: str, place: int, script: str, sides: tuple[str, ...]
 
 def _numeral(text: str) -> str | None:
     """A number in Chinese numerals; None for a lone "one", which is an article as often, and in idioms."""
+    if len(text) > _LONGEST_NUMERAL:
+        return None
     if text in ("一", "万", "萬", "千", "百", "亿") or (text.endswith("十") and len(text) > 2 and "百" not in text):
         return None
     digits = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
@@ -348,11 +358,12 @@ def _numbered(words: list[Word], spoken: frozenset[str]) -> list[Word]:
         if word.kind == "number" or (word.kind == "" and tables.lexeme(word.low, spoken).number is not None):
             word, size = _composed(words, place, spoken)
         if word.kind == "number" and not word.unit and place + size < len(words):
-            unit = _unit_word(words[place + size], spoken)
-            size += bool(unit)
-            word.unit = unit
+            word.unit = _unit_word(words[place + size], spoken)
+            size += bool(word.unit)
         if word.kind in ("number", "date") and not word.unit and found and _is_currency(found[-1]):
             word.unit = tables.symbol(found.pop().raw) or ""
+        if word.kind == "number" and word.unit:
+            word.low = word.value = _measure(word.value)
         found.append(word)
         place += size
     return found
@@ -396,7 +407,8 @@ def _composed(words: Sequence[Word], place: int, spoken: frozenset[str]) -> tupl
         else:
             break
         size += step
-    first.value = first.low = f"{total + current:.15g}"
+    if size > 1:
+        first.value = first.low = f"{total + current:.15g}"
     return first, size
 
 

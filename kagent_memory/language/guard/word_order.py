@@ -35,11 +35,15 @@ def reordered(a: AnnotatedText, b: AnnotatedText) -> bool:
 
 def denies_something_else(a: AnnotatedText, b: AnnotatedText) -> bool:
     """Whether both deny, but not the same: another number of times, or other words."""
-    shared = Counter(word.value for word in a.words if word.tells) & Counter(
-        word.value for word in b.words if word.tells
+    return denials(a, b) != denials(b, a)
+
+
+def denials(reading: AnnotatedText, other: AnnotatedText) -> list[tuple[str, int]]:
+    """What each denial in a text is about, in words that the other text holds too."""
+    shared = Counter(word.value for word in reading.words if word.tells) & Counter(
+        word.value for word in other.words if word.tells
     )
-    ours, theirs = list(_denied(a, shared)), list(_denied(b, shared))
-    return len(ours) != len(theirs) or ours != theirs
+    return list(_denied(reading, shared))
 
 
 def _names(a: AnnotatedText, b: AnnotatedText) -> frozenset[str]:
