@@ -13,8 +13,8 @@ from google.genai import types
 from pydantic import BaseModel
 
 from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
-from ..models.calls import litellm, status_of, told_of_object, transient
-from ..models.llm import Answer, CheckedLlm, Llm, count_call, json_prompt, read_answer
+from ..models.calls import litellm, named_object, status_of, transient
+from ..models.llm import Answer, CheckedLlm, FinalFailure, Llm, StructuredOutput, count_call
 from ..settings import MemorySettings
 
 log = logging.getLogger("kagent_memory")
@@ -25,21 +25,13 @@ _PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", 
 _ERROR_CODE = re.compile(r"[\w-]{1,60}")
 
 
-class _NoAnswerError(Exception):
-    """The model failed, and asking in other words would not mend it."""
-
-    def __init__(self, error: ModelError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
 class AdkLlm:
     """An ADK model that answers with objects: held to the schema where it takes one, else asked for JSON in words."""
 
     def __init__(self, model: BaseLlm) -> None:
         self.model = model
         self.name = model.model
-        self._takes_schema = True
+        self._output = StructuredOutput(self._ask, _about_the_schema)
         self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
@@ -52,29 +44,7 @@ class AdkLlm:
         """
         if self._is_litellms:
             await litellm()  # in a thread, and set up before ADK's model imports it
-        refused = False
-        if self._takes_schema:
-            try:
-                return await read_answer(await self._ask(prompt, schema), schema)
-            except _NoAnswerError as error:
-                raise error.error from error.__cause__
-            except ModelError:
-                pass  # it answered prose: it is asked again in words, and may take the schema another time
-            except Exception as error:
-                if not _about_the_schema(error):
-                    raise told_of_object(error, f"The model {self.name}", prompt) from error
-                refused = True
-        answer = await self._in_words(prompt, schema)
-        self._takes_schema = self._takes_schema and not refused
-        return answer
-
-    async def _in_words(self, prompt: str, schema: type[Answer]) -> Answer:
-        try:
-            return await read_answer(await self._ask(json_prompt(prompt, schema), None), schema)
-        except _NoAnswerError as error:
-            raise error.error from error.__cause__
-        except Exception as error:
-            raise told_of_object(error, f"The model {self.name}", prompt) from error
+        return await named_object(self._output.complete(prompt, schema), f"The model {self.name}", prompt, answers=True)
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         request = LlmRequest(
@@ -94,13 +64,13 @@ class AdkLlm:
 def _check_whole(response: LlmResponse, name: str) -> None:
     code = str(response.error_code or "").rpartition(".")[2]
     if types.FinishReason.MAX_TOKENS.name in (code, getattr(response.finish_reason, "name", "")):
-        raise _NoAnswerError(TruncatedAnswer(f"The model {name} was cut off at its output limit."))
+        raise FinalFailure(TruncatedAnswer(f"The model {name} was cut off at its output limit."))
     if code or response.finish_reason not in _WHOLE:
         told = code or str(getattr(response.finish_reason, "name", ""))
         told = told if _ERROR_CODE.fullmatch(told) else "an error"
         away = told in _PASSING or told.startswith("5") or told == "429"
         kind = ModelUnavailable if away else ModelError
-        raise _NoAnswerError(kind(f"The model {name} answered the error {told}."))
+        raise FinalFailure(kind(f"The model {name} answered the error {told}."))
 
 
 def _texts(response: LlmResponse) -> list[str]:

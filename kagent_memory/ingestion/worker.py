@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from traceback import walk_tb
 
 from .. import telemetry
+from ..concurrency import Backoff
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.calls import causes, kinds, plain, raised_here, transient
 from ..models.llm import metered
@@ -25,7 +26,7 @@ from .providers import ProviderUnavailable
 log = logging.getLogger("kagent_memory")
 
 POLL_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 900.0
+BACKOFF = Backoff(2.0, 900.0, jitter=0.25)
 UNRESOLVED_PAUSE_SECONDS = 5.0
 LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
 MEASURE_SECONDS = 15.0
@@ -212,8 +213,7 @@ class Worker:
         told = self._redact(await asyncio.to_thread(_told, error, job))
         where = "" if isinstance(error, KagentMemoryError) else _frames(error)
         log.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
-        doublings = job.attempts if passes else job.failures
-        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(doublings, 10)) * random.uniform(0.75, 1.0)  # noqa: S311
+        pause = BACKOFF.seconds(job.attempts if passes else job.failures)
         dead = job.failures >= self._attempts and not passes and job.kind != "embed"
         await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..concurrency import Backoff
 from ..errors import KagentMemoryError, StoreError
 from ..records import Change, Scope, new_id
 from ..retention.prune import evict
@@ -18,6 +19,7 @@ from .tokens import PREFIX, digest, new_token
 log = logging.getLogger("kagent_memory")
 
 LOOKED_AT = 100
+DRAIN_PAUSES = Backoff(0.01, 0.25, factor=1.5)
 
 
 class MaintenanceVerbs:
@@ -217,14 +219,14 @@ class MaintenanceVerbs:
         Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
         """
         end = time.monotonic() + timeout
-        pause = 0.01
+        looks = 0
         while await self._is_open():
             self._parts.worker.wake()
             if (left := end - time.monotonic()) <= 0:
                 await self._tell_left()
                 return False
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 1.5, 0.25)
+            looks += 1
+            await asyncio.sleep(min(DRAIN_PAUSES.seconds(looks), left))
         try:
             await asyncio.wait_for(self._parts.deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01)
         except TimeoutError:

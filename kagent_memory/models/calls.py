@@ -7,7 +7,6 @@ import errno
 import inspect
 import logging
 import os
-import random
 import re
 import socket
 import sys
@@ -19,11 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from ..concurrency import Backoff
 from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
 from ..redaction import redact
 
-FIRST_DELAY_SECONDS = 0.25
-MAX_DELAY_SECONDS = 8.0
+BACKOFF = Backoff(0.25, 8.0, jitter=0.5)
 MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000
 MOST_CAUSES = 20
@@ -72,12 +71,10 @@ class RetryPolicy:
     Attributes:
         timeout_seconds: of one attempt.
         retries: further attempts after a failure that may pass.
-        first_delay_seconds: before the first retry; doubled for each further one, and jittered.
     """
 
     timeout_seconds: float
     retries: int = 0
-    first_delay_seconds: float = FIRST_DELAY_SECONDS
 
 
 async def litellm() -> ModuleType:
@@ -196,34 +193,27 @@ def retry_after(error: BaseException) -> float:
     return float(wished) if wished.isdigit() else 0.0
 
 
-def delay(attempt: int, first_seconds: float, draw: float) -> float:
-    """Seconds to wait after failed attempt `attempt` (from 0): doubled each time, "equal jitter" by draw in 0..1."""
-    whole = min(MAX_DELAY_SECONDS, first_seconds * 2**attempt)
-    return whole / 2 + whole / 2 * draw
-
-
-async def with_retries(call: Callable[[], Awaitable[Answer]], patience: RetryPolicy) -> Answer:
+async def with_retries(call: Callable[[], Awaitable[Answer]], policy: RetryPolicy) -> Answer:
     """The answer of `call`, tried again while its failures are transient.
 
     Raises:
         Exception: the last failure, as it came.
     """
-    attempt = 0
+    failures = 0
     while True:
         log_where_it_runs()
         token = _calling.set(True)
         try:
-            async with asyncio.timeout(patience.timeout_seconds):
+            async with asyncio.timeout(policy.timeout_seconds):
                 return await call()
         except Exception as error:
-            if attempt >= patience.retries or isinstance(error, KagentMemoryError) or not transient(error):
+            if failures >= policy.retries or isinstance(error, KagentMemoryError) or not transient(error):
                 raise
             wished = retry_after(error)
         finally:
             _calling.reset(token)
-        own = delay(attempt, patience.first_delay_seconds, random.random())  # noqa: S311 no secret
-        await asyncio.sleep(min(MAX_DELAY_SECONDS, max(own, wished)))
-        attempt += 1
+        failures += 1
+        await asyncio.sleep(min(BACKOFF.max_seconds, max(BACKOFF.seconds(failures), wished)))
 
 
 async def named(call: Awaitable[Answer], what: str, *sent: str) -> Answer:

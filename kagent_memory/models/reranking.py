@@ -48,7 +48,7 @@ class LiteLLMReranker:
             )
         self.name = model
         self._base = {"api_base": base_url.rstrip("/")} if base_url else {}
-        self._patience = RetryPolicy(timeout_seconds)
+        self._retry = RetryPolicy(timeout_seconds)
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
         """One score per document, in the documents' order; no documents make no call.
@@ -72,11 +72,11 @@ class LiteLLMReranker:
                 documents=documents,
                 top_n=len(documents),
                 return_documents=False,
-                timeout=self._patience.timeout_seconds,
+                timeout=self._retry.timeout_seconds,
                 **NO_RETRIES,
                 **self._base,
             ),
-            self._patience,
+            self._retry,
         )
         return [(int(row["index"]), float(row["relevance_score"])) for row in response.results or ()]
 
@@ -92,7 +92,7 @@ class CrossEncoderReranker:
     def __init__(self, model: str, *, timeout_seconds: float = 5.0) -> None:
         self.name = f"sentence-transformers/{model}"
         self._path = model
-        self._patience = RetryPolicy(timeout_seconds)
+        self._retry = RetryPolicy(timeout_seconds)
         self._model: Any = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-rerank")
 
@@ -107,9 +107,7 @@ class CrossEncoderReranker:
             return []
         loop = asyncio.get_running_loop()
         answer = await named(
-            with_retries(
-                lambda: loop.run_in_executor(self._thread, self._scored, query, list(documents)), self._patience
-            ),
+            with_retries(lambda: loop.run_in_executor(self._thread, self._scored, query, list(documents)), self._retry),
             f"The reranker {self.name}",
             query,
             *documents,
@@ -129,7 +127,7 @@ class CheckedReranker:
     def __init__(self, inner: Any, *, timeout_seconds: float = 5.0) -> None:
         name_of(inner, "rerank", "a reranker")
         self.inner = inner
-        self._patience = RetryPolicy(timeout_seconds)
+        self._retry = RetryPolicy(timeout_seconds)
 
     @property
     def name(self) -> str:
@@ -145,7 +143,7 @@ class CheckedReranker:
         """
         if not documents:
             return []
-        call = with_retries(lambda: self._asked(query, list(documents)), self._patience)
+        call = with_retries(lambda: self._asked(query, list(documents)), self._retry)
         what = f"The reranker {self.name}"
         answer = await named_object(call, what, query, *documents)
         return checked(answer, len(documents), self.name)

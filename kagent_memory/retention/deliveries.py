@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..concurrency import cancel_and_wait
+from ..concurrency import Backoff, cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Scope
 from ..stores.base import Delivery, MemoryStore
@@ -18,7 +18,7 @@ log = logging.getLogger("kagent_memory")
 
 CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
-LONGEST_PAUSE_SECONDS = 30.0
+BACKOFF = Backoff(4 * GATHER_SECONDS, 30.0, factor=4.0)
 ROWS_AT_ONCE = 500
 ROWS_AT_MOST = 1_000_000
 
@@ -117,18 +117,18 @@ class Deliveries:
         self._rows += kept.rows - before
 
     async def _write(self) -> None:
-        pause = GATHER_SECONDS
+        failures = 0
         while True:
             await self._noted.wait()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(BACKOFF.seconds(failures) if failures else GATHER_SECONDS)
             self._noted.clear()
             try:
                 await self.flush()
-                pause = GATHER_SECONDS
+                failures = 0
             except KagentMemoryError as error:
                 log.warning("Deliveries could not be counted yet; trying again: %s", error)
                 self._noted.set()
-                pause = min(pause * 4, LONGEST_PAUSE_SECONDS)
+                failures += 1
 
 
 def _first(waiting: Mapping[Scope, _Tally]) -> list[tuple[Scope, _Tally]]:

@@ -14,8 +14,9 @@ import pytest
 from loopback import Loopback, hang_up
 
 from kagent_memory import doctor
+from kagent_memory.concurrency import Backoff
 from kagent_memory.errors import ModelError, ModelUnavailable
-from kagent_memory.ingestion.worker import LONGEST_PAUSE_SECONDS
+from kagent_memory.ingestion.worker import BACKOFF
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.testing import HashEmbedder
@@ -97,7 +98,7 @@ async def test_what_may_pass_never_makes_a_dead_letter(error: Exception):
             await memories.work(until_idle=True)
             (job,) = [job for job in await memories.jobs() if job.kind == "transcript"]
             assert (job.state, job.failures) == ("queued", 0)
-            assert timedelta(0) < job.run_after - clock.now <= timedelta(seconds=LONGEST_PAUSE_SECONDS)
+            assert timedelta(0) < job.run_after - clock.now <= timedelta(seconds=BACKOFF.max_seconds)
             assert not await memories.drain(0)
             clock.now = job.run_after
         assert job.attempts == 12
@@ -137,7 +138,7 @@ async def test_an_outage_of_a_day_loses_nothing_and_its_age_is_seen(store_uri: s
         assert (looked_at.state, "24.0 h" in looked_at.text) == ("note", True)
     llm.reply = stated
     async with opened(store_uri, **options) as restarted:
-        clock.pass_by(seconds=LONGEST_PAUSE_SECONDS)
+        clock.pass_by(seconds=BACKOFF.max_seconds)
         await restarted.work(until_idle=True)
         for user in ("ada", "bob"):
             assert await contents(restarted, Scope("acme", user, "desk")) == [f"{user} has a parrot."]
@@ -209,7 +210,7 @@ async def test_many_workers_share_an_outage_and_take_each_session_in_once(store_
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
-    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", Backoff(0.01, 0.01))
     clock = Clock()
     options = {"llm": "openai/any", "clock": clock, "llm_timeout_seconds": 4.0, "model_retries": 0}
     async with opened("libsql:///:memory:", worker=False, job_attempts=1, **options) as memories:
@@ -265,6 +266,6 @@ async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str):
         (job,) = await memories.jobs()
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
         embedder.down = False
-        clock.pass_by(seconds=LONGEST_PAUSE_SECONDS)
+        clock.pass_by(seconds=BACKOFF.max_seconds)
         assert await memories.work(until_idle=True) == 1
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from loopback import hang_up
 
+from kagent_memory.concurrency import Backoff
+
 
 @pytest.fixture(autouse=True)
 async def _clients_hang_up() -> AsyncIterator[None]:
@@ -14,4 +16,4 @@ async def _clients_hang_up() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def _retries_come_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", Backoff(0.01, 0.01))

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from kagent_memory.concurrency import Backoff
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.calls import (
     MAX_REASON_CHARS,
     RetryPolicy,
-    delay,
     failure,
     retry_after,
     transient,
@@ -42,11 +42,14 @@ def test_lost_connections_and_timeouts_may_pass_and_errors_in_code_will_not() ->
     assert not transient(KeyError("x"))
 
 
-def test_delays_double_stay_between_half_and_whole_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 8.0)
-    assert [delay(attempt, 0.25, 1.0) for attempt in range(4)] == [0.25, 0.5, 1.0, 2.0]
-    assert [delay(attempt, 0.25, 0.0) for attempt in range(4)] == [0.125, 0.25, 0.5, 1.0]
-    assert delay(50, 0.25, 1.0) == 8.0
+def test_pauses_grow_by_their_factor_stay_within_their_jitter_and_have_an_end() -> None:
+    assert [Backoff(0.25, 8.0).seconds(failures) for failures in range(6)] == [0.25, 0.25, 0.5, 1.0, 2.0, 4.0]
+    assert [Backoff(0.1, 30.0, factor=4.0).seconds(failures) for failures in (1, 2, 5, 99)] == [0.1, 0.4, 25.6, 30.0]
+    assert Backoff(2.0, 900.0).seconds(10**9) == 900.0
+    for failures, whole in ((1, 0.25), (3, 1.0), (50, 8.0)):
+        drawn = [Backoff(0.25, 8.0, jitter=0.5).seconds(failures) for _ in range(200)]
+        assert whole / 2 <= min(drawn) < whole * 0.6, "equal jitter: between half and all of it"
+        assert whole * 0.9 < max(drawn) <= whole
 
 
 @pytest.mark.parametrize(("sent", "seconds"), [("3", 3.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])
@@ -84,11 +87,11 @@ def test_importing_the_doors_and_opening_models_loads_no_heavy_module() -> None:
     code = """
 import sys
 from kagent_memory.settings import MemorySettings
-from kagent_memory import embedding, llm, rerank
+from kagent_memory.models import embedding, llm, reranking
 settings = MemorySettings()
 embedding.open_embedder("openai/any", settings), embedding.open_embedder("local/any", settings)
 llm.open_llm("openai/any", settings)
-rerank.open_reranker("cohere/any", settings), rerank.open_reranker("local/any", settings)
+reranking.open_reranker("cohere/any", settings), reranking.open_reranker("local/any", settings)
 print([name for name in ("litellm", "openai", "httpx", "torch", "sentence_transformers") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

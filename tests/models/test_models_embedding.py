@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from loopback import Loopback, hang_up, vector
 
+from kagent_memory.concurrency import Backoff
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.embedding import CheckedEmbedder, Embedder, LiteLLMEmbedder, open_embedder
 from kagent_memory.settings import MemorySettings
@@ -107,7 +108,7 @@ async def test_a_failure_that_passes_is_not_seen(provider: Loopback) -> None:
 async def test_a_pause_that_the_provider_asks_for_is_kept(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
-    monkeypatch.setattr("kagent_memory.models.calls.MAX_DELAY_SECONDS", 8.0)
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", Backoff(0.25, 8.0))
     provider.plan({"status": 429, "headers": {"Retry-After": "1"}})
     start = time.monotonic()
     await opened(choice).embed(["tea"], kind="document")

@@ -57,7 +57,7 @@ async def test_a_provider_that_ignores_the_schema_is_asked_once_more_in_words(pr
 
 async def test_garbage_is_a_model_error_and_never_an_empty_answer(provider: Loopback) -> None:
     provider.plan("You like tea.", "I said: you like tea.")
-    with pytest.raises(ModelError, match="no JSON that fits Facts"):
+    with pytest.raises(ModelError, match="not JSON that fits Facts"):
         await opened("openai/any").complete("What?", schema=Facts)
 
 

@@ -52,7 +52,7 @@ async def consolidation(text: str, llm: ScriptedLlm) -> None:
 
 
 async def merge(text: str, llm: ScriptedLlm) -> None:
-    one, other = row(f"{text} likes green tea"), row(f"likes green tea {text}")
+    one, other = row(f"{text} likes green tea"), row(f"{text} likes green tea")
     await plan_merges([one, other], {(one.id, other.id): 0.99}, llm, now=NOW)
 
 
@@ -67,6 +67,7 @@ async def guessing(text: str, llm: ScriptedLlm) -> None:
 async def asked(ask: Callable[[str, ScriptedLlm], Awaitable[None]], text: str) -> str:
     llm = ScriptedLlm(lambda _: NOTHING)
     await ask(text, llm)
+    assert llm.prompts
     return "\n".join(llm.prompts)
 
 
@@ -122,4 +123,5 @@ async def test_brackets_stay_brackets_through_consolidation():
     old, new = row("Uses List<int> daily"), row("Uses List<int> daily at work")
     update = {"fact": "F1", "memory": "M1", "action": "UPDATE", "text": "Uses List&lt;int&gt; daily at work"}
     planned = await plan([new], {0: [(old, 0.9)]}, llm=ScriptedLlm([{"decisions": [update]}]), now=NOW)
-    assert [change.memory.content for change in planned.changes] == ["Uses List<int> daily at work"]
+    assert planned.changes[0].memory.content == "Uses List<int> daily at work"
+    assert not any("&lt;" in change.memory.content for change in planned.changes)

@@ -25,7 +25,7 @@ class CheckedEmbedder:
         self.inner = inner
         self._dimensions = dimensions
         self._batch_size = batch_size
-        self._patience = RetryPolicy(timeout_seconds)
+        self._retry = RetryPolicy(timeout_seconds)
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class CheckedEmbedder:
         return fitted(joined(parts, self.name), self._dimensions, self.name)
 
     async def _batch(self, texts: list[str], kind: str) -> Matrix:
-        call = with_retries(lambda: self._asked(texts, kind), self._patience)
+        call = with_retries(lambda: self._asked(texts, kind), self._retry)
         answer = await named_object(call, f"The embedder {self.name}", *texts)
         return matrix(answer, len(texts), self.name)
 

@@ -46,7 +46,7 @@ class LiteLLMEmbedder:
         self._dimensions = dimensions
         self._asks_dimensions = dimensions is not None
         self._batch_size = batch_size
-        self._patience = RetryPolicy(timeout_seconds, retries)
+        self._retry = RetryPolicy(timeout_seconds, retries)
 
     @property
     def name(self) -> str:
@@ -92,12 +92,12 @@ class LiteLLMEmbedder:
             lambda: module.aembedding(
                 model=self._route.model,
                 input=list(texts),
-                timeout=self._patience.timeout_seconds,
+                timeout=self._retry.timeout_seconds,
                 **NO_RETRIES,
                 **self._route.arguments_for(kind),
                 **extra,
             ),
-            self._patience,
+            self._retry,
         )
         return vectors(answer)
 

@@ -10,13 +10,16 @@ from .custom_llm import CheckedLlm
 from .litellm_llm import LiteLLMModel
 from .meter import Meter, count_call, metered
 from .reply_parser import Answer, json_prompt, parse_answer, read_answer
+from .structured_output import FinalFailure, StructuredOutput
 
 __all__ = [
     "Answer",
     "CheckedLlm",
+    "FinalFailure",
     "LiteLLMModel",
     "Llm",
     "Meter",
+    "StructuredOutput",
     "count_call",
     "json_prompt",
     "metered",

@@ -21,7 +21,7 @@ class CheckedLlm:
     def __init__(self, inner: Any, settings: MemorySettings) -> None:
         name_of(inner, "complete", "a language model")
         self.inner = inner
-        self._patience = RetryPolicy(settings.llm_timeout_seconds)
+        self._retry = RetryPolicy(settings.llm_timeout_seconds)
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class CheckedLlm:
             ConfigurationError: its `complete` is not async.
         """
         what = f"The model {self.name}"
-        call = with_retries(lambda: self._asked(prompt, schema), self._patience)
+        call = with_retries(lambda: self._asked(prompt, schema), self._retry)
         answer = await named_object(call, what, prompt, answers=True)
         if isinstance(answer, str) and len(answer) > LONG_CHARS:
             return await asyncio.to_thread(shaped, answer, schema, what)
