@@ -17,7 +17,7 @@ from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import EXTERNAL, Vectors, with_vectors
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .consolidation import Decision, decisions, plan_merges, settled, size_of
 from .scheduler import merge_timer, mergeable
 
@@ -51,7 +51,7 @@ class Consolidation:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         vectors: Vectors | None,
         *,
         settings: MemorySettings,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from ..models.llm import Llm
 from ..records import Message, Scope, new_id
-from ..stores.base import Job, MemoryStore
+from ..stores.base import Job, Store
 from .extraction.compaction import REUSING
 from .payload import batch_key, checked_minutes, prepared, to_payload
 from .providers import Providers
@@ -22,7 +22,7 @@ class Enqueuer:
     """Queues transcripts; nothing here calls a model."""
 
     def __init__(
-        self, store: MemoryStore, providers: Providers, *, redact: Callable[[str], str], clock: Callable[[], datetime]
+        self, store: Store, providers: Providers, *, redact: Callable[[str], str], clock: Callable[[], datetime]
     ) -> None:
         self._store = store
         self._providers = providers

@@ -18,7 +18,7 @@ from ..models.llm import Meter, metered
 from ..records import Change, Fact, Filter, Message, Scope
 from ..retrieval.embedding_spaces import Vectors
 from ..settings import MemorySettings
-from ..stores.base import SESSION_END, Batch, Job, MemoryStore
+from ..stores.base import SESSION_END, Batch, Job, Store
 from .consolidator import Consolidation, Prepared
 from .extraction import SummaryProvider, Transcript
 from .fact_validation import storable
@@ -47,7 +47,7 @@ class JobHandlers:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         vectors: Vectors | None,
         providers: Providers,
         *,

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 
 from ..concurrency import new_loop
 from ..errors import KagentMemoryError
-from ..stores.base import Job, MemoryStore
+from ..stores.base import Job, JobQueue
 
 log = logging.getLogger("kagent_memory")
 
-OpenStore = Callable[[], Awaitable[MemoryStore]]
+OpenStore = Callable[[], Awaitable[JobQueue]]
 
 
 class Leases:
@@ -62,7 +62,7 @@ class Leases:
             await asyncio.to_thread(self._thread.join)
 
     def _renewing(self, opened: OpenStore) -> None:
-        store: MemoryStore | None = None
+        store: JobQueue | None = None
         with asyncio.Runner(loop_factory=new_loop) as runner:
             while (late := self._late()) is not None:
                 try:
@@ -86,7 +86,7 @@ class Leases:
                 self._changed.wait(None if first is None else first - now)
             return None
 
-    async def _renew(self, store: MemoryStore, late: list[Job]) -> None:
+    async def _renew(self, store: JobQueue, late: list[Job]) -> None:
         for job in late:
             try:
                 if not await store.renew(job, lease_seconds=self._lease_seconds):
@@ -95,5 +95,5 @@ class Leases:
                 log.warning("The lease of job %s could not be renewed: %s", job.id, error)
 
 
-async def _awaited(opened: OpenStore) -> MemoryStore:
+async def _awaited(opened: OpenStore) -> JobQueue:
     return await opened()

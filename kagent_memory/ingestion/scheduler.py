@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from ..records import Change, Scope, new_id
 from ..settings import MemorySettings
-from ..stores.base import Job, MemoryStore
+from ..stores.base import Job, JobQueue
 
 GROUP = "group"
 NO_WAIT_HOURS = 24 * 365.0
 
 
 async def merge_timer(
-    store: MemoryStore,
+    store: JobQueue,
     scope: Scope,
     new: int,
     *,

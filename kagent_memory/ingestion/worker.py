@@ -18,7 +18,7 @@ from ..models.calls import causes, kinds, plain, raised_here, transient
 from ..models.llm import metered
 from ..records import new_id
 from ..redaction import redact as mask_secrets
-from ..stores.base import Job, MemoryStore
+from ..stores.base import Job, JobQueue
 from .leases import Leases, OpenStore
 from .payload import from_payload
 from .providers import ProviderUnavailable
@@ -56,7 +56,7 @@ class Worker:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: JobQueue,
         run: Run,
         *,
         clock: Callable[[], datetime],

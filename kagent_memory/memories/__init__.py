@@ -27,7 +27,7 @@ from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings, compose
-from ..stores import MemoryStore, open_store
+from ..stores import Store, open_store
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from .components import Components, utc_now
 from .maintenance_verbs import MaintenanceVerbs
@@ -178,7 +178,7 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         await self.close()
 
     @property
-    def store(self) -> MemoryStore:
+    def store(self) -> Store:
         """The store itself."""
         return self._parts.store
 

@@ -17,7 +17,7 @@ from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..settings.kagent_config import DIMENSIONS
-from ..stores.base import EXTERNAL, EmbeddingSpace, MemoryStore, external_name
+from ..stores.base import EXTERNAL, EmbeddingSpace, Store, external_name
 
 MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
 MOST_NOTED = 10_000
@@ -41,7 +41,7 @@ class Components:
         noted: the widths that tenants' callers keep vectors of, as far as this process has asked.
     """
 
-    store: MemoryStore
+    store: Store
     settings: MemorySettings
     location: str
     vectors: Vectors | None

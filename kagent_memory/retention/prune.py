@@ -13,7 +13,7 @@ from ..records import Memory, Scope, new_id
 from ..retrieval.embedding_spaces import Vectors
 from ..retrieval.ranking.importance import ImportanceWeights, importance, importance_parts
 from ..retrieval.similar import neighbours
-from ..stores.base import MemoryStore, Pruned
+from ..stores.base import JobQueue, MemoryStore, Pruned
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +23,13 @@ PAGE = 500
 EXAMINED = 100
 
 
-async def keep_pruned(store: MemoryStore, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
+async def keep_pruned(queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
     """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
     period = every_hours * 3600
     while True:
         try:
             # the lease outlives its taker on purpose: nobody else prunes again before the period is over
-            if await store.lease(PRUNE_LEASE, new_id(), seconds=period):
+            if await queue.lease(PRUNE_LEASE, new_id(), seconds=period):
                 pruned = await prune()
                 if pruned != Pruned():
                     logger.info(

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from typing_extensions import Unpack
 
 from ..errors import ConfigurationError
-from .base import MemoryStore, OpenOptions
+from .base import JobQueue, MemoryStore, OpenOptions, Store, TokenStore
 
-__all__ = ["MemoryStore", "open_store", "store_exists"]
+__all__ = ["JobQueue", "MemoryStore", "Store", "TokenStore", "open_store", "open_with", "store_exists"]
 
 ENTRY_POINTS = "kagent_memory.stores"
 
@@ -26,7 +26,7 @@ def _adapter(scheme: str) -> type[MemoryStore]:
         raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
 
 
-async def open_store(uri: str, **options: Unpack[OpenOptions]) -> MemoryStore:
+async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
     """Opens the store of a URI (without query parameters of ours) and migrates it.
 
     Raises:
@@ -35,7 +35,28 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> MemoryStore:
     """
     scheme = urlsplit(uri).scheme.removeprefix("kagent+")
     adapter = _adapter(scheme)
-    return await adapter.open(uri.removeprefix("kagent+"), **options)
+    return await open_with(adapter, uri.removeprefix("kagent+"), **options)
+
+
+async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[OpenOptions]) -> Store:
+    """Opens a store by its class; what it does not keep itself, the queue or the tokens, a libSQL file beside it does.
+
+    Raises:
+        ConfigurationError: the adapter's own reasons.
+        StoreError: the database cannot be reached.
+    """
+    memories = await adapter.open(uri, **options)
+    if isinstance(memories, Store):
+        return memories
+    from .beside import StoreWithQueueBeside
+
+    try:
+        file = await open_store(adapter.beside(uri))
+    except BaseException:
+        await memories.close()
+        raise
+    queue = memories if isinstance(memories, JobQueue) else file
+    return StoreWithQueueBeside(memories, queue, memories if isinstance(memories, TokenStore) else file)
 
 
 async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:

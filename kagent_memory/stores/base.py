@@ -1,21 +1,29 @@
-"""The one seam between the rivers and a database: `MemoryStore`, its verbs and what they promise.
+"""The seam between the package and a database, by use: `MemoryStore`, `JobQueue` and `TokenStore`; all three: `Store`.
 
 A store keeps, finds and forgets; it decides nothing. Verbs of one scope take the `Scope` first, so that an
 unscoped query cannot be written; the few that cross scopes stand apart at the end and say so. Every verb that
 depends on the time takes `now` (aware UTC). Every verb raises `StoreError` when the database is away or refuses.
 `kagent_memory.testing.StoreContract` states the same promises as tests.
+
+An adapter that is a `MemoryStore` alone becomes a `Store` with the queue and the tokens of a libSQL file beside it
+(`stores.beside`).
 """
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict
+from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
 
+from ..errors import InvalidInput, NotFound
+from ..language import tokenizer as text
 from ..records import Filter, Memory, Revision, Scope, Vector
 from .values import (
     EXTERNAL,
@@ -37,9 +45,11 @@ from .values import (
     TermMatrix,
     TextMatches,
     Token,
+    checked_job,
     checked_key,
     checked_vector,
     external_name,
+    rank_features,
 )
 
 __all__ = [
@@ -52,6 +62,7 @@ __all__ = [
     "EmbeddingSpace",
     "Job",
     "JobKind",
+    "JobQueue",
     "JobState",
     "MemoryStore",
     "OpenOptions",
@@ -61,9 +72,12 @@ __all__ = [
     "Pruned",
     "RankFeatures",
     "ScopeStats",
+    "Store",
     "TermMatrix",
     "TextMatches",
     "Token",
+    "TokenStore",
+    "checked_job",
     "checked_key",
     "checked_vector",
     "external_name",
@@ -88,11 +102,35 @@ class OpenOptions(TypedDict, total=False):
     postgres_pooler: bool | None
 
 
-class MemoryStore(ABC):
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""A time before any memory expires: what is visible then is all that is kept."""
+PAGE = 500
+
+
+class _Open(ABC):
+    """What is open until it is closed."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Releases everything; closing twice is harmless."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class MemoryStore(_Open):
     """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
 
     A store may be used by many tasks of one event loop. It never blocks that loop. Use after `close` raises
     StoreError. "Visible" means: state active and not expired at `now`; what is pinned never expires.
+
+    The abstract verbs are all that a store needs. The others are made of them, and right for any store; one that keeps
+    many memories in a scope answers them faster by itself.
     """
 
     @classmethod
@@ -116,17 +154,15 @@ class MemoryStore(ABC):
         """
         return True
 
-    @abstractmethod
-    async def close(self) -> None:
-        """Releases everything; closing twice is harmless."""
+    @classmethod
+    def beside(cls, uri: str) -> str:
+        """The URI of the libSQL file that keeps the queue and the tokens, for a store that has none of its own.
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        A file in the current directory, named by the store's URI without its user and password.
+        """
+        parts = urlsplit(uri)
+        named = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return f"libsql:///kagent_memory_{hashlib.blake2b(named.encode(), digest_size=6).hexdigest()}.db"
 
     # -- one scope: writing ---------------------------------------------------------------------
 
@@ -159,15 +195,15 @@ class MemoryStore(ABC):
         ids: Sequence[str] = (),
         session_id: str | None = None,
         everything: bool = False,
+        event_ids: Sequence[str] = (),
         now: datetime,
     ) -> tuple[str, ...]:
-        """Erases memories with their revisions, vectors, terms, counters and queued text; returns the ids erased.
+        """Erases memories with their revisions, vectors, terms and counters; returns the ids erased.
 
         What was merged or superseded into an erased memory goes with it, what a merge made of an erased one, and what
         said the same and is history.
-        Leaves tombstones: the source event ids (for the whole scope) and, per session, a keyed hash of each text.
-        `session_id` also withdraws that session's queued jobs and tombstones its queued events; `everything` does so
-        for all of the scope. Unknown ids are skipped.
+        Leaves tombstones: the source event ids and these `event_ids` (for the whole scope) and, per session, a keyed
+        hash of each text. Unknown ids are skipped.
         """
 
     @abstractmethod
@@ -185,13 +221,17 @@ class MemoryStore(ABC):
         )
         await self.count([once])
 
-    @abstractmethod
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
         """Counts one success or failure.
 
         Raises:
             NotFound: no such memory.
         """
+        if memory_id not in await self.get(scope, [memory_id], now=EARLIEST, superseded=True):
+            raise NotFound(f"There is no memory {memory_id!r}.")
+        once = {memory_id: 1}
+        counted = Delivery(scope=scope, at=datetime.now(UTC))
+        await self.count([replace(counted, successes=once) if success else replace(counted, failures=once)])
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -222,6 +262,24 @@ class MemoryStore(ABC):
             InvalidInput: the cursor is not one of ours.
         """
 
+    async def search_text(
+        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> TextMatches:
+        """`search_texts` of one query."""
+        [matches] = await self.search_texts(scope, [terms], limit=limit, filter=filter, now=now)
+        return matches
+
+    @abstractmethod
+    async def search_texts(
+        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> Sequence[TextMatches]:
+        """For each query, a list of terms as `text.index_terms` made them: the visible memories that hold any of them,
+        rarest terms first. All queries cost as many round trips as one.
+
+        The cut at `limit` keeps those with the highest sum of 1/frequency over the query's terms they hold, ties by
+        id descending. No terms: no matches, but the counts.
+        """
+
     @abstractmethod
     async def search_vector(
         self,
@@ -245,35 +303,34 @@ class MemoryStore(ABC):
             InvalidInput: a vector does not fit the generation, or there is none of this number.
         """
 
-    async def search_text(
-        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> TextMatches:
-        """`search_texts` of one query."""
-        [matches] = await self.search_texts(scope, [terms], limit=limit, filter=filter, now=now)
-        return matches
-
-    @abstractmethod
-    async def search_texts(
-        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> Sequence[TextMatches]:
-        """For each query, a list of terms as `text.index_terms` made them: the visible memories that hold any of them,
-        rarest terms first. All queries cost as many round trips as one.
-
-        The cut at `limit` keeps those with the highest sum of 1/frequency over the query's terms they hold, ties by
-        id descending. No terms: no matches, but the counts.
-        """
-
-    @abstractmethod
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
         """The visible memories whose subject and attribute fill one of these slots (`text.slot`); turns fill none."""
+        wanted = {*slots}
+        filled = [
+            memory
+            async for memory in self._all(scope, now=now)
+            if not memory.verbatim and text.slot(memory.subject, memory.attribute) in wanted
+        ]
+        return sorted(filled, key=lambda memory: memory.id)
 
-    @abstractmethod
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
     ) -> Sequence[RankFeatures]:
         """Where these visible memories stand, and those up to `reach` positions before and after in their sessions.
         `version`: as in `search_vector`.
         """
+        near = dict(await self.get(scope, ids, now=now))
+        reached = {
+            (memory.session_id, memory.position + step)
+            for memory in near.values()
+            if memory.session_id is not None and memory.position is not None
+            for step in range(-reach, reach + 1)
+        }
+        for session_id in {session_id for session_id, _ in reached} if reach > 0 else ():
+            async for memory in self._all(scope, Filter(session_id=session_id), now=now):
+                if (memory.session_id, memory.position) in reached:
+                    near[memory.id] = memory
+        return [rank_features(near[id]) for id in sorted(near)]
 
     @abstractmethod
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
@@ -285,31 +342,50 @@ class MemoryStore(ABC):
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
         """What happened to a memory, oldest first; empty when nothing has since it was added."""
 
-    @abstractmethod
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
         """All revisions that one decision made (see `Change.group`)."""
+        revisions = [
+            revision
+            async for memory in self._all(scope, Filter(superseded=True), now=EARLIEST)
+            for revision in await self.history(scope, memory.id)
+            if revision.group == group
+        ]
+        return sorted(revisions, key=lambda revision: (revision.at, revision.memory_id, revision.revision))
 
-    @abstractmethod
-    async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
-        """The queued job of this kind and key, if there is one."""
-
-    @abstractmethod
     async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         """Visible memories without a vector of this generation, oldest first.
 
         Raises:
             InvalidInput: there is no generation of this number.
         """
+        space = next((space for space in await self.generations() if space.number == generation), None)
+        if space is None:
+            raise InvalidInput(f"There is no embedding space {generation} here.")
+        anywhere = checked_vector([1.0] * space.dimensions, space.dimensions)
+        everything = (await self.stats(scope, now=now)).visible
+        [embedded] = await self.search_vector(scope, generation, [anywhere], limit=everything, now=now)
+        there = {id for id, _ in embedded}
+        lacking = [memory async for memory in self._all(scope, now=now) if memory.id not in there]
+        return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
-    @abstractmethod
     async def version(self, scope: Scope) -> int:
         """The scope's version; 0 when nothing was ever written."""
+        return (await self.stats(scope, now=EARLIEST)).version
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
         """Counts of the scope."""
 
-    # -- across scopes: models, queue, maintenance ----------------------------------------------
+    async def _all(self, scope: Scope, filter: Filter = Filter(), *, now: datetime) -> AsyncIterator[Memory]:
+        cursor: str | None = None
+        while True:
+            page = await self.list(scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now)
+            for memory in page.memories:
+                yield memory
+            if (cursor := page.cursor) is None:
+                return
+
+    # -- across scopes: embedding spaces, maintenance -------------------------------------------
 
     @abstractmethod
     async def generations(self) -> Sequence[EmbeddingSpace]:
@@ -325,6 +401,59 @@ class MemoryStore(ABC):
         already; gives the widths noted. The prune forgets those of which the tenant keeps none. Safe with two at once.
         Crosses scopes.
         """
+
+    @abstractmethod
+    async def count(self, deliveries: Sequence[Delivery]) -> None:
+        """Counts what was retrieved and delivered, all of it or nothing; row locks are taken in the order of scope and
+        memory ids. Ids that are gone are skipped. Leaves the scopes' versions. Crosses scopes.
+        """
+
+    @abstractmethod
+    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
+        """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
+        to them; otherwise extended by their own TTL from now, delivered reset to 0. Safe with two at once.
+        """
+
+    async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
+        """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.
+        Crosses scopes.
+        """
+        counted: list[tuple[Scope, int]] = []
+        after: Scope | None = None
+        while some := await self.scopes(after=after, limit=PAGE):
+            counted += [(scope, (await self.stats(scope, now=now)).visible) for scope in some]
+            after = some[-1]
+        return [(scope, visible) for scope, visible in counted if visible > above]
+
+    @abstractmethod
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        """Scopes that hold memories, in order of (tenant, app, user); of this tenant, user and app, and those
+        that come after another one. Crosses scopes.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+        """
+
+    async def about(self) -> Mapping[str, str]:
+        """What answers here, read from it, for people: `database` and `extension` with their versions, the
+        `migrations` that were applied, and `lacking`, the rights that its user has not, where there are such.
+        """
+        return {"database": type(self).__name__, "migrations": "none"}
+
+
+class JobQueue(_Open):
+    """The durable queue of ingestion, and the leases that processes take on common work. Its verbs cross scopes.
+
+    Where one database is both, a batch ends its job and queues those that follow in the transaction of its memories.
+    """
 
     @abstractmethod
     async def enqueue(self, jobs: Sequence[Job]) -> None:
@@ -355,6 +484,10 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
+    async def end(self, job_id: str, fence: int) -> bool:
+        """Deletes a job that is done; False when its fence moved on or the job is gone."""
+
+    @abstractmethod
     async def jobs(
         self,
         *,
@@ -375,15 +508,13 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
+    async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
+        """The queued job of this kind and key, if there is one."""
+
+    @abstractmethod
     async def pending(self, *, now: datetime) -> PendingJobs:
         """How many accepted jobs are open, and since when: queued or running transcripts and embeddings, and session
         ends that are due or have failed. Neither timers nor consolidation nor dead letters. Crosses scopes.
-        """
-
-    @abstractmethod
-    async def count(self, deliveries: Sequence[Delivery]) -> None:
-        """Counts what was retrieved and delivered, all of it or nothing; row locks are taken in the order of scope and
-        memory ids. Ids that are gone are skipped. Leaves the scopes' versions. Crosses scopes.
         """
 
     @abstractmethod
@@ -395,21 +526,16 @@ class MemoryStore(ABC):
         """Deletes a job that is not running. Raises NotFound when there is none."""
 
     @abstractmethod
-    async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
-        """Takes or renews the named lease for `owner`; False while somebody else holds it. It ends by the database's
-        clock. Crosses scopes.
-        """
-
-    @abstractmethod
-    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
-        to them; otherwise extended by their own TTL from now, delivered reset to 0. Safe with two at once.
-        """
-
-    @abstractmethod
-    async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
-        """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.
-        Crosses scopes.
+    async def withdraw(
+        self,
+        scope: Scope,
+        *,
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Collection[str] = (),
+    ) -> None:
+        """Deletes the jobs of a session, or all of a scope, and takes the messages of these events out of the others,
+        running ones too, with all texts that were handed over in them.
         """
 
     @abstractmethod
@@ -422,7 +548,7 @@ class MemoryStore(ABC):
         after: Scope | None = None,
         limit: int = 1000,
     ) -> Sequence[Scope]:
-        """Scopes that hold memories or jobs, in order of (tenant, app, user); of this tenant, user and app, and those
+        """Scopes that hold jobs, in order of (tenant, app, user); of this tenant, user and app, and those
         that come after another one. Crosses scopes.
 
         Raises:
@@ -430,12 +556,14 @@ class MemoryStore(ABC):
         """
 
     @abstractmethod
-    async def about(self) -> Mapping[str, str]:
-        """What answers here, read from it, for people: `database` and `extension` with their versions, the
-        `migrations` that were applied, and `lacking`, the rights that its user has not, where there are such.
+    async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
+        """Takes or renews the named lease for `owner`; False while somebody else holds it. It ends by the database's
+        clock. Crosses scopes.
         """
 
-    # -- across scopes: the server's tokens -----------------------------------------------------
+
+class TokenStore(_Open):
+    """The bearer tokens of the server. Its verbs cross scopes."""
 
     @abstractmethod
     async def add_token(self, token: Token) -> None:
@@ -448,3 +576,12 @@ class MemoryStore(ABC):
     @abstractmethod
     async def drop_token(self, token_id: str) -> None:
         """Revokes a token at once. Raises NotFound when there is none. Crosses scopes."""
+
+
+class Store(MemoryStore, JobQueue, TokenStore):
+    """Memories, queue and tokens of one place, as `open_store` gives them.
+
+    `forget` of a session, or of everything, also withdraws its queued jobs and leaves tombstones of their events; what
+    is forgotten leaves the payloads of the others too. `scopes` are those that hold memories or jobs, and `stats` count
+    both.
+    """

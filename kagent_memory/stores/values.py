@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from ..errors import InvalidInput
 from ..records import Change, Memory, Scope, Vector, scaled
+from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
@@ -110,12 +111,15 @@ class Delivery:
 
     Attributes:
         retrieved, delivered: memory id → how many times.
+        successes, failures: memory id → how many times a caller said that it helped, or did not.
         at: when the last of them was.
     """
 
     scope: Scope
     retrieved: Mapping[str, int] = field(default_factory=dict[str, int])
     delivered: Mapping[str, int] = field(default_factory=dict[str, int])
+    successes: Mapping[str, int] = field(default_factory=dict[str, int])
+    failures: Mapping[str, int] = field(default_factory=dict[str, int])
     at: datetime
 
 
@@ -272,6 +276,23 @@ class Token:
     is_operator: bool = False
 
 
+def rank_features(memory: Memory) -> RankFeatures:
+    """Where a memory stands, for ranking."""
+    return RankFeatures(
+        id=memory.id,
+        session_id=memory.session_id,
+        position=memory.position,
+        author=memory.author,
+        type=memory.type,
+        origin=memory.origin,
+        importance=memory.importance,
+        created_at=memory.created_at,
+        happened_at=memory.happened_at,
+        chars=len(memory.content),
+        asks=memory.content.rstrip(" \n\r\t").endswith(("?", "？", "؟")),
+    )
+
+
 Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
 
 
@@ -284,6 +305,19 @@ def checked_key(value: str, what: str) -> str:
     if len(value.encode()) > MAX_KEY_BYTES:
         raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
     return value
+
+
+def checked_job(job: Job) -> Job:
+    """`job` itself, if a queue can keep it.
+
+    Raises:
+        InvalidInput: its id is not a UUID, or its session id or key is too long.
+    """
+    if not is_id(job.id):
+        raise InvalidInput(f"The job's id {job.id!r} is not a UUID.")
+    checked_key(job.session_id, "The job's session id")
+    checked_key(job.key, "The job's key")
+    return job
 
 
 def external_name(dimensions: int) -> str:

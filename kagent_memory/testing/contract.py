@@ -1,4 +1,4 @@
-"""`StoreContract`: what every `MemoryStore` promises, as tests that the author of a store runs."""
+"""`StoreContract`: what every `Store` promises, as tests that the author of a store runs."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class StoreContract(
     KeepingContract,
     InputContract,
 ):
-    """Every promise of `MemoryStore`, one test each, named by the rule it states.
+    """Every promise of `Store`, one test each, named by the rule it states.
 
     Inherit from it in a test module, and say how to open your store on an empty database:
 
         class TestMyStore(StoreContract):
-            async def open_store(self) -> MemoryStore:
+            async def open_store(self) -> Store:
                 return await MyStore.open(a_fresh_database())
 
     Each test opens a store of its own and closes it. pytest, pytest-asyncio (any mode) and hypothesis must be

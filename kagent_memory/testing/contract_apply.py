@@ -9,7 +9,7 @@ import pytest
 
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Memory, Scope
-from ..stores.base import Batch, EmbeddingSpace, MemoryStore
+from ..stores.base import Batch, EmbeddingSpace, Store
 from .fixtures import (
     DAY,
     NOW,
@@ -28,7 +28,7 @@ from .fixtures import (
 )
 
 
-async def bad_batches(store: MemoryStore, scope: Scope, stored: Memory, generation: EmbeddingSpace) -> dict[str, Any]:
+async def bad_batches(store: Store, scope: Scope, stored: Memory, generation: EmbeddingSpace) -> dict[str, Any]:
     """Name → (batch that must not be written, the error it gives); the good changes in it come first."""
     good = adding(a_memory("good, and first"))
     number, fresh = generation.number, a_memory("with a vector")
@@ -73,7 +73,7 @@ class ApplyContract(ContractPart):
     """One transaction, one step of the version, no doubles."""
 
     @pytest.mark.parametrize("fault", BAD)
-    async def test_a_batch_with_one_fault_writes_nothing(self, store: MemoryStore, fault: str) -> None:
+    async def test_a_batch_with_one_fault_writes_nothing(self, store: Store, fault: str) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 2, None)
         id, _ = await add_texts(store, scope, "the first", "the other")
@@ -93,16 +93,14 @@ class ApplyContract(ContractPart):
         assert await store.search_vector(scope, generation.number, [vector(1, 1)], limit=9, now=NOW) == [[]]
         assert len(await add_texts(store, scope, "good, and first")) == 1
 
-    async def test_a_key_of_1024_bytes_is_kept_whole(self, store: MemoryStore) -> None:
+    async def test_a_key_of_1024_bytes_is_kept_whole(self, store: Store) -> None:
         scope, key = a_scope(), "é" * 512
         memory = a_memory("kept", session_id=key, event_ids=(key,))
         await store.apply(scope, Batch(changes=adding(memory), taken=[(key, key)]), now=NOW)
         assert (await the(store, scope, memory.id)).session_id == key
         assert await store.taken(scope, key, [key]) == {key}
 
-    async def test_every_writing_batch_moves_the_version_by_one_and_the_others_leave_it(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_every_writing_batch_moves_the_version_by_one_and_the_others_leave_it(self, store: Store) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 2, None)).number
         memory = a_memory("one", ttl_days=3)
@@ -122,7 +120,7 @@ class ApplyContract(ContractPart):
         await store.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
         assert await store.version(scope) == 4
 
-    async def test_applying_a_batch_twice_adds_nothing_twice(self, store: MemoryStore) -> None:
+    async def test_applying_a_batch_twice_adds_nothing_twice(self, store: Store) -> None:
         scope = a_scope()
         batch = Batch(changes=adding(a_memory("one", session_id="s"), a_memory("two", session_id="s")))
         first = await store.apply(scope, batch, now=NOW)
@@ -131,7 +129,7 @@ class ApplyContract(ContractPart):
         memories = (await store.list(scope, now=NOW)).memories
         assert sorted((m.content, m.position) for m in memories) == [("one", 0), ("two", 1)]
 
-    async def test_adding_what_is_there_unites_what_is_known_and_keeps_id_and_words(self, store: MemoryStore) -> None:
+    async def test_adding_what_is_there_unites_what_is_known_and_keeps_id_and_words(self, store: Store) -> None:
         scope = a_scope()
         first = a_memory(
             "Ann likes tea",
@@ -166,7 +164,7 @@ class ApplyContract(ContractPart):
         assert stored.usage.delivered == 1
         assert len((await store.list(scope, now=later)).memories) == 1
 
-    async def test_an_expired_memory_comes_back_when_it_is_added_again(self, store: MemoryStore) -> None:
+    async def test_an_expired_memory_comes_back_when_it_is_added_again(self, store: Store) -> None:
         scope = a_scope()
         first = a_memory("short-lived", ttl_days=1, metadata={"old": True})
         await add(store, scope, first)
@@ -177,13 +175,13 @@ class ApplyContract(ContractPart):
         assert (revived.expires_at, revived.metadata) == (later + DAY, {"old": True})
         assert list((await store.search_text(scope, ["short"], limit=9, now=later)).matches) == [first.id]
 
-    async def test_equal_facts_of_one_batch_become_one(self, store: MemoryStore) -> None:
+    async def test_equal_facts_of_one_batch_become_one(self, store: Store) -> None:
         scope = a_scope()
         first, second = a_memory("one and the same"), a_memory("One and the same.")
         assert await add(store, scope, first, second) == (first.id, first.id)
         assert await contents(store, scope) == ["one and the same"]
 
-    async def test_turns_are_the_same_by_text_and_event_and_never_the_same_as_facts(self, store: MemoryStore) -> None:
+    async def test_turns_are_the_same_by_text_and_event_and_never_the_same_as_facts(self, store: Store) -> None:
         scope = a_scope()
         fact = a_memory("yes")
         turns = [a_memory("yes", verbatim=True, event_ids=(event,)) for event in ("e1", "e2", "e1")]
@@ -191,7 +189,7 @@ class ApplyContract(ContractPart):
         ids = await add(store, scope, fact, *turns, other_case)
         assert ids == (fact.id, turns[0].id, turns[1].id, turns[0].id, other_case.id)
 
-    async def test_a_vector_of_an_added_double_goes_to_the_memory_that_is_there(self, store: MemoryStore) -> None:
+    async def test_a_vector_of_an_added_double_goes_to_the_memory_that_is_there(self, store: Store) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 2, None)).number
         first, double = a_memory("the same"), a_memory("the same")
@@ -201,7 +199,7 @@ class ApplyContract(ContractPart):
         found = await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW)
         assert found == [[(first.id, 1.0)]]
 
-    async def test_a_vector_for_a_memory_that_is_gone_is_left_out(self, store: MemoryStore) -> None:
+    async def test_a_vector_for_a_memory_that_is_gone_is_left_out(self, store: Store) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 2, None)).number
         memory = a_memory("gone by then")
@@ -211,7 +209,7 @@ class ApplyContract(ContractPart):
         assert await add(store, scope, memory, explicit=True) == (memory.id,)
         assert await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW) == [[]]
 
-    async def test_a_superseded_text_added_again_is_a_new_memory(self, store: MemoryStore) -> None:
+    async def test_a_superseded_text_added_again_is_a_new_memory(self, store: Store) -> None:
         scope = a_scope()
         old, new, again = a_memory("lives in Rome"), a_memory("lives in Oslo"), a_memory("lives in Rome")
         await add(store, scope, old)
@@ -220,7 +218,7 @@ class ApplyContract(ContractPart):
         assert await add(store, scope, again) == (again.id,)
         assert sorted(await contents(store, scope)) == ["lives in Oslo", "lives in Rome"]
 
-    async def test_what_is_met_again_lives_for_its_own_ttl_from_then(self, store: MemoryStore) -> None:
+    async def test_what_is_met_again_lives_for_its_own_ttl_from_then(self, store: Store) -> None:
         scope = a_scope()
         short, endless = a_memory("short", ttl_days=2), a_memory("endless")
         await add(store, scope, short, endless)

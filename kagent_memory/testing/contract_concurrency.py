@@ -7,11 +7,11 @@ import random
 
 from ..errors import Conflict
 from ..records import Scope
-from ..stores.base import Batch, Job, MemoryStore
+from ..stores.base import Batch, Job, Store
 from .fixtures import DAY, NOW, ContractPart, a_job, a_memory, a_scope, add, add_texts, adding, contents, the
 
 
-async def claim_all(store: MemoryStore, owner: str) -> list[Job]:
+async def claim_all(store: Store, owner: str) -> list[Job]:
     """Claims until there is nothing left to claim."""
     claimed: list[Job] = []
     while job := await store.claim(owner, now=NOW, lease_seconds=30):
@@ -22,7 +22,7 @@ async def claim_all(store: MemoryStore, owner: str) -> list[Job]:
 class ConcurrencyContract(ContractPart):
     """Nothing is lost, doubled or deadlocked."""
 
-    async def test_writers_to_one_scope_lose_nothing(self, store: MemoryStore) -> None:
+    async def test_writers_to_one_scope_lose_nothing(self, store: Store) -> None:
         scope = a_scope()
 
         async def write(writer: int) -> None:
@@ -35,7 +35,7 @@ class ConcurrencyContract(ContractPart):
         assert sorted(memory.position or 0 for memory in memories) == list(range(40))
         assert await store.version(scope) == 40
 
-    async def test_writers_to_many_scopes_lose_nothing(self, store: MemoryStore) -> None:
+    async def test_writers_to_many_scopes_lose_nothing(self, store: Store) -> None:
         scopes = [a_scope() for _ in range(12)]
 
         async def write(scope: Scope) -> None:
@@ -46,13 +46,13 @@ class ConcurrencyContract(ContractPart):
         for scope in scopes:
             assert sorted(await contents(store, scope)) == ["0", "1", "2", "3"]
 
-    async def test_the_same_fact_added_by_many_is_one_memory(self, store: MemoryStore) -> None:
+    async def test_the_same_fact_added_by_many_is_one_memory(self, store: Store) -> None:
         scope = a_scope()
         ids = await asyncio.gather(*(add(store, scope, a_memory("the same")) for _ in range(10)))
         assert len(set(ids)) == 1
         assert await contents(store, scope) == ["the same"]
 
-    async def test_of_many_takers_of_one_event_one_wins(self, store: MemoryStore) -> None:
+    async def test_of_many_takers_of_one_event_one_wins(self, store: Store) -> None:
         scope = a_scope()
         batches = [Batch(changes=adding(a_memory(f"taker {n}")), taken=[("s", "e")]) for n in range(8)]
         results = await asyncio.gather(
@@ -61,7 +61,7 @@ class ConcurrencyContract(ContractPart):
         assert sum(isinstance(result, Conflict) for result in results) == 7
         assert len(await contents(store, scope)) == 1
 
-    async def test_of_many_plans_on_one_version_one_wins(self, store: MemoryStore) -> None:
+    async def test_of_many_plans_on_one_version_one_wins(self, store: Store) -> None:
         scope = a_scope()
         await add(store, scope, a_memory("before"))
         batches = [Batch(changes=adding(a_memory(f"plan {n}")), expected_version=1) for n in range(8)]
@@ -71,7 +71,7 @@ class ConcurrencyContract(ContractPart):
         assert sum(isinstance(result, Conflict) for result in results) == 7
         assert (await store.version(scope), len(await contents(store, scope))) == (2, 2)
 
-    async def test_overlapping_deliveries_count_every_one(self, store: MemoryStore) -> None:
+    async def test_overlapping_deliveries_count_every_one(self, store: Store) -> None:
         scope = a_scope()
         ids = list(await add_texts(store, scope, *(f"memory {number}" for number in range(15))))
         chosen = [random.Random(seed).sample(ids, 10) for seed in range(20)]  # noqa: S311
@@ -85,7 +85,7 @@ class ConcurrencyContract(ContractPart):
             assert (usage.retrieved, usage.delivered, usage.delivered_total) == (times, times, times)
             assert usage.last_delivered_at == (later if times else None)
 
-    async def test_reads_writes_deliveries_and_prunes_run_together(self, store: MemoryStore) -> None:
+    async def test_reads_writes_deliveries_and_prunes_run_together(self, store: Store) -> None:
         scope = a_scope()
         ids = await add_texts(store, scope, *(f"zebra {number}" for number in range(10)))
 
@@ -103,7 +103,7 @@ class ConcurrencyContract(ContractPart):
         assert (await the(store, scope, ids[0])).usage.delivered == 30
         assert len(await contents(store, scope, limit=99)) == 25
 
-    async def test_many_claimers_take_every_job_once(self, store: MemoryStore) -> None:
+    async def test_many_claimers_take_every_job_once(self, store: Store) -> None:
         jobs = [a_job(a_scope()) for _ in range(20)]
         await store.enqueue(jobs)
         claimed = await asyncio.gather(*(claim_all(store, f"worker {n}") for n in range(5)))
@@ -111,12 +111,12 @@ class ConcurrencyContract(ContractPart):
         ids = [job.id for some in (*claimed, rest) for job in some]
         assert sorted(ids) == sorted(job.id for job in jobs)
 
-    async def test_a_generation_asked_for_by_many_is_made_once(self, store: MemoryStore) -> None:
+    async def test_a_generation_asked_for_by_many_is_made_once(self, store: Store) -> None:
         made = await asyncio.gather(*(store.add_generation("hash", 3, None) for _ in range(6)))
         assert len({generation.number for generation in made}) == 1
         assert len(await store.generations()) == 1
 
-    async def test_two_prunes_at_once_do_every_memory_once(self, store: MemoryStore) -> None:
+    async def test_two_prunes_at_once_do_every_memory_once(self, store: Store) -> None:
         scope = a_scope()
         memories = [a_memory(f"memory {number}", ttl_days=1) for number in range(60)]
         await add(store, scope, *memories)
@@ -128,7 +128,7 @@ class ConcurrencyContract(ContractPart):
         assert sum(one.extended for one in pruned) == 20
         assert {m.id for m in (await store.list(scope, limit=99, now=later)).memories} == set(popular)
 
-    async def test_evictions_at_once_leave_as_many_as_one_would(self, store: MemoryStore) -> None:
+    async def test_evictions_at_once_leave_as_many_as_one_would(self, store: Store) -> None:
         scope = a_scope()
         ids = await add_texts(store, scope, *(f"memory {number}" for number in range(40)))
         orders = (ids, ids[::-1], ids[20:] + ids[:20], ids)
@@ -136,6 +136,6 @@ class ConcurrencyContract(ContractPart):
         assert sorted(len(some) for some in gone) == [0, 0, 0, 15]
         assert len(await contents(store, scope, limit=99)) == 25
 
-    async def test_of_many_who_want_a_lease_one_gets_it(self, store: MemoryStore) -> None:
+    async def test_of_many_who_want_a_lease_one_gets_it(self, store: Store) -> None:
         got = await asyncio.gather(*(store.lease("prune", f"worker {n}", seconds=30) for n in range(8)))
         assert sorted(got) == [False] * 7 + [True]

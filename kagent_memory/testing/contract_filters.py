@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ..records import Filter, Memory
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .contract_round_trip import same_json, texts
 from .fixtures import (
     DAY,
@@ -124,7 +124,7 @@ class FilterContract(ContractPart):
     """Every field that is set must hold, on every way to a memory."""
 
     @pytest.mark.parametrize("name", FILTERS)
-    async def test_list_and_both_searches_give_exactly_what_passes(self, store: MemoryStore, name: str) -> None:
+    async def test_list_and_both_searches_give_exactly_what_passes(self, store: Store, name: str) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
         generation = (await store.add_generation("hash", 2, None)).number
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
@@ -140,7 +140,7 @@ class FilterContract(ContractPart):
         assert (found.documents, found.frequencies.get("zebra", 0)) == (len(expected), len(expected))
 
     @pytest.mark.parametrize("name", ["one tag", "metadata absent", "all at once"])
-    async def test_what_passed_the_text_search_need_not_be_found_again(self, store: MemoryStore, name: str) -> None:
+    async def test_what_passed_the_text_search_need_not_be_found_again(self, store: Store, name: str) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
         generation = (await store.add_generation("hash", 2, None)).number
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
@@ -154,7 +154,7 @@ class FilterContract(ContractPart):
                 scope, generation, queries, limit=limit, filter=wanted, version=seen, passing=passing, now=NOW
             )
 
-    async def test_filters_page_like_everything_else(self, store: MemoryStore) -> None:
+    async def test_filters_page_like_everything_else(self, store: Store) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS["one tag"]
         await add(store, scope, *crowd)
         whole = (await store.list(scope, filter=wanted, limit=99, now=NOW)).memories
@@ -162,7 +162,7 @@ class FilterContract(ContractPart):
         second = await store.list(scope, filter=wanted, limit=99, cursor=first.cursor, now=NOW)
         assert first.memories + second.memories == whole
 
-    async def test_metadata_is_compared_as_json_true_is_not_1_and_null_is_not_absent(self, store: MemoryStore) -> None:
+    async def test_metadata_is_compared_as_json_true_is_not_1_and_null_is_not_absent(self, store: Store) -> None:
         scope = a_scope()
         memories = [a_memory(f"value {n}", metadata={"k": value}) for n, value in enumerate(METADATA_VALUES)]
         nested = [a_memory(f"nested {n}", metadata={"k": value}) for n, value in enumerate(([1], {"k": 1}, {}, [None]))]
@@ -173,7 +173,7 @@ class FilterContract(ContractPart):
             assert sorted(found) == sorted(expected), value
 
     @pytest.mark.parametrize("text", [*HOSTILE, "", "a.b", "$", "$.k", "k[0]", '"', "{}", "K"])
-    async def test_any_text_is_a_metadata_key_a_tag_a_topic_and_a_session(self, store: MemoryStore, text: str) -> None:
+    async def test_any_text_is_a_metadata_key_a_tag_a_topic_and_a_session(self, store: Store, text: str) -> None:
         scope = a_scope()
         memory = a_memory("has it", metadata={text: text}, tags=(text,), topics=(text,), session_id=text)
         await add(store, scope, memory, a_memory("has not", metadata={"k": "v"}, tags=("k",), topics=("k",)))
@@ -188,7 +188,7 @@ class FilterContract(ContractPart):
     @examples
     @given(data=st.data(), keys=st.lists(texts, min_size=1, max_size=2, unique=True))
     async def test_metadata_filters_agree_with_json_equality(
-        self, store: MemoryStore, data: st.DataObject, keys: list[str]
+        self, store: Store, data: st.DataObject, keys: list[str]
     ) -> None:
         scope = a_scope()
         scalars = st.sampled_from(METADATA_VALUES)
@@ -199,7 +199,7 @@ class FilterContract(ContractPart):
         found = await contents(store, scope, filter=wanted)
         assert sorted(found) == sorted(memory.content for memory in memories if passes(memory, wanted))
 
-    async def test_superseded_memories_are_listed_only_when_asked_for(self, store: MemoryStore) -> None:
+    async def test_superseded_memories_are_listed_only_when_asked_for(self, store: Store) -> None:
         scope = a_scope()
         old, new = a_memory("old", tags=("x",)), a_memory("new", tags=("x",))
         await add(store, scope, old, new)

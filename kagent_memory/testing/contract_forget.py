@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..records import Filter, Scope
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .fixtures import (
     NOW,
     ContractPart,
@@ -21,7 +21,7 @@ from .fixtures import (
 )
 
 
-async def assert_gone(store: MemoryStore, scope: Scope, *ids: str) -> None:
+async def assert_gone(store: Store, scope: Scope, *ids: str) -> None:
     """No verb knows these memories any more."""
     assert await store.get(scope, ids, now=NOW, superseded=True) == {}
     kept = (await store.list(scope, filter=Filter(superseded=True), limit=1000, now=NOW)).memories
@@ -37,7 +37,7 @@ async def assert_gone(store: MemoryStore, scope: Scope, *ids: str) -> None:
 class ForgetContract(ContractPart):
     """Invariant 8."""
 
-    async def test_forgotten_by_id_is_gone_from_every_read(self, store: MemoryStore) -> None:
+    async def test_forgotten_by_id_is_gone_from_every_read(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 2, None)
         secret, kept = await add_texts(store, scope, "zebra secret", "zebra kept", session_id="s")
@@ -58,9 +58,7 @@ class ForgetContract(ContractPart):
         assert await store.version(scope) > version
         assert await store.forget(scope, ids=[secret], now=NOW) == ()
 
-    async def test_a_forgotten_session_takes_its_memories_and_queued_jobs_and_no_others(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_a_forgotten_session_takes_its_memories_and_queued_jobs_and_no_others(self, store: Store) -> None:
         scope = a_scope()
         gone = await add_texts(store, scope, "one", "two", session_id="s")
         (kept,) = await add_texts(store, scope, "three", session_id="t")
@@ -72,7 +70,7 @@ class ForgetContract(ContractPart):
         assert set(await store.get(scope, [kept, bare], now=NOW)) == {kept, bare}
         assert [job.id for job in await store.jobs(scope=scope)] == [stays.id]
 
-    async def test_forgetting_everything_leaves_only_what_holds_it_back(self, store: MemoryStore) -> None:
+    async def test_forgetting_everything_leaves_only_what_holds_it_back(self, store: Store) -> None:
         scope, other = a_scope(), a_scope()
         ids = await add_texts(store, scope, "one", "two", session_id="s", event_ids=("e",))
         await add_texts(store, other, "theirs")
@@ -86,14 +84,14 @@ class ForgetContract(ContractPart):
         assert (stats.visible, stats.expired, stats.superseded) == (0, 0, 0)
         assert await store.taken(scope, "any", ["e"]) == {"e"}
 
-    async def test_forgetting_nothing_forgets_nothing(self, store: MemoryStore) -> None:
+    async def test_forgetting_nothing_forgets_nothing(self, store: Store) -> None:
         scope = a_scope()
         await add_texts(store, scope, "kept")
         assert await store.forget(scope, now=NOW) == ()
         assert await store.forget(scope, session_id="no such", now=NOW) == ()
         assert await contents(store, scope) == ["kept"]
 
-    async def test_what_was_superseded_into_a_forgotten_memory_goes_with_it(self, store: MemoryStore) -> None:
+    async def test_what_was_superseded_into_a_forgotten_memory_goes_with_it(self, store: Store) -> None:
         scope = a_scope()
         oldest, older, now_true, apart = await add_texts(store, scope, "Rome", "Bern", "Oslo", "apart")
         for old, new in ((oldest, older), (older, now_true)):
@@ -106,7 +104,7 @@ class ForgetContract(ContractPart):
         assert await contents(store, scope) == ["apart"]
         assert apart not in erased
 
-    async def test_a_forgotten_superseded_memory_leaves_what_replaced_it(self, store: MemoryStore) -> None:
+    async def test_a_forgotten_superseded_memory_leaves_what_replaced_it(self, store: Store) -> None:
         scope = a_scope()
         old, new = await add_texts(store, scope, "Rome", "Oslo")
         change = changing(await the(store, scope, old), "supersede", state="superseded", superseded_by=new)
@@ -115,7 +113,7 @@ class ForgetContract(ContractPart):
         await assert_gone(store, scope, old)
         assert await contents(store, scope) == ["Oslo"]
 
-    async def test_what_a_merge_made_of_a_forgotten_memory_goes_with_it(self, store: MemoryStore) -> None:
+    async def test_what_a_merge_made_of_a_forgotten_memory_goes_with_it(self, store: Store) -> None:
         scope = a_scope()
         (part, _) = await add_texts(store, scope, "likes tea", "likes cake")
         whole = a_memory("likes tea and cake")
@@ -126,7 +124,7 @@ class ForgetContract(ContractPart):
         await assert_gone(store, scope, part, whole.id)
         assert await contents(store, scope) == ["likes cake"]
 
-    async def test_expired_memories_are_forgotten_too(self, store: MemoryStore) -> None:
+    async def test_expired_memories_are_forgotten_too(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("old", ttl_days=1, session_id="s")
         await add(store, scope, memory)
@@ -135,7 +133,7 @@ class ForgetContract(ContractPart):
         await assert_gone(store, scope, memory.id)
 
     async def test_what_said_the_same_before_it_was_superseded_goes_with_it_and_what_says_it_now_stays(
-        self, store: MemoryStore
+        self, store: Store
     ) -> None:
         scope = a_scope()
         first, now_true = await add_texts(store, scope, "Rome", "Oslo")

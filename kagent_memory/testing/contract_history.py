@@ -8,23 +8,21 @@ import pytest
 
 from ..errors import Conflict, NotFound
 from ..records import Change
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .fixtures import DAY, NOW, ContractPart, a_memory, a_scope, add, adding, bare, changing, contents, the
 
 
 class HistoryContract(ContractPart):
     """Every change leaves the state it ended; a stale one is refused."""
 
-    async def test_a_memory_that_was_only_added_has_no_history(self, store: MemoryStore) -> None:
+    async def test_a_memory_that_was_only_added_has_no_history(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("new")
         await add(store, scope, memory)
         assert list(await store.history(scope, memory.id)) == []
         assert list(await store.history(scope, "unknown")) == []
 
-    async def test_every_change_leaves_the_state_it_ended_and_its_account_oldest_first(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_every_change_leaves_the_state_it_ended_and_its_account_oldest_first(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("v1", session_id="s", metadata={"n": 1}, ttl_days=30)
         await add(store, scope, memory)
@@ -45,7 +43,7 @@ class HistoryContract(ContractPart):
         assert (bare(one.before), bare(two.before)) == (bare(first), bare(second))
         assert (await the(store, scope, memory.id, now=NOW)).revision == 3
 
-    async def test_a_change_of_a_revision_that_is_past_is_a_conflict(self, store: MemoryStore) -> None:
+    async def test_a_change_of_a_revision_that_is_past_is_a_conflict(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("v1")
         await add(store, scope, memory)
@@ -54,7 +52,7 @@ class HistoryContract(ContractPart):
             await store.apply(scope, Batch(changes=[changing(memory, content="v3")]), now=NOW)
         assert await contents(store, scope) == ["v2"]
 
-    async def test_what_one_decision_changed_is_found_by_its_group(self, store: MemoryStore) -> None:
+    async def test_what_one_decision_changed_is_found_by_its_group(self, store: Store) -> None:
         scope = a_scope()
         old, apart, new = a_memory("Rome"), a_memory("apart"), a_memory("Oslo")
         await add(store, scope, old, apart)
@@ -68,7 +66,7 @@ class HistoryContract(ContractPart):
         assert (group[new.id].kind, group[new.id].revision, group[new.id].before) == ("add", 0, None)
         assert list(await store.group(scope, "another")) == []
 
-    async def test_a_decision_can_be_taken_back_from_its_revisions(self, store: MemoryStore) -> None:
+    async def test_a_decision_can_be_taken_back_from_its_revisions(self, store: Store) -> None:
         scope = a_scope()
         old, new = a_memory("Rome"), a_memory("Oslo")
         await add(store, scope, old, new)
@@ -87,7 +85,7 @@ class HistoryContract(ContractPart):
         assert [r.kind for r in await store.history(scope, old.id)] == ["supersede", "undo"]
         assert set((await store.search_text(scope, ["rome", "oslo"], limit=9, now=NOW)).frequencies) <= {"rome", "oslo"}
 
-    async def test_feedback_is_counted_and_an_unknown_memory_is_not_found(self, store: MemoryStore) -> None:
+    async def test_feedback_is_counted_and_an_unknown_memory_is_not_found(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("useful")
         await add(store, scope, memory)

@@ -10,10 +10,10 @@ import pytest
 
 from ..errors import KagentMemoryError, StoreError
 from ..records import Scope
-from ..stores.base import Batch, Delivery, MemoryStore
+from ..stores.base import Batch, Delivery, Store
 from .fixtures import NOW, ContractPart, a_job, a_memory, a_scope, add, adding, contents
 
-Verb = Callable[[MemoryStore, Scope], Awaitable[object]]
+Verb = Callable[[Store, Scope], Awaitable[object]]
 
 VERBS: dict[str, Verb] = {
     "apply": lambda store, scope: store.apply(scope, Batch(changes=adding(a_memory("late"))), now=NOW),
@@ -53,7 +53,7 @@ class InputContract(ContractPart):
     """One typed error, and nothing half done."""
 
     @pytest.mark.parametrize("verb", VERBS)
-    async def test_use_after_close_is_a_store_error(self, store: MemoryStore, verb: str) -> None:
+    async def test_use_after_close_is_a_store_error(self, store: Store, verb: str) -> None:
         await add(store, a_scope(), a_memory("before"))
         await store.close()
         await store.close()
@@ -62,7 +62,7 @@ class InputContract(ContractPart):
 
     @pytest.mark.parametrize("bad", ["nul\0inside", "lone \ud800 surrogate"])
     async def test_text_that_no_database_can_keep_is_refused_and_nothing_is_written(
-        self, store: MemoryStore, bad: str
+        self, store: Store, bad: str
     ) -> None:
         scope = a_scope()
         for memory in (
@@ -79,7 +79,7 @@ class InputContract(ContractPart):
 
     @pytest.mark.parametrize("delay", [0, 0.001, 0.004, 0.016])
     async def test_a_cancelled_write_is_whole_or_not_at_all_and_the_store_goes_on(
-        self, store: MemoryStore, delay: float
+        self, store: Store, delay: float
     ) -> None:
         scope = a_scope()
         for attempt in range(5):
@@ -93,7 +93,7 @@ class InputContract(ContractPart):
             assert sum(content.startswith(f"{attempt}-") for content in seen) in (0, 100)
             assert f"after {attempt}" in seen
 
-    async def test_cancelled_reads_leave_the_store_usable(self, store: MemoryStore) -> None:
+    async def test_cancelled_reads_leave_the_store_usable(self, store: Store) -> None:
         scope = a_scope()
         await add(store, scope, *(a_memory(f"zebra {number}") for number in range(100)))
         for _ in range(30):
@@ -107,7 +107,7 @@ class InputContract(ContractPart):
             await asyncio.gather(*tasks, return_exceptions=True)
         assert len((await store.search_text(scope, ["zebra"], limit=99, now=NOW)).matches) == 99
 
-    async def test_as_a_context_manager_it_closes_itself(self, store: MemoryStore) -> None:
+    async def test_as_a_context_manager_it_closes_itself(self, store: Store) -> None:
         async with store as same:
             assert same is store
         with pytest.raises(StoreError):

@@ -6,7 +6,7 @@ import pytest
 
 from ..errors import NotFound
 from ..records import Scope, new_id
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .fixtures import HOSTILE, NOW, ContractPart, a_job, a_memory, add, adding, changing, contents, the, vector
 
 HOME = Scope(tenant="acme", user="ann", app="notes")
@@ -42,7 +42,7 @@ class IsolationContract(ContractPart):
     """Invariant 1, for every verb that takes a scope."""
 
     @pytest.mark.parametrize(("home", "other"), PAIRS)
-    async def test_no_read_shows_what_another_scope_holds(self, store: MemoryStore, home: Scope, other: Scope) -> None:
+    async def test_no_read_shows_what_another_scope_holds(self, store: Store, home: Scope, other: Scope) -> None:
         generation = (await store.add_generation("hash", 2, None)).number
         unused = (await store.add_generation("another", 2, None)).number
         memory = a_memory("the tea is green", session_id="s", event_ids=("e",))
@@ -71,7 +71,7 @@ class IsolationContract(ContractPart):
         assert await contents(store, home) == ["the tea is green"]
 
     @pytest.mark.parametrize(("home", "other"), PAIRS)
-    async def test_no_write_reaches_into_another_scope(self, store: MemoryStore, home: Scope, other: Scope) -> None:
+    async def test_no_write_reaches_into_another_scope(self, store: Store, home: Scope, other: Scope) -> None:
         generation = (await store.add_generation("hash", 2, None)).number
         memory = a_memory("the tea is green", session_id="s", event_ids=("e",))
         await add(store, home, memory)
@@ -95,7 +95,7 @@ class IsolationContract(ContractPart):
 
     @pytest.mark.parametrize(("home", "other"), PAIRS)
     async def test_the_same_text_and_event_live_once_in_each_scope(
-        self, store: MemoryStore, home: Scope, other: Scope
+        self, store: Store, home: Scope, other: Scope
     ) -> None:
         mine, theirs = a_memory("the tea is green"), a_memory("the tea is green")
         for scope, memory in ((home, mine), (other, theirs)):
@@ -105,13 +105,13 @@ class IsolationContract(ContractPart):
         assert [m.id for m in (await store.list(other, now=NOW)).memories] == [theirs.id]
 
     @pytest.mark.parametrize("part", HOSTILE)
-    async def test_any_text_may_be_a_part_of_a_scope(self, store: MemoryStore, part: str) -> None:
+    async def test_any_text_may_be_a_part_of_a_scope(self, store: Store, part: str) -> None:
         scope = Scope(tenant=part, user=part, app=part)
         await add(store, scope, a_memory("kept"))
         assert await contents(store, scope) == ["kept"]
         assert list(await store.scopes(tenant=part)) == [scope]
 
-    async def test_a_memory_id_used_in_two_scopes_is_two_memories(self, store: MemoryStore) -> None:
+    async def test_a_memory_id_used_in_two_scopes_is_two_memories(self, store: Store) -> None:
         shared = new_id()
         other = NEIGHBOURS["user"]
         await add(store, HOME, a_memory("mine", id=shared))

@@ -11,7 +11,7 @@ import pytest
 
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Scope, new_id
-from ..stores.base import Batch, MemoryStore, Pruned, Token
+from ..stores.base import Batch, Pruned, Store, Token
 from .fixtures import (
     BEYOND_INT32,
     DAY,
@@ -33,9 +33,7 @@ from .fixtures import (
 class KeepingContract(ContractPart):
     """What lives, what goes, and what is counted."""
 
-    async def test_the_prune_deletes_the_unpopular_extends_the_popular_and_leaves_the_rest(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_the_prune_deletes_the_unpopular_extends_the_popular_and_leaves_the_rest(self, store: Store) -> None:
         scope, other = a_scope(), a_scope()
         unpopular = a_memory("unpopular", ttl_days=15)
         popular = a_memory("popular", ttl_days=7)
@@ -64,7 +62,7 @@ class KeepingContract(ContractPart):
         assert kept[living.id].expires_at == NOW + 30 * DAY
         assert await contents(store, other, now=NOW) == []
 
-    async def test_what_is_pinned_never_expires_for_any_read(self, store: MemoryStore) -> None:
+    async def test_what_is_pinned_never_expires_for_any_read(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 2, None)
         pinned = a_memory("zebra pinned", ttl_days=1, pinned=True, session_id="s", tags=("x",), importance=0.9)
@@ -96,7 +94,7 @@ class KeepingContract(ContractPart):
         await store.apply(scope, Batch(changes=[let_go]), now=later)
         assert await contents(store, scope, now=later) == ["zebra ending"]
 
-    async def test_what_the_prune_deleted_leaves_no_trace_and_may_come_again(self, store: MemoryStore) -> None:
+    async def test_what_the_prune_deleted_leaves_no_trace_and_may_come_again(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 2, None)
         memory = a_memory("zebra", ttl_days=1, session_id="s", event_ids=("e",))
@@ -112,7 +110,7 @@ class KeepingContract(ContractPart):
         assert await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=later) == [[]]
 
     async def test_an_eviction_leaves_as_many_as_it_should_and_takes_neither_pinned_nor_unseen_ones(
-        self, store: MemoryStore
+        self, store: Store
     ) -> None:
         scope, other = a_scope(), a_scope()
         first, second, third = (a_memory(name, session_id="s", event_ids=(name,)) for name in ("a", "b", "c"))
@@ -133,7 +131,7 @@ class KeepingContract(ContractPart):
         assert await contents(store, other, now=later) == ["theirs"]
         assert set(await store.get(scope, [past.id, expired.id], now=NOW, superseded=True)) == {past.id, expired.id}
 
-    async def test_what_was_evicted_leaves_no_trace_and_may_come_again(self, store: MemoryStore) -> None:
+    async def test_what_was_evicted_leaves_no_trace_and_may_come_again(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 2, None)
         memory = a_memory("zebra", session_id="s", event_ids=("e",))
@@ -149,17 +147,17 @@ class KeepingContract(ContractPart):
         assert await add(store, scope, again) == (again.id,)
         assert (await the(store, scope, again.id)).usage.successes == 0
 
-    async def test_a_prune_of_nothing_does_nothing(self, store: MemoryStore) -> None:
+    async def test_a_prune_of_nothing_does_nothing(self, store: Store) -> None:
         assert await store.prune(now=NOW, popular_after=10) == Pruned()
 
-    async def test_a_memory_on_its_last_microsecond_is_not_pruned(self, store: MemoryStore) -> None:
+    async def test_a_memory_on_its_last_microsecond_is_not_pruned(self, store: Store) -> None:
         scope = a_scope()
         await add(store, scope, a_memory("short", ttl_days=1))
         end = NOW + DAY
         assert await store.prune(now=end - timedelta(microseconds=1), popular_after=10) == Pruned()
         assert await store.prune(now=end, popular_after=10) == Pruned(deleted=1)
 
-    async def test_the_stats_count_what_is_there(self, store: MemoryStore) -> None:
+    async def test_the_stats_count_what_is_there(self, store: Store) -> None:
         scope = a_scope()
         one, two = a_memory("one", pinned=True), a_memory("two", type="episodic", pinned=True)
         three = a_memory("three", type="episodic")
@@ -176,14 +174,14 @@ class KeepingContract(ContractPart):
         assert (stats.delivered_total, stats.version) == (2, 2)
         assert dict(stats.jobs) == {"running": 1, "queued": 1}
 
-    async def test_what_the_model_cost_adds_up_in_its_scope(self, store: MemoryStore) -> None:
+    async def test_what_the_model_cost_adds_up_in_its_scope(self, store: Store) -> None:
         scope = a_scope()
         for tokens in (100, 250):
             await store.apply(scope, Batch(taken=[("s", f"e{tokens}")], calls=1, tokens=tokens), now=NOW)
         stats, other = await store.stats(scope, now=NOW), await store.stats(a_scope(), now=NOW)
         assert (stats.calls, stats.tokens, other.calls, other.tokens) == (2, 350, 0, 0)
 
-    async def test_scopes_come_in_the_order_of_their_code_points(self, store: MemoryStore) -> None:
+    async def test_scopes_come_in_the_order_of_their_code_points(self, store: Store) -> None:
         parts = ("", "B", "a", "Z", "é", "z", "a b", "_", "日", "\U0001f9e0", "\uffff")
         scopes = [Scope(tenant=part, user=user, app=app) for part in parts for user, app in (("u", "b"), ("v", "B"))]
         for scope in scopes:
@@ -195,7 +193,7 @@ class KeepingContract(ContractPart):
         assert list(await store.scopes(tenant="a")) == [scope for scope in ordered if scope.tenant == "a"]
         assert list(await store.scopes(tenant="%")) == []
 
-    async def test_scopes_are_narrowed_by_their_parts_and_come_page_by_page(self, store: MemoryStore) -> None:
+    async def test_scopes_are_narrowed_by_their_parts_and_come_page_by_page(self, store: Store) -> None:
         parts = [(tenant, app, user) for tenant in ("", "a", "é") for app in ("", "x", "%") for user in ("", "u", "U")]
         scopes = [Scope(tenant=tenant, user=user, app=app) for tenant, app, user in sorted(parts)]
         for number, scope in enumerate(scopes):
@@ -213,7 +211,7 @@ class KeepingContract(ContractPart):
             with pytest.raises(InvalidInput):
                 await store.scopes(tenant=tenant, app=app, user=user)
 
-    async def test_a_scope_is_there_while_it_holds_memories_or_jobs(self, store: MemoryStore) -> None:
+    async def test_a_scope_is_there_while_it_holds_memories_or_jobs(self, store: Store) -> None:
         with_job, with_memory, emptied = a_scope(), a_scope(), a_scope()
         await store.enqueue([a_job(with_job)])
         await add_texts(store, with_memory, "here")
@@ -221,7 +219,7 @@ class KeepingContract(ContractPart):
         await store.forget(emptied, everything=True, now=NOW)
         assert set(await store.scopes()) == {with_job, with_memory}
 
-    async def test_a_token_is_found_by_its_digest_until_it_is_dropped(self, store: MemoryStore) -> None:
+    async def test_a_token_is_found_by_its_digest_until_it_is_dropped(self, store: Store) -> None:
         mine, theirs = (
             Token(id=new_id(), digest=new_id(), tenant="acme", user=user, label="ci", created_at=NOW, expires_at=end)
             for user, end in (("ada", NOW + DAY), (None, None))
@@ -236,12 +234,12 @@ class KeepingContract(ContractPart):
         with pytest.raises(NotFound):
             await store.drop_token(mine.id)
 
-    async def test_an_operators_token_says_so(self, store: MemoryStore) -> None:
+    async def test_an_operators_token_says_so(self, store: Store) -> None:
         token = Token(id=new_id(), digest=new_id(), tenant="", created_at=NOW, is_operator=True)
         await store.add_token(token)
         assert list(await store.tokens(digest=token.digest)) == [token]
 
-    async def test_so_many_widths_of_a_tenants_callers_are_noted_and_no_more(self, store: MemoryStore) -> None:
+    async def test_so_many_widths_of_a_tenants_callers_are_noted_and_no_more(self, store: Store) -> None:
         for _ in range(2):
             assert set(await store.note_width("acme", 3, most=2)) == {3}
         found = await asyncio.gather(*(store.note_width("acme", width, most=2) for width in range(4, 9)))
@@ -251,7 +249,7 @@ class KeepingContract(ContractPart):
         assert list(await store.note_width("other", 9, most=2)) == [9]
         assert list(await store.note_width("", 9, most=1)) == [9]
 
-    async def test_the_prune_forgets_the_widths_of_which_a_tenant_keeps_nothing(self, store: MemoryStore) -> None:
+    async def test_the_prune_forgets_the_widths_of_which_a_tenant_keeps_nothing(self, store: Store) -> None:
         space = await store.add_generation("external-3", 3, None)
         own = await store.add_generation("own", 3, None)
         mine, theirs = a_scope(), replace(a_scope(), tenant="other")
@@ -269,7 +267,7 @@ class KeepingContract(ContractPart):
         assert set(await store.note_width(mine.tenant, 4, most=1)) == {4}
         assert set(await store.note_width(theirs.tenant, 4, most=1)) == {3}
 
-    async def test_what_answers_names_itself_and_what_it_applied(self, store: MemoryStore) -> None:
+    async def test_what_answers_names_itself_and_what_it_applied(self, store: Store) -> None:
         about = await store.about()
         assert about["database"]
         assert about["migrations"]

@@ -8,13 +8,13 @@ import pytest
 
 from ..errors import InvalidInput
 from ..records import Memory, Scope, new_id
-from ..stores.base import Batch, MemoryStore, Order
+from ..stores.base import Batch, Order, Store
 from .fixtures import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, a_memory, a_scope, add, changing, the
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 
-async def a_shelf(store: MemoryStore, scope: Scope) -> list[Memory]:
+async def a_shelf(store: Store, scope: Scope) -> list[Memory]:
     """Twelve stored memories with many ties in everything they can be ordered by."""
     memories = [
         a_memory(
@@ -33,7 +33,7 @@ async def a_shelf(store: MemoryStore, scope: Scope) -> list[Memory]:
 
 
 def in_order(memories: list[Memory], order: Order) -> list[str]:
-    """The ids as the docstring of `MemoryStore.list` orders them."""
+    """The ids as the docstring of `Store.list` orders them."""
 
     def key(memory: Memory) -> tuple[Any, str]:
         first: dict[Order, Any] = {
@@ -48,7 +48,7 @@ def in_order(memories: list[Memory], order: Order) -> list[str]:
     return [memory.id for memory in sorted(memories, key=key, reverse=order not in ("oldest", "expires"))]
 
 
-async def pages(store: MemoryStore, scope: Scope, order: Order, size: int) -> list[list[str]]:
+async def pages(store: Store, scope: Scope, order: Order, size: int) -> list[list[str]]:
     """The ids of every page to the end."""
     found: list[list[str]] = []
     cursor = None
@@ -64,7 +64,7 @@ class PagingContract(ContractPart):
     """Every row once, in order, whatever happens in between."""
 
     @pytest.mark.parametrize("order", ORDERS)
-    async def test_the_pages_hold_every_memory_once_and_in_order(self, store: MemoryStore, order: Order) -> None:
+    async def test_the_pages_hold_every_memory_once_and_in_order(self, store: Store, order: Order) -> None:
         scope = a_scope()
         expected = in_order(await a_shelf(store, scope), order)
         for size in (1, 4, 5, 12, 13, BEYOND_INT32):
@@ -73,7 +73,7 @@ class PagingContract(ContractPart):
             assert all(len(page) == min(size, 12) for page in found[:-1])
 
     @pytest.mark.parametrize("order", ORDERS)
-    async def test_pages_stay_right_while_rows_come_and_go(self, store: MemoryStore, order: Order) -> None:
+    async def test_pages_stay_right_while_rows_come_and_go(self, store: Store, order: Order) -> None:
         scope = a_scope()
         expected = in_order(await a_shelf(store, scope), order)
         first = await store.list(scope, order=order, limit=4, now=NOW)
@@ -94,7 +94,7 @@ class PagingContract(ContractPart):
         now_there = [await the(store, scope, id) for id in rest]
         assert rest == in_order(now_there, order)
 
-    async def test_a_page_of_nothing_is_empty(self, store: MemoryStore) -> None:
+    async def test_a_page_of_nothing_is_empty(self, store: Store) -> None:
         scope = a_scope()
         assert (await store.list(scope, now=NOW)).memories == ()
         assert (await store.list(scope, now=NOW)).cursor is None
@@ -105,20 +105,20 @@ class PagingContract(ContractPart):
         assert full.cursor is None or (await store.list(scope, limit=1, cursor=full.cursor, now=NOW)).memories == ()
 
     @pytest.mark.parametrize("cursor", ["", "nonsense", "'; --", "WzFd", "e30=", "bnVsbA==", "é", "WyJuZXdlc3QiXQ=="])
-    async def test_a_cursor_that_is_none_of_ours_is_invalid_input(self, store: MemoryStore, cursor: str) -> None:
+    async def test_a_cursor_that_is_none_of_ours_is_invalid_input(self, store: Store, cursor: str) -> None:
         scope = a_scope()
         await add(store, scope, a_memory("one"))
         with pytest.raises(InvalidInput):
             await store.list(scope, cursor=cursor, now=NOW)
 
-    async def test_a_cursor_of_another_order_is_invalid_input(self, store: MemoryStore) -> None:
+    async def test_a_cursor_of_another_order_is_invalid_input(self, store: Store) -> None:
         scope = a_scope()
         await a_shelf(store, scope)
         cursor = (await store.list(scope, limit=2, now=NOW)).cursor
         with pytest.raises(InvalidInput):
             await store.list(scope, order="importance", cursor=cursor, now=NOW)
 
-    async def test_expired_superseded_and_quarantined_memories_are_invisible_at_once(self, store: MemoryStore) -> None:
+    async def test_expired_superseded_and_quarantined_memories_are_invisible_at_once(self, store: Store) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 2, None)).number
         kept, expired, past, suspect = (a_memory(f"zebra {n}", ttl_days=n + 1, session_id="s") for n in (9, 0, 8, 7))
@@ -139,21 +139,21 @@ class PagingContract(ContractPart):
         stats = await store.stats(scope, now=end)
         assert (stats.visible, stats.expired) == (1, 1)
 
-    async def test_get_gives_the_known_ones_among_any_ids(self, store: MemoryStore) -> None:
+    async def test_get_gives_the_known_ones_among_any_ids(self, store: Store) -> None:
         scope = a_scope()
         ids = await add(store, scope, a_memory("one"), a_memory("two"))
         asked = [new_id(), "not a uuid", "", str(ids[1]), str(ids[1]), *(new_id() for _ in range(3_000))]
         assert set(await store.get(scope, asked, now=NOW)) == {ids[1]}
         assert await store.get(scope, [], now=NOW) == {}
 
-    async def test_places_say_how_long_a_memory_is_and_whether_it_asks(self, store: MemoryStore) -> None:
+    async def test_places_say_how_long_a_memory_is_and_whether_it_asks(self, store: Store) -> None:
         scope = a_scope()
         asked = {"Why? ": True, "なぜ？": True, "لماذا؟\n": True, "No.": False, "Why? Because": False, "🧠": False}
         ids = await add(store, scope, *(a_memory(content) for content in asked))
         places = {place.id: (place.chars, place.asks) for place in await store.places(scope, [*map(str, ids)], now=NOW)}
         assert places == {id: (len(content), asks) for id, (content, asks) in zip(ids, asked.items(), strict=True)}
 
-    async def test_places_reach_to_the_neighbours_of_a_turn_in_its_session_only(self, store: MemoryStore) -> None:
+    async def test_places_reach_to_the_neighbours_of_a_turn_in_its_session_only(self, store: Store) -> None:
         scope = a_scope()
         turns = [a_memory(f"turn {n}", session_id="s", author="ann", happened_at=NOW) for n in range(6)]
         others = [a_memory(f"other {n}", session_id="t") for n in range(6)]

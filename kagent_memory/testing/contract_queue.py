@@ -12,13 +12,13 @@ import pytest
 
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Scope
-from ..stores.base import Batch, Job, MemoryStore, PendingJobs
+from ..stores.base import Batch, Job, PendingJobs, Store
 from .fixtures import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, a_job, a_memory, a_scope, adding, contents
 
 LATER = NOW + 30 * SECOND
 
 
-async def claimed(store: MemoryStore, owner: str = "me", **values: Any) -> Job:
+async def claimed(store: Store, owner: str = "me", **values: Any) -> Job:
     """The next job, which there must be."""
     asked: dict[str, Any] = {"now": NOW, "lease_seconds": 30, **values}
     job = await store.claim(owner, **asked)
@@ -26,7 +26,7 @@ async def claimed(store: MemoryStore, owner: str = "me", **values: Any) -> Job:
     return job
 
 
-async def ended_and_claimed(store: MemoryStore, owner: str) -> Job:
+async def ended_and_claimed(store: Store, owner: str) -> Job:
     """The job whose lease ends at this moment."""
     async with asyncio.timeout(10):
         while (job := await store.claim(owner, now=NOW, lease_seconds=30)) is None:  # noqa: ASYNC110 its end is no event
@@ -34,7 +34,7 @@ async def ended_and_claimed(store: MemoryStore, owner: str) -> Job:
     return job
 
 
-async def queued(store: MemoryStore, scope: Scope, **values: Any) -> Job:
+async def queued(store: Store, scope: Scope, **values: Any) -> Job:
     """A job that was just queued."""
     job = a_job(scope, **values)
     await store.enqueue([job])
@@ -44,7 +44,7 @@ async def queued(store: MemoryStore, scope: Scope, **values: Any) -> Job:
 class QueueContract(ContractPart):
     """A job is done once, by one worker at a time, and never lost."""
 
-    async def test_a_queued_job_comes_back_whole(self, store: MemoryStore) -> None:
+    async def test_a_queued_job_comes_back_whole(self, store: Store) -> None:
         scope = a_scope()
         payload = {"text": "it's \u2028 \U0001f9e0", "list": [1, None, True, 2.5], "big": 2**53 + 1}
         job = a_job(
@@ -54,7 +54,7 @@ class QueueContract(ContractPart):
         assert list(await store.jobs(scope=scope)) == [job]
         assert list(await store.jobs(id=job.id)) == [job]
 
-    async def test_the_oldest_due_job_is_claimed_first(self, store: MemoryStore) -> None:
+    async def test_the_oldest_due_job_is_claimed_first(self, store: Store) -> None:
         times = [NOW - n * SECOND for n in (5, 9, 1)]
         jobs = [a_job(a_scope(), run_after=at, created_at=at) for at in times]
         await store.enqueue(jobs)
@@ -62,13 +62,13 @@ class QueueContract(ContractPart):
         assert order == [jobs[1].id, jobs[0].id, jobs[2].id]
         assert await store.claim("me", now=NOW, lease_seconds=30) is None
 
-    async def test_what_was_tried_before_waits_for_what_is_new(self, store: MemoryStore) -> None:
+    async def test_what_was_tried_before_waits_for_what_is_new(self, store: Store) -> None:
         old = await queued(store, a_scope(), created_at=NOW - DAY)
         assert await store.release(await claimed(store), run_after=NOW, error="model away")
         new = [await queued(store, a_scope(), created_at=NOW - n * SECOND) for n in (1, 2)]
         assert [(await claimed(store)).id for _ in range(3)] == [new[1].id, new[0].id, old.id]
 
-    async def test_a_claim_leases_the_job_and_moves_its_fence(self, store: MemoryStore) -> None:
+    async def test_a_claim_leases_the_job_and_moves_its_fence(self, store: Store) -> None:
         job = await queued(store, a_scope())
         taken = await claimed(store, "worker 1")
         assert (taken.id, taken.state, taken.owner, taken.attempts) == (job.id, "running", "worker 1", 1)
@@ -78,12 +78,12 @@ class QueueContract(ContractPart):
         assert list(await store.jobs(state="running")) == [taken]
         assert list(await store.jobs(state="queued")) == []
 
-    async def test_a_job_is_not_claimed_before_it_is_due(self, store: MemoryStore) -> None:
+    async def test_a_job_is_not_claimed_before_it_is_due(self, store: Store) -> None:
         job = await queued(store, a_scope(), run_after=LATER)
         assert await store.claim("me", now=LATER - SECOND, lease_seconds=30) is None
         assert (await claimed(store, now=LATER)).id == job.id
 
-    async def test_one_scope_has_one_running_job_and_others_go_on(self, store: MemoryStore) -> None:
+    async def test_one_scope_has_one_running_job_and_others_go_on(self, store: Store) -> None:
         scope, other = a_scope(), a_scope()
         await store.enqueue([a_job(scope), a_job(scope), a_job(other, created_at=LATER)])
         first = await claimed(store)
@@ -93,9 +93,7 @@ class QueueContract(ContractPart):
         await store.apply(scope, Batch(job=(first.id, first.fence)), now=NOW)
         assert (await claimed(store)).scope == scope
 
-    async def test_after_its_lease_a_job_goes_to_the_next_and_the_first_can_do_nothing_more(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_after_its_lease_a_job_goes_to_the_next_and_the_first_can_do_nothing_more(self, store: Store) -> None:
         scope = a_scope()
         await queued(store, scope)
         first = await claimed(store, "killed")
@@ -115,7 +113,7 @@ class QueueContract(ContractPart):
         assert await contents(store, scope) == ["in time"]
         assert list(await store.jobs()) == []
 
-    async def test_a_renewed_lease_holds_longer(self, store: MemoryStore) -> None:
+    async def test_a_renewed_lease_holds_longer(self, store: Store) -> None:
         await queued(store, a_scope())
         job = await claimed(store, lease_seconds=2)
         assert await store.renew(job, lease_seconds=300)
@@ -124,9 +122,7 @@ class QueueContract(ContractPart):
         assert await store.renew(job, lease_seconds=0.01)
         assert (await ended_and_claimed(store, "other")).id == job.id
 
-    async def test_a_finished_job_is_gone_and_cannot_be_finished_renewed_or_released_again(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_a_finished_job_is_gone_and_cannot_be_finished_renewed_or_released_again(self, store: Store) -> None:
         scope = a_scope()
         await queued(store, scope)
         job = await claimed(store)
@@ -138,14 +134,14 @@ class QueueContract(ContractPart):
         assert not await store.release(job, run_after=NOW, error="late")
         assert list(await store.jobs()) == []
 
-    async def test_follow_on_jobs_are_queued_with_the_batch(self, store: MemoryStore) -> None:
+    async def test_follow_on_jobs_are_queued_with_the_batch(self, store: Store) -> None:
         scope = a_scope()
         await queued(store, scope)
         job, follow = await claimed(store), a_job(scope, "embed")
         await store.apply(scope, Batch(job=(job.id, job.fence), jobs=[follow]), now=NOW)
         assert list(await store.jobs()) == [follow]
 
-    async def test_a_released_job_waits_keeps_its_costs_and_counts_its_attempts(self, store: MemoryStore) -> None:
+    async def test_a_released_job_waits_keeps_its_costs_and_counts_its_attempts(self, store: Store) -> None:
         await queued(store, a_scope(), payload={"part": 1})
         job = await claimed(store)
         spent = replace(job, calls=3, tokens=500)
@@ -159,7 +155,7 @@ class QueueContract(ContractPart):
         assert await store.release(again, run_after=NOW, error="")
         assert dict((await store.jobs())[0].payload) == {"part": 2}
 
-    async def test_a_dead_letter_lies_until_it_is_retried(self, store: MemoryStore) -> None:
+    async def test_a_dead_letter_lies_until_it_is_retried(self, store: Store) -> None:
         scope = a_scope()
         await queued(store, scope)
         job = await claimed(store)
@@ -173,7 +169,7 @@ class QueueContract(ContractPart):
         assert (again.id, again.attempts, again.failures) == (job.id, 1, 0)
         assert again.fence > job.fence
 
-    async def test_only_dead_letters_are_retried_and_running_jobs_are_not_dropped(self, store: MemoryStore) -> None:
+    async def test_only_dead_letters_are_retried_and_running_jobs_are_not_dropped(self, store: Store) -> None:
         job = await queued(store, a_scope())
         for id in (job.id, "unknown"):
             with pytest.raises(NotFound):
@@ -186,7 +182,7 @@ class QueueContract(ContractPart):
         await store.drop(job.id)
         assert list(await store.jobs()) == []
 
-    async def test_queued_jobs_of_one_key_become_the_latest(self, store: MemoryStore) -> None:
+    async def test_queued_jobs_of_one_key_become_the_latest(self, store: Store) -> None:
         scope = a_scope()
         await queued(store, scope, kind="session_end", key="s", payload={"n": 1})
         await queued(store, scope, kind="session_end", key="s", payload={"n": 2}, run_after=LATER)
@@ -197,9 +193,7 @@ class QueueContract(ContractPart):
         await queued(store, a_scope(), kind="session_end", key="s")
         assert len(await store.jobs()) == 4
 
-    async def test_the_messages_of_coalescing_jobs_are_united_in_the_order_of_their_times(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_the_messages_of_coalescing_jobs_are_united_in_the_order_of_their_times(self, store: Store) -> None:
         scope = a_scope()
 
         def said(*events: str, **values: Any) -> dict[str, Any]:
@@ -224,9 +218,7 @@ class QueueContract(ContractPart):
         (folded,) = [job for job in await store.jobs(scope=scope) if job.session_id == "t"]
         assert (folded.id, dict(folded.payload)) == (both[0].id, said("e1", "e2", "e3", n=2))
 
-    async def test_messages_that_do_not_tell_their_time_keep_the_order_in_which_they_came(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_messages_that_do_not_tell_their_time_keep_the_order_in_which_they_came(self, store: Store) -> None:
         scope = a_scope()
         first, again, new, bare = (
             {"text": text, "event_id": event, "at": at}
@@ -242,7 +234,7 @@ class QueueContract(ContractPart):
         (job,) = await store.jobs(scope=scope)
         assert [message["text"] for message in job.payload["messages"]] == ["first", "bare", "new", "bare"]
 
-    async def test_what_was_taken_in_or_forgotten_in_between_is_not_queued(self, store: MemoryStore) -> None:
+    async def test_what_was_taken_in_or_forgotten_in_between_is_not_queued(self, store: Store) -> None:
         scope = a_scope()
         gone = a_memory("a secret", event_ids=("e2",))
         await store.apply(scope, Batch(changes=adding(gone), taken=[("s", "e1")]), now=NOW)
@@ -254,7 +246,7 @@ class QueueContract(ContractPart):
         told = [[one["event_id"] for one in job.payload["messages"]] for job in await store.jobs(scope=scope)]
         assert sorted(told) == [["e1", "e3"], ["e3"], ["e3"]]
 
-    async def test_timers_armed_at_once_lose_no_message(self, store: MemoryStore) -> None:
+    async def test_timers_armed_at_once_lose_no_message(self, store: Store) -> None:
         for number in range(10):
             scope = a_scope()
             payloads = [{"messages": [{"text": f"turn {n}", "event_id": f"e{n}"}]} for n in range(8)]
@@ -263,13 +255,13 @@ class QueueContract(ContractPart):
             (timer,) = await store.jobs(scope=scope)
             assert {one["event_id"] for one in timer.payload["messages"]} == {f"e{n}" for n in range(8)}, number
 
-    async def test_jobs_without_a_key_never_coalesce(self, store: MemoryStore) -> None:
+    async def test_jobs_without_a_key_never_coalesce(self, store: Store) -> None:
         scope = a_scope()
         await store.enqueue([a_job(scope), a_job(scope)])
         await store.apply(scope, Batch(jobs=[a_job(scope)]), now=NOW)
         assert len(await store.jobs(scope=scope)) == 3
 
-    async def test_a_running_job_is_left_alone_by_a_new_one_of_its_key(self, store: MemoryStore) -> None:
+    async def test_a_running_job_is_left_alone_by_a_new_one_of_its_key(self, store: Store) -> None:
         scope = a_scope()
         await queued(store, scope, key="k", payload={"n": 1})
         running = await claimed(store)
@@ -278,7 +270,7 @@ class QueueContract(ContractPart):
         (waiting,) = await store.jobs(state="queued")
         assert dict(waiting.payload) == {"n": 2}
 
-    async def test_jobs_that_a_worker_cannot_run_are_left_to_others(self, store: MemoryStore) -> None:
+    async def test_jobs_that_a_worker_cannot_run_are_left_to_others(self, store: Store) -> None:
         foreign = a_job(a_scope(), provider="custom", model="m1", created_at=NOW - SECOND)
         mine = a_job(a_scope(), provider="custom", model="m2")
         plain = a_job(a_scope(), created_at=NOW + SECOND)
@@ -288,7 +280,7 @@ class QueueContract(ContractPart):
         assert await store.claim("me", now=NOW, lease_seconds=30, exclude=exclude) is None
         assert (await claimed(store)).id == foreign.id
 
-    async def test_jobs_are_listed_by_scope_and_state_oldest_first(self, store: MemoryStore) -> None:
+    async def test_jobs_are_listed_by_scope_and_state_oldest_first(self, store: Store) -> None:
         scope, other = a_scope(), a_scope()
         jobs = [a_job(scope, created_at=NOW + n * SECOND) for n in (2, 0, 1)]
         await store.enqueue([*jobs, a_job(other)])
@@ -300,7 +292,7 @@ class QueueContract(ContractPart):
         assert list(await store.jobs(id="unknown")) == []
         assert list(await store.jobs(scope=other, id=jobs[0].id)) == []
 
-    async def test_jobs_are_narrowed_by_the_parts_of_their_scopes_before_the_limit(self, store: MemoryStore) -> None:
+    async def test_jobs_are_narrowed_by_the_parts_of_their_scopes_before_the_limit(self, store: Store) -> None:
         payload = {"messages": [{"text": "said", "event_id": "e"}]}
         scopes = [Scope(tenant, user, app) for tenant in ("", "t") for user in ("u", "v") for app in ("a", "b")]
         jobs = [a_job(scope, created_at=NOW + n * SECOND, payload=payload) for n, scope in enumerate(scopes * 2)]
@@ -315,7 +307,7 @@ class QueueContract(ContractPart):
         with pytest.raises(InvalidInput):
             await store.jobs(user="a\0")
 
-    async def test_the_waiting_job_of_a_key_is_found_while_it_is_queued(self, store: MemoryStore) -> None:
+    async def test_the_waiting_job_of_a_key_is_found_while_it_is_queued(self, store: Store) -> None:
         scope = a_scope()
         timer = await queued(store, scope, kind="session_end", key="s")
         assert await store.waiting(scope, "session_end", "s") == timer
@@ -325,7 +317,7 @@ class QueueContract(ContractPart):
         await claimed(store)
         assert await store.waiting(scope, "session_end", "s") is None
 
-    async def test_open_jobs_are_those_that_an_accepted_save_still_waits_for(self, store: MemoryStore) -> None:
+    async def test_open_jobs_are_those_that_an_accepted_save_still_waits_for(self, store: Store) -> None:
         assert await store.pending(now=NOW) == PendingJobs()
         dead = await queued(store, a_scope(), now=NOW - DAY)
         assert await store.release(await claimed(store), run_after=NOW, error="", dead=True)
@@ -338,7 +330,7 @@ class QueueContract(ContractPart):
         assert await store.pending(now=NOW) == PendingJobs(count=7, oldest_at=oldest.created_at)
         assert await store.pending(now=LATER) == PendingJobs(count=8, oldest_at=oldest.created_at)
 
-    async def test_a_session_end_that_failed_is_open_until_it_is_set_anew(self, store: MemoryStore) -> None:
+    async def test_a_session_end_that_failed_is_open_until_it_is_set_anew(self, store: Store) -> None:
         scope, later = a_scope(), NOW + DAY
         await queued(store, scope, kind="session_end", key="s")
         failed = replace(await claimed(store), failures=1)
@@ -350,7 +342,7 @@ class QueueContract(ContractPart):
         (timer,) = await store.jobs(scope=scope)
         assert (timer.attempts, timer.failures, timer.error) == (0, 0, "")
 
-    async def test_the_age_of_the_oldest_open_job_is_told(self, store: MemoryStore) -> None:
+    async def test_the_age_of_the_oldest_open_job_is_told(self, store: Store) -> None:
         scope = a_scope()
         assert (await store.stats(scope, now=NOW)).oldest_job_at is None
         await store.enqueue([a_job(scope, "consolidate"), a_job(scope, "session_end", run_after=LATER)])
@@ -362,7 +354,7 @@ class QueueContract(ContractPart):
         await store.enqueue([a_job(a_scope(), created_at=NOW - 9 * DAY)])
         assert (await store.stats(scope, now=NOW)).oldest_job_at == NOW - 2 * DAY
 
-    async def test_a_release_keeps_the_attempts_that_it_is_given(self, store: MemoryStore) -> None:
+    async def test_a_release_keeps_the_attempts_that_it_is_given(self, store: Store) -> None:
         await queued(store, a_scope())
         counted = replace(await claimed(store), attempts=0, failures=3)
         assert await store.release(counted, run_after=NOW, error="no fault of its own")
@@ -370,7 +362,7 @@ class QueueContract(ContractPart):
         assert (job.attempts, job.failures) == (0, 3)
         assert (await claimed(store)).failures == 3
 
-    async def test_a_named_lease_is_held_by_one_until_it_ends(self, store: MemoryStore) -> None:
+    async def test_a_named_lease_is_held_by_one_until_it_ends(self, store: Store) -> None:
         assert await store.lease("prune", "a", seconds=1)
         assert await store.lease("other", "b", seconds=30)
         assert await store.lease("prune", "a", seconds=300)

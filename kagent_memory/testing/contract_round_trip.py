@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .fixtures import (
     DAY,
     HOSTILE,
@@ -70,7 +70,7 @@ class RoundTripContract(ContractPart):
     @examples
     @given(content=texts.filter(bool), name=texts, labels=st.lists(texts, max_size=3, unique=True))
     async def test_any_text_comes_back_as_it_was(
-        self, store: MemoryStore, content: str, name: str, labels: list[str]
+        self, store: Store, content: str, name: str, labels: list[str]
     ) -> None:
         scope = a_scope()
         memory = a_memory(content, author=name, subject=name, attribute=name, topics=tuple(labels), tags=tuple(labels))
@@ -79,7 +79,7 @@ class RoundTripContract(ContractPart):
 
     @examples
     @given(metadata=st.dictionaries(texts, json_values, max_size=4))
-    async def test_any_json_metadata_comes_back_as_it_was(self, store: MemoryStore, metadata: dict[str, Any]) -> None:
+    async def test_any_json_metadata_comes_back_as_it_was(self, store: Store, metadata: dict[str, Any]) -> None:
         scope = a_scope()
         memory = a_memory("plain", metadata=metadata)
         await add(store, scope, memory)
@@ -89,7 +89,7 @@ class RoundTripContract(ContractPart):
     @examples
     @given(happened_at=times, importance=st.floats(0, 1))
     async def test_any_time_and_importance_come_back_to_the_last_digit(
-        self, store: MemoryStore, happened_at: datetime, importance: float
+        self, store: Store, happened_at: datetime, importance: float
     ) -> None:
         scope = a_scope()
         memory = a_memory("once", happened_at=happened_at, valid_from=happened_at, importance=importance)
@@ -99,14 +99,14 @@ class RoundTripContract(ContractPart):
         assert stored.happened_at is not None
         assert stored.happened_at.utcoffset() == timedelta(0)
 
-    async def test_every_field_comes_back(self, store: MemoryStore) -> None:
+    async def test_every_field_comes_back(self, store: Store) -> None:
         scope = a_scope()
         memory = full_memory()
         await add(store, scope, memory)
         assert await the(store, scope, memory.id) == replace(memory, position=0)
         assert (await store.list(scope, now=NOW)).memories == (replace(memory, position=0),)
 
-    async def test_times_of_another_zone_come_back_as_the_same_moment_in_utc(self, store: MemoryStore) -> None:
+    async def test_times_of_another_zone_come_back_as_the_same_moment_in_utc(self, store: Store) -> None:
         scope = a_scope()
         there = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))
         memory = a_memory("elsewhere", now=there, happened_at=there)
@@ -116,7 +116,7 @@ class RoundTripContract(ContractPart):
         assert stored.created_at.utcoffset() == timedelta(0)
 
     @pytest.mark.parametrize("text", HOSTILE)
-    async def test_hostile_text_is_only_text(self, store: MemoryStore, text: str) -> None:
+    async def test_hostile_text_is_only_text(self, store: Store, text: str) -> None:
         scope = a_scope()
         memory = a_memory(text, session_id=text, event_ids=(text,), author=text, tags=(text,), metadata={text: text})
         await store.apply(scope, Batch(changes=adding(memory), taken=[(text, text)]), now=NOW)
@@ -133,7 +133,7 @@ class RoundTripContract(ContractPart):
         assert set(nothing.matches) == ({memory.id} if text in index_terms(text, text) else set())
         assert await store.get(scope, [text], now=NOW) == {}
 
-    async def test_a_very_long_text_comes_back_and_is_found_by_its_words(self, store: MemoryStore) -> None:
+    async def test_a_very_long_text_comes_back_and_is_found_by_its_words(self, store: Store) -> None:
         scope = a_scope()
         content = " ".join(f"word{number}" for number in range(2_000)) + " " + "x" * 100_000
         memory = a_memory(content)
@@ -142,7 +142,7 @@ class RoundTripContract(ContractPart):
         terms = list(query_terms("word1999"))
         assert memory.id in (await store.search_text(scope, terms, limit=1, now=NOW)).matches
 
-    async def test_entries_of_a_session_keep_their_order_over_several_calls(self, store: MemoryStore) -> None:
+    async def test_entries_of_a_session_keep_their_order_over_several_calls(self, store: Store) -> None:
         scope = a_scope()
         for call in range(3):
             spoken = [a_memory(f"turn {call}.{turn}", session_id="s") for turn in range(3)]
@@ -153,13 +153,13 @@ class RoundTripContract(ContractPart):
         assert [m.content for m in said] == [f"turn {call}.{turn}" for call in range(3) for turn in range(3)]
         assert sorted(m.position or 0 for m in memories if m.session_id == "other") == [0, 1, 2]
 
-    async def test_a_memory_without_a_session_has_no_position(self, store: MemoryStore) -> None:
+    async def test_a_memory_without_a_session_has_no_position(self, store: Store) -> None:
         scope = a_scope()
         (id,) = await add(store, scope, a_memory("alone"))
         assert id is not None
         assert (await the(store, scope, id)).position is None
 
-    async def test_an_edit_comes_back_whole_and_is_found_by_its_new_words_only(self, store: MemoryStore) -> None:
+    async def test_an_edit_comes_back_whole_and_is_found_by_its_new_words_only(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("alpha", ttl_days=3, session_id="s", metadata={"a": 1})
         await add(store, scope, memory)

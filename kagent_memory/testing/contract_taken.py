@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from ..errors import Conflict
-from ..stores.base import SESSION_END, Batch, MemoryStore
+from ..stores.base import SESSION_END, Batch, Store
 from .fixtures import NOW, ContractPart, a_memory, a_scope, add, adding, changing, contents, the, vector
 
 
 class TakenContract(ContractPart):
     """An event is taken in once; what was forgotten stays forgotten until somebody asks for it."""
 
-    async def test_taken_says_which_events_were_taken_in_this_session(self, store: MemoryStore) -> None:
+    async def test_taken_says_which_events_were_taken_in_this_session(self, store: Store) -> None:
         scope = a_scope()
         await store.apply(scope, Batch(taken=[("s", "e1"), ("s", "e2")]), now=NOW)
         assert await store.taken(scope, "s", ["e2", "e3", "e1", "e1"]) == {"e1", "e2"}
@@ -23,7 +23,7 @@ class TakenContract(ContractPart):
         assert await store.taken(scope, "s", []) == frozenset()
         assert await store.taken(scope, "s", [f"x{n}" for n in range(5_000)]) == frozenset()
 
-    async def test_the_second_taking_of_an_event_is_a_conflict_and_writes_nothing(self, store: MemoryStore) -> None:
+    async def test_the_second_taking_of_an_event_is_a_conflict_and_writes_nothing(self, store: Store) -> None:
         scope = a_scope()
         await store.apply(scope, Batch(changes=adding(a_memory("first")), taken=[("s", "e")]), now=NOW)
         batch = Batch(changes=adding(a_memory("second")), taken=[("s", "f"), ("s", "e")])
@@ -33,7 +33,7 @@ class TakenContract(ContractPart):
         assert await store.taken(scope, "s", ["e", "f"]) == {"e"}
         await store.apply(scope, Batch(taken=[("another session", "e")]), now=NOW)
 
-    async def test_a_sessions_end_holds_until_an_event_of_it_is_taken_in(self, store: MemoryStore) -> None:
+    async def test_a_sessions_end_holds_until_an_event_of_it_is_taken_in(self, store: Store) -> None:
         scope = a_scope()
         await store.apply(scope, Batch(taken=[("s", "e1"), ("s", SESSION_END)]), now=NOW)
         assert await store.taken(scope, "s", [SESSION_END, "e1"]) == {SESSION_END, "e1"}
@@ -46,9 +46,7 @@ class TakenContract(ContractPart):
         await store.apply(scope, Batch(taken=[("s", SESSION_END), ("s", "e3")]), now=NOW)
         assert await store.taken(scope, "s", [SESSION_END]) == {SESSION_END}
 
-    async def test_the_event_of_a_forgotten_memory_is_held_back_whatever_session_brings_it(
-        self, store: MemoryStore
-    ) -> None:
+    async def test_the_event_of_a_forgotten_memory_is_held_back_whatever_session_brings_it(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("the secret", session_id="s", event_ids=("e1", "e2"))
         await add(store, scope, memory)
@@ -59,7 +57,7 @@ class TakenContract(ContractPart):
         assert await add(store, scope, reworded, innocent) == (None, innocent.id)
         assert await contents(store, scope) == ["nothing of it"]
 
-    async def test_a_forgotten_text_is_held_back_in_its_session_only(self, store: MemoryStore) -> None:
+    async def test_a_forgotten_text_is_held_back_in_its_session_only(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("The secret.", session_id="s", event_ids=("e1",))
         await add(store, scope, memory)
@@ -68,7 +66,7 @@ class TakenContract(ContractPart):
         apart = a_memory("the secret", session_id="t", event_ids=("e8",))
         assert await add(store, scope, same, apart) == (None, apart.id)
 
-    async def test_an_explicit_save_of_what_was_forgotten_wins(self, store: MemoryStore) -> None:
+    async def test_an_explicit_save_of_what_was_forgotten_wins(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory("the secret", session_id="s", event_ids=("e1",))
         await add(store, scope, memory)
@@ -78,7 +76,7 @@ class TakenContract(ContractPart):
         assert await add(store, scope, again, explicit=True) == (again.id,)
         assert await contents(store, scope) == ["the secret"]
 
-    async def test_what_a_tombstone_holds_back_leaves_the_rest_of_its_batch(self, store: MemoryStore) -> None:
+    async def test_what_a_tombstone_holds_back_leaves_the_rest_of_its_batch(self, store: Store) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 2, None)).number
         gone = a_memory("gone", session_id="s", event_ids=("e",))
@@ -95,7 +93,7 @@ class TakenContract(ContractPart):
     @pytest.mark.parametrize("kind", ["supersede", "merge", "update"])
     @pytest.mark.parametrize("session_id", [None, "s"])
     async def test_a_forgotten_text_that_was_saved_again_changes_like_any_other(
-        self, store: MemoryStore, kind: Any, session_id: str | None
+        self, store: Store, kind: Any, session_id: str | None
     ) -> None:
         scope = a_scope()
         first, again, new = (
@@ -115,7 +113,7 @@ class TakenContract(ContractPart):
         assert await contents(store, scope) == (["Rent is 500"] if kind == "update" else ["Rent is 600"])
         assert (await the(store, scope, again.id)).revision == 2
 
-    async def test_what_came_of_an_event_beside_something_forgotten_can_be_merged(self, store: MemoryStore) -> None:
+    async def test_what_came_of_an_event_beside_something_forgotten_can_be_merged(self, store: Store) -> None:
         scope = a_scope()
         gone, kept, other = a_memory("secret", event_ids=("e",)), a_memory("tea", event_ids=("e",)), a_memory("Tea?")
         await add(store, scope, gone, kept, other)
@@ -127,7 +125,7 @@ class TakenContract(ContractPart):
         assert (await store.apply(scope, Batch(changes=merge), now=NOW)).ids == (whole.id, kept.id, other.id)
         assert await contents(store, scope) == ["tea, always"]
 
-    async def test_an_event_that_is_held_back_changes_no_memory_either(self, store: MemoryStore) -> None:
+    async def test_an_event_that_is_held_back_changes_no_memory_either(self, store: Store) -> None:
         scope = a_scope()
         gone, kept, old = a_memory("secret", event_ids=("e",)), a_memory("tea", event_ids=("e",)), a_memory("Rome")
         await add(store, scope, gone, kept, old)

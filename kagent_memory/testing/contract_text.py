@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Filter, Memory, Scope, new_id
-from ..stores.base import MemoryStore, TextMatches
+from ..stores.base import Store, TextMatches
 from .contract_round_trip import texts
 from .fixtures import BEYOND_INT32, HOSTILE, NOW, ContractPart, a_memory, a_scope, add, examples
 
@@ -42,7 +42,7 @@ def expected_matches(memories: Sequence[Memory], terms: Sequence[str], limit: in
 
 
 async def assert_found(
-    store: MemoryStore, scope: Scope, memories: Sequence[Memory], terms: Sequence[str], limit: int
+    store: Store, scope: Scope, memories: Sequence[Memory], terms: Sequence[str], limit: int
 ) -> None:
     """The store answers what Python expects of these memories."""
     found = await store.search_text(scope, terms, limit=limit, now=NOW)
@@ -69,7 +69,7 @@ class TextSearchContract(ContractPart):
         limit=st.sampled_from([0, 1, 2, 3, BEYOND_INT32]),
     )
     async def test_counts_lengths_and_the_cut_are_those_of_the_scope(
-        self, store: MemoryStore, contents: list[str], terms: list[str], limit: int
+        self, store: Store, contents: list[str], terms: list[str], limit: int
     ) -> None:
         scope = a_scope()
         memories = [a_memory(content) for content in contents]
@@ -78,7 +78,7 @@ class TextSearchContract(ContractPart):
 
     @examples
     @given(content=texts.filter(bool), author=texts)
-    async def test_any_text_is_found_by_its_own_words(self, store: MemoryStore, content: str, author: str) -> None:
+    async def test_any_text_is_found_by_its_own_words(self, store: Store, content: str, author: str) -> None:
         scope = a_scope()
         memory = a_memory(content, author=author)
         await add(store, scope, memory)
@@ -87,13 +87,13 @@ class TextSearchContract(ContractPart):
 
     @examples
     @given(terms=st.lists(texts | st.sampled_from(HOSTILE), max_size=5))
-    async def test_any_text_may_be_asked_for_as_a_term(self, store: MemoryStore, terms: list[str]) -> None:
+    async def test_any_text_may_be_asked_for_as_a_term(self, store: Store, terms: list[str]) -> None:
         scope = a_scope()
         memory = a_memory("zebra * NEAR yak")
         await add(store, scope, memory)
         await assert_found(store, scope, [memory], terms, 9)
 
-    async def test_rare_terms_win_the_cut_over_many_common_ones(self, store: MemoryStore) -> None:
+    async def test_rare_terms_win_the_cut_over_many_common_ones(self, store: Store) -> None:
         scope = a_scope()
         common = [a_memory(f"zebra yak {number}") for number in range(20)]
         rare = a_memory("lynx")
@@ -102,7 +102,7 @@ class TextSearchContract(ContractPart):
         assert list(found.matches) == [rare.id]
         assert dict(found.frequencies) == {"zebra": 20, "yak": 20, "lynx": 1}
 
-    async def test_equal_weights_tie_whatever_their_sums_are_made_of(self, store: MemoryStore) -> None:
+    async def test_equal_weights_tie_whatever_their_sums_are_made_of(self, store: Store) -> None:
         scope = a_scope()
         # 1/7 + 1/3 + 1/2 against 1/2 + 1/3 + 1/7: sums of floats differ by their order, and ids must decide.
         held = {"alpaca": 7, "bison": 3, "camel": 2, "dingo": 2, "eland": 3, "fossa": 7}
@@ -112,7 +112,7 @@ class TextSearchContract(ContractPart):
         await add(store, scope, *pairs, *fillers)
         await assert_found(store, scope, [*pairs, *fillers], list(held), 1)
 
-    async def test_a_thousand_memories_of_others_change_no_count(self, store: MemoryStore) -> None:
+    async def test_a_thousand_memories_of_others_change_no_count(self, store: Store) -> None:
         scope = a_scope()
         mine = [a_memory("zebra yak"), a_memory("yak")]
         await add(store, scope, *mine)
@@ -120,7 +120,7 @@ class TextSearchContract(ContractPart):
             await add(store, a_scope(), *(a_memory(f"zebra zebra {number}") for number in range(100)))
         await assert_found(store, scope, mine, ["zebra", "yak"], 9)
 
-    async def test_the_counts_are_of_what_passes_the_filter(self, store: MemoryStore) -> None:
+    async def test_the_counts_are_of_what_passes_the_filter(self, store: Store) -> None:
         scope = a_scope()
         memories = [a_memory("zebra", tags=("x",)), a_memory("zebra yak lynx", tags=("y",))]
         await add(store, scope, *memories)
@@ -128,7 +128,7 @@ class TextSearchContract(ContractPart):
         assert (found.documents, found.average_length, dict(found.frequencies)) == (1, 1.0, {"zebra": 1})
         assert set(found.matches) == {memories[0].id}
 
-    async def test_many_queries_at_once_are_answered_as_each_alone(self, store: MemoryStore) -> None:
+    async def test_many_queries_at_once_are_answered_as_each_alone(self, store: Store) -> None:
         scope = a_scope()
         await add(store, scope, *(a_memory(f"zebra yak {number}", tags=("x",) * (number % 2)) for number in range(9)))
         queries = [["zebra"], [], ["gnu"], ["yak", "3", "4"], ["zebra"], ["8"]]
@@ -138,13 +138,13 @@ class TextSearchContract(ContractPart):
             assert [plain(found) for found in together] == [plain(found) for found in alone]
         assert list(await store.search_texts(scope, [], limit=3, now=NOW)) == []
 
-    async def test_no_terms_give_the_counts_alone(self, store: MemoryStore) -> None:
+    async def test_no_terms_give_the_counts_alone(self, store: Store) -> None:
         scope = a_scope()
         memories = [a_memory("zebra yak"), a_memory("!?")]
         await add(store, scope, *memories)
         await assert_found(store, scope, memories, [], 9)
 
-    async def test_hundreds_of_terms_are_one_question(self, store: MemoryStore) -> None:
+    async def test_hundreds_of_terms_are_one_question(self, store: Store) -> None:
         scope = a_scope()
         memory = a_memory(" ".join(f"word{number}" for number in range(800)))
         await add(store, scope, memory)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ..errors import InvalidInput
 from ..records import Filter, Vector
-from ..stores.base import Batch, MemoryStore
+from ..stores.base import Batch, Store
 from .fixtures import (
     BEYOND_INT32,
     DAY,
@@ -55,7 +55,7 @@ class VectorSearchContract(ContractPart):
         limit=st.sampled_from([0, 1, 3, BEYOND_INT32]),
     )
     async def test_it_agrees_with_numpy_to_the_last_tie(
-        self, store: MemoryStore, stored: list[list[int]], queries: list[list[int]], limit: int
+        self, store: Store, stored: list[list[int]], queries: list[list[int]], limit: int
     ) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 3, None)).number
@@ -66,7 +66,7 @@ class VectorSearchContract(ContractPart):
         found = await store.search_vector(scope, generation, asked, limit=limit, now=NOW)
         assert found == [nearest(vectors, query, limit) for query in asked]
 
-    async def test_a_thousand_closer_memories_of_others_take_no_place(self, store: MemoryStore) -> None:
+    async def test_a_thousand_closer_memories_of_others_take_no_place(self, store: Store) -> None:
         generation = (await store.add_generation("hash", 3, None)).number
         for _ in range(10):
             crowd = [a_memory(f"near {number}") for number in range(100)]
@@ -80,7 +80,7 @@ class VectorSearchContract(ContractPart):
             found = await store.search_vector(scope, generation, [vector(1, 0, 0)], limit=limit, now=NOW)
             assert found == [nearest(mine, vector(1, 0, 0), limit)]
 
-    async def test_the_limit_counts_after_filter_expiry_and_supersession(self, store: MemoryStore) -> None:
+    async def test_the_limit_counts_after_filter_expiry_and_supersession(self, store: Store) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 3, None)).number
         memories = [
@@ -97,7 +97,7 @@ class VectorSearchContract(ContractPart):
         )
         assert found == [nearest(visible, vector(1, 0, 0), 10)]
 
-    async def test_the_vectors_of_two_generations_never_mix(self, store: MemoryStore) -> None:
+    async def test_the_vectors_of_two_generations_never_mix(self, store: Store) -> None:
         scope = a_scope()
         first, second = await store.add_generation("one", 3, None), await store.add_generation("two", 3, None)
         a, b = await add_texts(store, scope, "a", "b")
@@ -107,7 +107,7 @@ class VectorSearchContract(ContractPart):
         assert await store.search_vector(scope, first.number, query, limit=9, now=NOW) == [[(a, 1.0)]]
         assert await store.search_vector(scope, second.number, query, limit=9, now=NOW) == [[(b, 1.0), (a, 0.0)]]
 
-    async def test_the_version_that_a_text_search_gave_may_be_given_back(self, store: MemoryStore) -> None:
+    async def test_the_version_that_a_text_search_gave_may_be_given_back(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 3, None)
         kept, gone = await add_texts(store, scope, "zebra", "yak")
@@ -120,7 +120,7 @@ class VectorSearchContract(ContractPart):
             assert {id for id, _ in near} == {place.id for place in places} == left
             await store.forget(scope, ids=[gone], now=NOW)
 
-    async def test_a_new_vector_replaces_the_old_one(self, store: MemoryStore) -> None:
+    async def test_a_new_vector_replaces_the_old_one(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 3, None)
         (id,) = await add_texts(store, scope, "turned")
@@ -130,7 +130,7 @@ class VectorSearchContract(ContractPart):
         found = await store.search_vector(scope, generation.number, [vector(1, 0, 0)], limit=9, now=NOW)
         assert found == [[(id, -1.0)]]
 
-    async def test_changed_content_loses_its_vectors_and_other_changes_keep_them(self, store: MemoryStore) -> None:
+    async def test_changed_content_loses_its_vectors_and_other_changes_keep_them(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 3, None)
         number, query = generation.number, [vector(1, 0, 0)]
@@ -157,7 +157,7 @@ class VectorSearchContract(ContractPart):
         [(1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)],
         ids=str,
     )
-    async def test_a_query_that_does_not_fit_is_invalid_input(self, store: MemoryStore, bad: tuple[float, ...]) -> None:
+    async def test_a_query_that_does_not_fit_is_invalid_input(self, store: Store, bad: tuple[float, ...]) -> None:
         generation = (await store.add_generation("hash", 3, None)).number
         with pytest.raises(InvalidInput):
             await store.search_vector(a_scope(), generation, [vector(1, 0, 0), vector(*bad)], limit=9, now=NOW)
@@ -165,7 +165,7 @@ class VectorSearchContract(ContractPart):
     @pytest.mark.parametrize(
         "size", [1e-300, 1e-45, 1e-30, 1e-9, 1e-5, 1e-3, 2.0**-40, 2.0**-9, 1.0, 2.0**17, 255.0, 7e4, 1e6, 1e38, 1e300]
     )
-    async def test_the_size_of_a_vector_changes_nothing(self, store: MemoryStore, size: float) -> None:
+    async def test_the_size_of_a_vector_changes_nothing(self, store: Store, size: float) -> None:
         scope = a_scope()
         generation = (await store.add_generation("hash", 3, None)).number
         directions = [np.array(row, np.float64) for row in ((1, 2, 3), (3, -2, 1), (-1, -2, -3), (0, 0, 1), (1, 0, 0))]
@@ -184,7 +184,7 @@ class VectorSearchContract(ContractPart):
             error = 0 if exact else 1e-3
             assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in wanted], abs=error)
 
-    async def test_an_unknown_generation_is_invalid_input(self, store: MemoryStore) -> None:
+    async def test_an_unknown_generation_is_invalid_input(self, store: Store) -> None:
         scope, memory = a_scope(), a_memory("here")
         batch = Batch(changes=adding(memory), vectors={memory.id: vector(1, 0, 0)}, generation=77)
         for asked in (
@@ -197,7 +197,7 @@ class VectorSearchContract(ContractPart):
         assert await store.version(scope) == 0
 
     @pytest.mark.parametrize("dimensions", [1, 768, 1536, 2000, 3072, 4000, 4048, 4049, 4096, 8192, 16_000])
-    async def test_vectors_of_any_usual_width_are_kept_and_found(self, store: MemoryStore, dimensions: int) -> None:
+    async def test_vectors_of_any_usual_width_are_kept_and_found(self, store: Store, dimensions: int) -> None:
         scope = a_scope()
         generation = (await store.add_generation(f"wide {dimensions}", dimensions, None)).number
         near, far = np.ones(dimensions, dtype=np.float32), np.ones(dimensions, dtype=np.float32)
@@ -219,7 +219,7 @@ class VectorSearchContract(ContractPart):
         [found] = await store.search_vector(scope, generation, [near], limit=99, now=NOW)
         assert {id for id, _ in found} == set(vectors).difference(gone)
 
-    async def test_what_has_no_vector_yet_is_given_oldest_first(self, store: MemoryStore) -> None:
+    async def test_what_has_no_vector_yet_is_given_oldest_first(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 3, None)
         oldest, middle, newest = await add_texts(store, scope, "a", "b", "c")
@@ -228,7 +228,7 @@ class VectorSearchContract(ContractPart):
             missing = await store.unembedded(scope, generation.number, limit=limit, now=NOW)
             assert [memory.id for memory in missing] == expected
 
-    async def test_a_generation_is_made_once_and_keeps_its_probe(self, store: MemoryStore) -> None:
+    async def test_a_generation_is_made_once_and_keeps_its_probe(self, store: Store) -> None:
         one = await store.add_generation("hash", 3, vector(1, 2, 3))
         again = await store.add_generation("hash", 3, vector(1, 2, 3))
         wider = await store.add_generation("hash", 4, None)

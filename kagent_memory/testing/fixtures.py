@@ -15,8 +15,8 @@ import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from ..records import Change, Memory, Scope, Usage, Vector, new_id
-from ..stores.base import Batch, EmbeddingSpace, Job, JobKind, MemoryStore
-from ..stores.sql.codec import expiry
+from ..stores.base import Batch, EmbeddingSpace, Job, JobKind, Store
+from ..stores.codec import expiry
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -55,11 +55,11 @@ class ContractPart(ABC):
     pytestmark = pytest.mark.asyncio
 
     @abstractmethod
-    async def open_store(self) -> MemoryStore:
+    async def open_store(self) -> Store:
         """A store, open on an empty database of its own."""
 
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[MemoryStore]:
+    async def store(self) -> AsyncIterator[Store]:
         """The store under test."""
         store = await self.open_store()
         yield store
@@ -88,21 +88,19 @@ def changing(memory: Memory, kind: Any = "edit", *, now: datetime = NOW, **value
 
 
 async def add(
-    store: MemoryStore, scope: Scope, *memories: Memory, now: datetime = NOW, explicit: bool = False
+    store: Store, scope: Scope, *memories: Memory, now: datetime = NOW, explicit: bool = False
 ) -> tuple[str | None, ...]:
     """Adds memories in one batch; the ids that hold them."""
     return (await store.apply(scope, Batch(changes=adding(*memories, explicit=explicit)), now=now)).ids
 
 
-async def add_texts(store: MemoryStore, scope: Scope, *texts: str, **values: Any) -> tuple[str, ...]:
+async def add_texts(store: Store, scope: Scope, *texts: str, **values: Any) -> tuple[str, ...]:
     """Adds one memory per text, created a second apart; their ids."""
     memories = [a_memory(text, created_at=NOW + number * SECOND, **values) for number, text in enumerate(texts)]
     return tuple(id for id in await add(store, scope, *memories) if id)
 
 
-async def embed(
-    store: MemoryStore, scope: Scope, generation: EmbeddingSpace, rows: Mapping[str, Sequence[float]]
-) -> None:
+async def embed(store: Store, scope: Scope, generation: EmbeddingSpace, rows: Mapping[str, Sequence[float]]) -> None:
     """Sets the vectors of stored memories."""
     vectors = {id: vector(*row) for id, row in rows.items()}
     await store.apply(scope, Batch(vectors=vectors, generation=generation.number), now=NOW)
@@ -113,12 +111,12 @@ def vector(*numbers: float) -> Vector:
     return np.asarray(numbers, dtype=np.float32)
 
 
-async def the(store: MemoryStore, scope: Scope, memory_id: str, *, now: datetime = NOW) -> Memory:
+async def the(store: Store, scope: Scope, memory_id: str, *, now: datetime = NOW) -> Memory:
     """The stored memory of this id, superseded ones included."""
     return (await store.get(scope, [memory_id], now=now, superseded=True))[memory_id]
 
 
-async def contents(store: MemoryStore, scope: Scope, *, now: datetime = NOW, **query: Any) -> list[str]:
+async def contents(store: Store, scope: Scope, *, now: datetime = NOW, **query: Any) -> list[str]:
     """The contents that `list` gives, in its order."""
     return [memory.content for memory in (await store.list(scope, now=now, **query)).memories]
 

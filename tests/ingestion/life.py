@@ -104,18 +104,18 @@ def _arm(target: Any, name: str, point: str) -> None:
 
 def _arm_statements(store: Any, point: str) -> None:
     where, _, when = point.partition(":")
-    inner = store._write
+    inner = store._database.write
 
-    async def write(script: Callable[[Any], Awaitable[Any]]) -> Any:
-        async def armed(session: Any) -> Any:
+    async def write(script: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+        async def armed(session: Any, *args: Any, **kwargs: Any) -> Any:
             for name in ("run", "run_many"):
                 _arm_statement(type(session), name, where, when)
-            return await script(session)
+            return await script(session, *args, **kwargs)
 
-        return await inner(armed)
+        return await inner(armed, *args, **kwargs)
 
     if where in ("insert_memory", "put_vector", "end_job", "insert_taken"):
-        object.__setattr__(store, "_write", write)
+        object.__setattr__(store._database, "write", write)
 
 
 def _arm_statement(kind: Any, name: str, where: str, when: str) -> None:

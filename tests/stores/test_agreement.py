@@ -18,7 +18,7 @@ from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Change, Filter, Memory, Scope
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job, Order, Page
-from kagent_memory.stores.sql.codec import expiry
+from kagent_memory.stores.codec import expiry
 from kagent_memory.testing.fixtures import DAY, NOW, SECOND, vector
 
 TEXTS = ("zebra yak", "Zebra  YAK.", "yak", "lynx otter zebra", "otter otter", "日本語のテキスト", "100%_'\"", "!?")

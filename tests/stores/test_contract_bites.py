@@ -10,8 +10,8 @@ import pytest
 from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Filter, Scope
 from kagent_memory.stores.base import Applied, Batch
+from kagent_memory.stores.codec import to_cursor
 from kagent_memory.stores.libsql import LibSQLStore
-from kagent_memory.stores.sql.codec import to_cursor
 from kagent_memory.testing import StoreContract
 from kagent_memory.testing.contract_isolation import HOME, NEIGHBOURS
 from kagent_memory.testing.fixtures import DAY

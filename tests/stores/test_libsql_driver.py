@@ -176,7 +176,7 @@ def test_use_after_close_is_a_store_error_without_a_panic(connection, capfd):
 def test_a_file_that_is_no_database_is_a_configuration_error(path):
     path.write_bytes(b"This is a letter, not a database. " * 100)
     opened = Connection(str(path))
-    with pytest.raises(ConfigurationError, match="no libSQL database"):
+    with pytest.raises(ConfigurationError, match="not a libSQL database"):
         opened.rows("PRAGMA journal_mode=WAL", {})
     opened.close()
 
@@ -211,8 +211,8 @@ def test_a_file_without_write_permission_is_a_configuration_error(connection, pa
 
 def test_long_writes_come_in_chunks_that_let_other_threads_run(connection, monkeypatch):
     calls = []
-    guarded = driver._guarded
-    monkeypatch.setattr(driver, "_guarded", lambda action: (calls.append(1), guarded(action))[1])
+    mapped_errors = driver._mapped_errors
+    monkeypatch.setattr(driver, "_mapped_errors", lambda: (calls.append(1), mapped_errors())[1])
     connection.run_many("INSERT INTO note VALUES (:id, :body)", [(str(n), "x") for n in range(1000)])
     assert len(calls) == 5
     assert len(ids(connection)) == 1000

@@ -76,7 +76,7 @@ async def test_each_store_in_memory_is_its_own():
         ("libsql:///memory.db?mode=ro", "query"),
         ("libsql:///{}", "is a directory"),
         ("libsql:///{}/none/memory.db", "create it first"),
-        ("libsql:///{}/letter.txt", "no libSQL database"),
+        ("libsql:///{}/letter.txt", "not a libSQL database"),
     ],
 )
 async def test_a_uri_that_is_no_database_is_a_configuration_error_that_says_what_to_do(tmp_path, uri, advice):
@@ -241,13 +241,13 @@ async def test_a_batch_that_fails_midway_leaves_nothing(store):
 
 async def test_the_driver_is_never_called_on_the_loops_thread(path, monkeypatch):
     threads = set()
-    guarded = driver._guarded
+    mapped_errors = driver._mapped_errors
 
-    def noted(action):
+    def noted():
         threads.add(threading.current_thread())
-        return guarded(action)
+        return mapped_errors()
 
-    monkeypatch.setattr(driver, "_guarded", noted)
+    monkeypatch.setattr(driver, "_mapped_errors", noted)
     async with await open_store(f"libsql:///{path}") as store:
         generation = await store.add_generation("hash", 2, None)
         (memory_id,) = await keep(store, "tea")

@@ -264,9 +264,9 @@ async def test_a_statement_that_takes_too_long_is_ended_by_the_server_and_the_co
             other.execute("UPDATE scope SET version = version")
             with pytest.raises(StoreError, match="statement_timeout_seconds"):
                 await store.apply(SCOPE, adding("waits for the lock"), now=NOW)
-        [connection] = store._pool._idle  # type: ignore[attr-defined]
+        [connection] = store._database.pool._idle  # type: ignore[attr-defined]
         await store.apply(SCOPE, adding("waits no more"), now=NOW)
-        assert list(store._pool._idle) == [connection]  # type: ignore[attr-defined]
+        assert list(store._database.pool._idle) == [connection]  # type: ignore[attr-defined]
 
 
 async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(postgres_uri, monkeypatch):
@@ -293,7 +293,7 @@ async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(post
                 held.set()
                 await asyncio.sleep(60)
 
-            vanished = asyncio.ensure_future(gone._write(vanish))  # type: ignore[attr-defined]
+            vanished = asyncio.ensure_future(gone._database.write(vanish))  # type: ignore[attr-defined]
             await held.wait()
             async with asyncio.timeout(10):
                 await store.apply(SCOPE, adding("goes on"), now=NOW)
@@ -321,14 +321,14 @@ async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri,
 
 async def test_the_wait_for_a_connection_is_bounded_by_a_setting_that_its_error_names(postgres_uri):
     async with await open_store(postgres_uri, pool_size=1, pool_wait_seconds=0.3) as store:
-        held = await store._pool.take()  # type: ignore[attr-defined]
+        held = await store._database.pool.take()  # type: ignore[attr-defined]
         start = time.monotonic()
         told = await asyncio.gather(*(store.version(SCOPE) for _ in range(5)), return_exceptions=True)
         assert 0.25 < time.monotonic() - start < 5
         assert all("pool_wait_seconds" in str(error) and isinstance(error, StoreError) for error in told)
         waiting = asyncio.ensure_future(store.version(SCOPE))
         await asyncio.sleep(0.05)
-        store._pool.give_back(held)  # type: ignore[attr-defined]
+        store._database.pool.give_back(held)  # type: ignore[attr-defined]
         assert await waiting == 0
 
 
@@ -364,7 +364,7 @@ async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_u
             async with asyncio.timeout(30):
                 ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert not [one for one in ended if isinstance(one, Exception)]
-        pool = store._pool  # type: ignore[attr-defined]
+        pool = store._database.pool  # type: ignore[attr-defined]
         assert pool._count <= 2
         assert len(pool._idle) == pool._count
         assert not pool._turns

@@ -125,11 +125,11 @@ async def test_a_pooler_is_found_out_at_each_connection_and_can_be_told(postgres
     ):
         async with await open_store(uri, postgres_pooler=told) as store:
             await asyncio.gather(*(store.generations() for _ in range(3)))
-            assert {connection.pooled for connection in store._pool._idle} == {pooled}  # type: ignore[attr-defined]
+            assert {connection.pooled for connection in store._database.pool._idle} == {pooled}  # type: ignore[attr-defined]
     with Relay(postgres_uri) as relay:  # something that only forwards is no pooler
         async with await open_store(relay.uri) as store:
             await store.generations()
-            assert [connection.pooled for connection in store._pool._idle] == [False]  # type: ignore[attr-defined]
+            assert [connection.pooled for connection in store._database.pool._idle] == [False]  # type: ignore[attr-defined]
 
 
 async def test_several_that_open_a_new_schema_through_the_pooler_migrate_it_once(pooled_uri):

@@ -7,9 +7,9 @@ call, a wait for another process included; so nothing here waits inside the driv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import libsql
 
@@ -21,7 +21,6 @@ CHUNK_ROWS = 200
 MAX_INTEGER = 2**31 - 1
 
 Value: TypeAlias = str | bytes | int | float | None
-T = TypeVar("T")
 
 
 class Busy(StoreError):
@@ -58,10 +57,6 @@ def mapped(error: BaseException) -> KagentMemoryError:
         if any(mark in message for mark in marks):
             return kind(f"{advice} ({message})")
     return StoreError(f"libSQL refused: {message}")
-
-
-def _is_panic(error: BaseException) -> bool:
-    return type(error).__name__ == "PanicException"
 
 
 def checked_value(value: object, name: str) -> Value:
@@ -103,37 +98,36 @@ class Connection:
 
     def __init__(self, path: str) -> None:
         self._closed = False
-        self._driver = _guarded(lambda: libsql.connect(path, timeout=0, isolation_level=None))
+        with _mapped_errors():
+            self._driver = libsql.connect(path, timeout=0, isolation_level=None)
 
     def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
         """All rows of a statement that reads; fetched once, since the driver would run it again at a second fetch."""
         command = statement(sql)
         bound = _bound(command, values)
-
-        def read() -> list[dict[str, Any]]:
+        self._check_open()
+        with _mapped_errors():
             cursor = self._driver.execute(command.text, bound)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall() or ()]
-
-        return self._call(read)
 
     def tuples(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         """The same as plain tuples, for many small rows."""
         command = statement(sql)
         bound = _bound(command, values)
-        return self._call(lambda: self._driver.execute(command.text, bound).fetchall() or [])
+        self._check_open()
+        with _mapped_errors():
+            return self._driver.execute(command.text, bound).fetchall() or []
 
     def run(self, sql: str, values: Mapping[str, object]) -> int:
         """How many rows the statement changed."""
         command = statement(sql)
         bound = _bound(command, values)
-
-        def write() -> int:
+        self._check_open()
+        with _mapped_errors():
             cursor = self._driver.execute(command.text, bound)
             cursor.fetchall()  # an open cursor would keep its lock
             return cursor.rowcount
-
-        return self._call(write)
 
     def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         """Runs the statement for each row of values, which stand in the order in which it first names them, in
@@ -142,8 +136,9 @@ class Connection:
         command = statement(sql)
         bound = [_row(command, row) for row in rows]
         for start in range(0, len(bound), CHUNK_ROWS):
-            chunk = bound[start : start + CHUNK_ROWS]
-            self._call(lambda chunk=chunk: self._driver.executemany(command.text, chunk))
+            self._check_open()
+            with _mapped_errors():
+                self._driver.executemany(command.text, bound[start : start + CHUNK_ROWS])
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[None, None, None]:
@@ -159,7 +154,10 @@ class Connection:
             yield
             self.run("COMMIT", {})
         except BaseException:
-            if self._call(lambda: self._driver.in_transaction):  # a full disk has rolled back already
+            self._check_open()
+            with _mapped_errors():
+                is_open = self._driver.in_transaction
+            if is_open:  # a full disk has rolled back already
                 self.run("ROLLBACK", {})
             raise
 
@@ -167,20 +165,19 @@ class Connection:
         """Closes; an open transaction is rolled back. Closing twice is harmless."""
         if not self._closed:
             self._closed = True
-            _guarded(self._driver.close)
+            with _mapped_errors():
+                self._driver.close()
 
-    def _call(self, action: Callable[[], T]) -> T:
+    def _check_open(self) -> None:
         if self._closed:  # the driver itself would panic
             raise StoreError("The store is closed; open it again.")
-        return _guarded(action)
 
 
-def _guarded(action: Callable[[], T]) -> T:
+@contextmanager
+def _mapped_errors() -> Generator[None, None, None]:
     try:
-        return action()
-    except ValueError as error:
-        raise mapped(error) from error
+        yield
     except BaseException as error:
-        if _is_panic(error):
+        if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
             raise mapped(error) from error
         raise

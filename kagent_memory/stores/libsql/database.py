@@ -7,14 +7,15 @@ import logging
 import random
 import stat
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ...errors import KagentMemoryError
 from .connection import Busy, Connection
 from .location import MEMORY, check_file, to_path
 from .schema import has_ledger, migrate
+from .session import LibSQLSession
 from .thread import DriverThread
 
 PATIENCE_SECONDS = 5.0
@@ -28,6 +29,7 @@ _PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
 )
 _logger = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -55,7 +57,7 @@ class Database:
         path = to_path(uri)
         thread = DriverThread()
         try:
-            connection = await _patiently(lambda: thread.run(lambda: _opened(path)), PATIENCE_SECONDS)
+            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, path)
         except BaseException:
             thread.end()
             raise
@@ -71,18 +73,30 @@ class Database:
         path = to_path(uri)
         thread = DriverThread()
         try:
-            return await thread.run(lambda: _is_ours(path))
+            return await thread.run(_is_ours, path)
         finally:
             thread.end()
 
-    async def read(self, action: Callable[[Connection], T]) -> T:
-        """What the action reads in one transaction."""
-        return await _patiently(lambda: self._transact(action, write=False), PATIENCE_SECONDS)
+    def read(
+        self,
+        script: Callable[Concatenate[LibSQLSession, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, T]:
+        """What a script reads in one transaction."""
+        return _with_retries(PATIENCE_SECONDS, self._thread, self._transact, False, script, *args, **kwargs)
 
-    async def write(self, action: Callable[[Connection], T]) -> T:
-        """What came of the action, all of whose writes are kept, or none."""
+    async def write(
+        self,
+        script: Callable[Concatenate[LibSQLSession, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """What came of a script, all of whose writes are kept, or none."""
         async with self._writing:  # in order of arrival; only one of us need wait for other processes
-            result = await _patiently(lambda: self._transact(action, write=True), PATIENCE_SECONDS)
+            result = await _with_retries(PATIENCE_SECONDS, self._thread, self._transact, True, script, *args, **kwargs)
         if self._owes_erasure:
             await self._erase(0.0)
         return result
@@ -106,16 +120,31 @@ class Database:
         finally:
             self._thread.end()
 
-    async def _transact(self, action: Callable[[Connection], T], *, write: bool) -> T:
-        def transaction() -> T:
-            with self._connection.transaction(write=write):
-                return action(self._connection)
+    def _transact(
+        self,
+        write: bool,
+        script: Callable[Concatenate[LibSQLSession, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Drives a script to its end on the driver thread, without an event loop.
 
-        return await self._thread.run(transaction)
+        Raises:
+            RuntimeError: the script waited for something other than its session.
+        """
+        with self._connection.transaction(write=write):
+            steps = script(LibSQLSession(self._connection), *args, **kwargs)
+            try:
+                steps.send(None)
+            except StopIteration as end:
+                return end.value
+            steps.close()
+            raise RuntimeError("A transaction script waited for something other than its session.")
 
     async def _erase(self, patience: float) -> None:
         try:
-            await _patiently(lambda: self._thread.run(self._empty_log), patience)
+            await _with_retries(patience, self._thread, self._empty_log)
         except Busy:
             return
         self._owes_erasure = False
@@ -159,12 +188,15 @@ def _is_ours(path: str) -> bool:
         return True
 
 
-async def _patiently(attempt: Callable[[], Awaitable[T]], patience: float) -> T:
-    deadline = time.monotonic() + patience
+async def _with_retries(
+    seconds: float, thread: DriverThread, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """What an action on the driver thread gives, tried again for so long while another connection holds the lock."""
+    deadline = time.monotonic() + seconds
     pause = 0.001
     while True:
         try:
-            return await attempt()
+            return await thread.run(action, *args, **kwargs)
         except Busy:
             if time.monotonic() + pause > deadline:
                 raise

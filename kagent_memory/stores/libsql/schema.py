@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ...errors import ConfigurationError
+from ..codec import to_iso
 from ..sql import Migration, migrations
-from ..sql.codec import to_iso
 from .connection import Connection
 from .session import DIALECT
 from .statement import split

@@ -6,22 +6,21 @@ Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vecto
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from ...errors import InvalidInput
+from ..codec import to_iso
 from ..sql import queries
-from ..sql.codec import to_iso
-from ..sql.session import Row, Session, Values
+from ..sql.session import Row, Values
 from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement
 
 DIALECT = "libsql"
-T = TypeVar("T")
 
 _TIMES = (
     "created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at", "last_delivered_at",
@@ -116,14 +115,14 @@ class LibSQLSession:
     """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver thread in one go."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
         if query in ANSWERED_BY:
             await self.run(query, values)
         text = sql(ANSWERED_BY.get(query, query), generation)
-        return [decoded(row) for row in self._connection.rows(text, bound(text, values))]
+        return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """The rows of several named queries, in their order."""
@@ -132,7 +131,7 @@ class LibSQLSession:
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """How many rows the named statement changed."""
         text = sql(query, generation)
-        return self._connection.run(text, bound(text, values))
+        return self.connection.run(text, bound(text, values))
 
     async def pause(self) -> None:
         """Nothing: the driver thread holds up no event loop."""
@@ -142,10 +141,10 @@ class LibSQLSession:
         text = sql(query, generation)
         if query in SIDE_BY_SIDE:
             for chunk in (chunk for one in values for chunk in _chunks(SIDE_BY_SIDE[query], one)):
-                self._connection.run(text, bound(text, chunk))
+                self.connection.run(text, bound(text, chunk))
         else:
             names = statement(text).names
-            self._connection.run_many(text, [[encoded(one[name]) for name in names] for one in values])
+            self.connection.run_many(text, [[encoded(one[name]) for name in names] for one in values])
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:
@@ -158,18 +157,3 @@ def _chunks(lists: Sequence[str], values: Values) -> Iterator[Values]:
     rows = list(zip(*columns, strict=True))
     for start in range(0, len(rows), CHUNK_ROWS):
         yield {**values, "rows": rows[start : start + CHUNK_ROWS]}
-
-
-def play(script: Callable[[Session], Awaitable[T]], connection: Connection) -> T:
-    """Drives a script to its end without an event loop.
-
-    Raises:
-        RuntimeError: the script waited for something other than its session.
-    """
-    steps = script(LibSQLSession(connection)).__await__()
-    try:
-        next(steps)
-    except StopIteration as end:
-        return end.value
-    steps.close()
-    raise RuntimeError("A transaction script awaited something other than its session.")

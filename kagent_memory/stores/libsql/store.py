@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
-from typing import Self, TypeVar
+from typing import Self
 
 from typing_extensions import Unpack, override
 
 from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions, Pruned
-from ..sql import read_queries as reading
-from ..sql.decoding import bounded
-from ..sql.session import Session
-from ..sql.store import Script, SqlStore
-from .connection import Connection
+from ..codec import bounded
+from ..sql.store import SqlStore
 from .database import Database
-from .session import play, sql
-from .vector_search import ScopeVectors, VectorCache, search
-
-T = TypeVar("T")
+from .session import LibSQLSession
+from .vector_search import VectorCache, nearest
 
 
-class LibSQLStore(SqlStore):
+class LibSQLStore(SqlStore[LibSQLSession]):
     """Memories in one libSQL file, which several processes may use at once, or in memory.
 
     URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own).
     """
 
     def __init__(self, database: Database) -> None:
-        super().__init__()
-        self._database = database
+        super().__init__(database)
+        self._file = database
         self._cache = VectorCache()
 
     @classmethod
@@ -48,19 +42,7 @@ class LibSQLStore(SqlStore):
         return await Database.exists(uri)
 
     @override
-    async def close(self) -> None:
-        await self._database.close()
-
-    @override
-    async def _read(self, script: Script[T]) -> T:
-        return await self._database.read(lambda connection: play(script, connection))
-
-    @override
-    async def _write(self, script: Script[T]) -> T:
-        return await self._database.write(lambda connection: play(script, connection))
-
-    @override
-    async def _make_vectors(self, session: Session, generation: EmbeddingSpace) -> None:
+    async def _make_vectors(self, session: LibSQLSession, generation: EmbeddingSpace) -> None:
         for statement in ("make_vectors", "index_vectors", "index_vector_changes"):
             await session.run(statement, {}, generation=generation.number)
 
@@ -72,9 +54,12 @@ class LibSQLStore(SqlStore):
         ids: Sequence[str] = (),
         session_id: str | None = None,
         everything: bool = False,
+        event_ids: Sequence[str] = (),
         now: datetime,
     ) -> tuple[str, ...]:
-        gone = await super().forget(scope, ids=ids, session_id=session_id, everything=everything, now=now)
+        gone = await super().forget(
+            scope, ids=ids, session_id=session_id, everything=everything, event_ids=event_ids, now=now
+        )
         await self._erase()
         return gone
 
@@ -94,7 +79,7 @@ class LibSQLStore(SqlStore):
 
     async def _erase(self) -> None:
         self._cache.drop()
-        await self._database.erase()
+        await self._file.erase()
 
     @override
     async def search_vector(
@@ -109,29 +94,19 @@ class LibSQLStore(SqlStore):
         passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
-        dimensions = await self._dimensions_of(generation)
-        queries = await self._checked_vectors(generation, vectors)
-
-        def scan(connection: Connection) -> list[list[tuple[str, float]]]:
-            index = play(partial(self._indexes.current, scope=scope, version=version), connection)
-            among = passing
-            if among is None:
-                among = play(partial(reading.passing, scope=scope, filter=filter, now=now), connection)
-            visible = index.visible(now, superseded=filter.superseded, among=among)
-            held = self._current(connection, scope.id, generation, dimensions, index.version)
-            return search(held, queries, bounded(limit), partial(index.shown, visible))
-
-        return await self._database.read(scan)
-
-    def _current(
-        self, connection: Connection, scope_id: bytes, generation: int, dimensions: int, version: int
-    ) -> ScopeVectors:
-        scope = {"scope_id": scope_id}
-        since, count = sql("vectors_since", generation), sql("count_vectors", generation)
-        return self._cache.current(
-            (scope_id, generation),
-            dimensions,
+        checked = await self._checked_vectors(generation, vectors)
+        if not checked:
+            return []
+        return await self._database.read(
+            nearest,
+            self._indexes,
+            self._cache,
+            scope,
+            generation,
+            checked,
+            limit=bounded(limit),
+            filter=filter,
             version=version,
-            loader=lambda seq, limit: connection.tuples(since, {**scope, "seq": seq, "limit": limit}),
-            count=lambda: connection.tuples(count, scope)[0][0],
+            passing=passing,
+            now=now,
         )

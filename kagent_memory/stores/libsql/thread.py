@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import suppress
+from typing import ParamSpec, TypeVar
 
 from ...errors import StoreError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -18,7 +20,7 @@ class DriverThread:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-libsql")
 
-    async def run(self, action: Callable[[], T]) -> T:
+    async def run(self, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The action's result. A cancelled caller either keeps it from starting, or waits for its end: an action is
         never left half done behind the caller's back.
 
@@ -26,7 +28,7 @@ class DriverThread:
             StoreError: the thread has ended.
         """
         try:
-            work = self._executor.submit(action)
+            work = self._executor.submit(action, *args, **kwargs)
         except RuntimeError as error:
             raise StoreError("The store is closed; open it again.") from error
         waiting = asyncio.wrap_future(work)
@@ -34,19 +36,13 @@ class DriverThread:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             if not work.cancel():
-                await _ended(waiting)
+                while not waiting.done():
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([waiting])
+                if not waiting.cancelled():
+                    waiting.exception()  # seen: nobody else will ask for it
             raise
 
     def end(self) -> None:
         """Takes no more work; what was handed over before still runs."""
         self._executor.shutdown(wait=False)
-
-
-async def _ended(waiting: asyncio.Future[T]) -> None:
-    while not waiting.done():
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            continue
-    if not waiting.cancelled():
-        waiting.exception()  # seen: nobody else will ask for it

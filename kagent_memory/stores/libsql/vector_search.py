@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence, Set
+from datetime import datetime
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
-from ...records import Vector
+from ...records import Filter, Scope, Vector
+from ..sql import read_queries
+from ..sql.index_cache import Indexes
+from .session import LibSQLSession, sql
 
 MAX_BYTES = 256 * 2**20
 ID_BYTES = 200
@@ -157,3 +161,37 @@ def search(
         return answers
     among = held.places(passing(None))
     return [held.nearest(query, row, limit, among) for query, row in zip(halved, cosines, strict=True)]
+
+
+async def nearest(
+    session: LibSQLSession,
+    indexes: Indexes,
+    cache: VectorCache,
+    scope: Scope,
+    generation: int,
+    vectors: Sequence[Vector],
+    *,
+    limit: int,
+    filter: Filter,
+    version: int | None,
+    passing: Sequence[str] | None,
+    now: datetime,
+) -> list[list[tuple[str, float]]]:
+    """See `MemoryStore.search_vector`; at least one vector."""
+    index = await indexes.current(session, scope, version)
+    if passing is None:
+        passing = await read_queries.passing(session, scope, filter, now)
+    visible = index.visible(now, superseded=filter.superseded, among=passing)
+
+    def load(after: int, limit: int) -> Sequence[tuple[int, str, bytes]]:
+        values = {"scope_id": scope.id, "seq": after, "limit": limit}
+        return session.connection.tuples(sql("vectors_since", generation), values)
+
+    def count() -> int:
+        return session.connection.tuples(sql("count_vectors", generation), {"scope_id": scope.id})[0][0]
+
+    def shown(ids: Sequence[str] | None) -> Set[str]:
+        return index.shown(visible, ids)
+
+    held = cache.current((scope.id, generation), len(vectors[0]), version=index.version, loader=load, count=count)
+    return search(held, vectors, limit, shown)

@@ -20,8 +20,8 @@ from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
 from typing_extensions import override
 
+from ..codec import id_text
 from ..sql import queries
-from ..sql.decoding import id_text
 from ..sql.session import Row
 
 DIALECT = "postgres"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import psycopg
 
 from ...errors import KagentMemoryError, StoreError
-from .connection import CONNECT_SECONDS, Connection
+from .connection import CONNECT_SECONDS, Connection, Target, dial
 from .errors import ours
 
 TRUSTED_SECONDS = 1.0
@@ -29,13 +28,13 @@ class Pool:
     """Hands connections out and takes them back, first come, first served; belongs to one event loop.
 
     Args:
-        dial: makes a connection, or raises psycopg's error.
+        target: which database.
         size: the most connections at a time.
         wait_seconds: the longest that a caller waits while all are at work; one that is cancelled stops at once.
     """
 
-    def __init__(self, dial: Callable[[], Awaitable[Connection]], *, size: int, wait_seconds: float) -> None:
-        self._dial = dial
+    def __init__(self, target: Target, *, size: int, wait_seconds: float) -> None:
+        self._target = target
         self._size = size
         self._wait_seconds = wait_seconds
         self._count = 0  # those at work, idle, or being made
@@ -120,7 +119,7 @@ class Pool:
         # None: the server takes no more (too many clients, say), but there are others that will be given back.
         self._count += 1
         try:
-            return await self._dial()
+            return await dial(self._target)
         except psycopg.Error as error:
             self._count -= 1
             if self._count:

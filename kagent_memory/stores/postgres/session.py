@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, LiteralString, TypeVar, cast
@@ -16,7 +16,7 @@ from psycopg import AsyncCursor, AsyncPipeline, generators
 from psycopg.types.json import Json
 
 from ..sql import queries
-from ..sql.session import Row, Session, Values
+from ..sql.session import Row, Values
 from .connection import DIALECT, Connection
 
 PIECE_BYTES = 2**18
@@ -177,15 +177,3 @@ class PostgresSession:
         # what the server says meanwhile is taken in.
         if self._pipeline is not None and self._connection.pgconn.flush():
             await self._connection.wait(generators.send(self._connection.pgconn))
-
-
-async def transact(connection: Connection, script: Callable[[Session], Awaitable[T]]) -> T:
-    """Runs a script in one transaction, with the settings of its own where no session has any."""
-    async with connection.pipeline() as pipeline, connection.transaction():
-        if connection.pooled:
-            await connection.execute(statement("set_locally"), connection.settings)
-        try:
-            return await script(PostgresSession(connection, pipeline))
-        except asyncio.CancelledError:
-            connection.hurry()
-            raise

@@ -5,40 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import psycopg
 from typing_extensions import Unpack, override
 
-from ...errors import ConfigurationError, StoreError
+from ...errors import ConfigurationError
 from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions
-from ..sql.decoding import bounded
-from ..sql.session import Session
-from ..sql.store import Script, SqlStore, T
+from ..codec import bounded
+from ..sql.store import SqlStore
 from . import embedded_server as server
-from . import vector_search as searching
 from .connection import Connection, Target, dial
-from .errors import check_loop, ours, refused
+from .database import PostgresDatabase
+from .errors import check_loop, refused
 from .pool import Pool
 from .presence import is_present
 from .schema import prepare
-from .session import PostgresSession, transact
+from .session import PostgresSession
+from .vector_search import nearest
 
 COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
 INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(SqlStore[PostgresSession]):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
-
-    def __init__(self, pool: Pool, directory: Path | None) -> None:
-        super().__init__()
-        self._pool = pool
-        self._directory = directory
 
     @override
     @classmethod
@@ -69,12 +63,12 @@ class PostgresStore(SqlStore):
             first.pgconn.finish()
             raise
         size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
-        pool = Pool(partial(dial, target), size=size, wait_seconds=wait)
+        pool = Pool(target, size=size, wait_seconds=wait)
         if migrated:  # what it found when it was set up is no longer so
             first.pgconn.finish()
         else:
             pool.add(first)
-        return cls(pool, directory)
+        return cls(PostgresDatabase(pool, directory))
 
     @override
     @classmethod
@@ -82,36 +76,7 @@ class PostgresStore(SqlStore):
         return await is_present(uri, schema)
 
     @override
-    async def close(self) -> None:
-        self._pool.close()
-        if self._directory is not None:
-            directory, self._directory = self._directory, None
-            await asyncio.to_thread(server.stop, directory)
-
-    @override
-    async def _read(self, script: Script[T]) -> T:
-        connection = await self._pool.take()
-        try:
-            return await script(PostgresSession(connection))
-        except psycopg.Error as error:
-            raise ours(error) from error
-        finally:
-            self._pool.give_back(connection)
-
-    @override
-    async def _write(self, script: Script[T]) -> T:
-        connection = await self._pool.take()
-        try:
-            return await transact(connection, script)
-        except psycopg.Error as error:
-            raise ours(error) from error
-        finally:
-            self._pool.give_back(connection)
-
-    @override
-    async def _make_vectors(self, session: Session, generation: EmbeddingSpace) -> None:
-        if not isinstance(session, PostgresSession):
-            raise StoreError("The session belongs to another store.")
+    async def _make_vectors(self, session: PostgresSession, generation: EmbeddingSpace) -> None:
         width = generation.dimensions
         if width > MOST_DIMENSIONS:
             raise ConfigurationError(
@@ -137,16 +102,20 @@ class PostgresStore(SqlStore):
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         checked = await self._checked_vectors(generation, vectors)
-        options: dict[str, Any] = {
-            "vectors": checked,
-            "limit": bounded(limit),
-            "filter": filter,
-            "version": version,
-            "passing": passing,
-            "now": now,
-        }
-        search = partial(searching.nearest, indexes=self._indexes, scope=scope, generation=generation, **options)
-        return await self._read(search) if checked else []
+        if not checked:
+            return []
+        return await self._database.read(
+            nearest,
+            self._indexes,
+            scope,
+            generation,
+            checked,
+            limit=bounded(limit),
+            filter=filter,
+            version=version,
+            passing=passing,
+            now=now,
+        )
 
 
 async def _first(target: Target) -> Connection:

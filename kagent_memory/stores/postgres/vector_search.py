@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from ...records import Filter, Scope, Vector
+from ..codec import ids_in
 from ..sql import read_queries
-from ..sql.decoding import ids_in
 from ..sql.index_cache import Indexes
 from ..sql.session import Row, Session
 
@@ -20,11 +20,11 @@ async def nearest(
     indexes: Indexes,
     scope: Scope,
     generation: int,
-    *,
-    version: int | None,
     vectors: Sequence[Vector],
+    *,
     limit: int,
     filter: Filter,
+    version: int | None,
     passing: Sequence[str] | None,
     now: datetime,
 ) -> list[Nearest]:

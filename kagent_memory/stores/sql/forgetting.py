@@ -6,25 +6,37 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ...records import Memory, Scope
-from . import codec as rows
-from .decoding import event_ids_in, known, to_memory, to_revision, without_events
-from .queue import touch
+from .. import codec
+from ..codec import known
+from .decoding import to_memory, to_revision
+from .queue import clear, delete_jobs, touch
 from .session import Session
 
 
 async def forget(
-    session: Session, scope: Scope, *, ids: Sequence[str], session_id: str | None, everything: bool, now: datetime
+    session: Session,
+    scope: Scope,
+    *,
+    ids: Sequence[str],
+    session_id: str | None,
+    everything: bool,
+    event_ids: Sequence[str],
+    now: datetime,
 ) -> tuple[str, ...]:
-    """See `MemoryStore.forget`."""
+    """See `Store.forget`."""
     await touch(session, scope, 1)
     chosen = await _chosen(session, scope, known(ids), session_id, everything)
-    doomed = await _with_kin(session, scope, chosen)
-    stones = await _stones(session, scope, doomed)
-    stones |= await _withdraw(session, scope, session_id, everything)
-    await _bury(session, scope, stones, now)
-    await _clear_queue(session, scope, frozenset(key for kind, key in stones if kind == "event"))
-    await erase(session, [scope.id] * len(doomed), [memory.id for memory in doomed])
-    return tuple(memory.id for memory in doomed)
+    erased = await _with_lineage(session, scope, chosen)
+    withdrawn = await delete_jobs(session, scope, session_id, everything)
+    tombstones = await _tombstones(session, scope, erased)
+    tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}
+    if tombstones:
+        kinds, keys = zip(*sorted(tombstones), strict=True)
+        values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
+        await session.run_many("insert_tombstones", [values])
+    await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
+    await erase(session, [scope.id] * len(erased), [memory.id for memory in erased])
+    return tuple(memory.id for memory in erased)
 
 
 async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
@@ -62,7 +74,7 @@ async def _chosen(
     return list(dict.fromkeys((*ids, *(row["id"] for row in found))))
 
 
-async def _with_kin(session: Session, scope: Scope, ids: list[str]) -> list[Memory]:
+async def _with_lineage(session: Session, scope: Scope, ids: list[str]) -> list[Memory]:
     chosen, fresh = dict.fromkeys(ids), ids
     while fresh:
         found = await session.rows("kin", {"scope_id": scope.id, "ids": fresh})
@@ -77,38 +89,14 @@ async def _with_kin(session: Session, scope: Scope, ids: list[str]) -> list[Memo
     return [stored[id] for id in chosen if id in stored]
 
 
-async def _stones(session: Session, scope: Scope, doomed: Sequence[Memory]) -> set[tuple[str, str]]:
+async def _tombstones(session: Session, scope: Scope, erased: Sequence[Memory]) -> set[tuple[str, str]]:
     # The events and the texts of every state these memories ever had.
-    if not doomed:
+    if not erased:
         return set()
     salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["salt"]
-    values = {"scope_id": scope.id, "ids": [memory.id for memory in doomed]}
+    values = {"scope_id": scope.id, "ids": [memory.id for memory in erased]}
     revisions = [to_revision(row) for row in await session.rows("revisions_of_all", values)]
-    states = [*doomed, *(revision.before for revision in revisions if revision.before)]
+    states = [*erased, *(revision.before for revision in revisions if revision.before)]
     events: Iterable[str] = (event for source in (*states, *revisions) for event in source.event_ids)
-    texts = (rows.forgotten_key(salt, state.session_id, state.content) for state in states)
+    texts = (codec.forgotten_key(salt, state.session_id, state.content) for state in states)
     return {("event", event) for event in events} | {("text", key) for key in texts}
-
-
-async def _withdraw(session: Session, scope: Scope, session_id: str | None, everything: bool) -> set[tuple[str, str]]:
-    if session_id is None and not everything:
-        return set()
-    queued = await session.rows("queued_payloads", {"scope_id": scope.id})
-    gone = [row for row in queued if everything or row["session_id"] == session_id]
-    if gone:
-        await session.run_many("withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}])
-    return {("event", event) for row in gone for event in event_ids_in(row["payload"])}
-
-
-async def _bury(session: Session, scope: Scope, stones: set[tuple[str, str]], now: datetime) -> None:
-    if stones:
-        kinds, keys = zip(*sorted(stones), strict=True)
-        values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
-        await session.run_many("insert_tombstones", [values])
-
-
-async def _clear_queue(session: Session, scope: Scope, events: frozenset[str]) -> None:
-    for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
-        payload = without_events(row["payload"], events)
-        if payload != row["payload"]:
-            await session.run_many("replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload}])

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from ...records import Scope
+from ..codec import ids_in
 from ..text_index import Entry, ScopeIndex
-from .decoding import ids_in, to_place
+from .decoding import to_place
 from .session import Row, Session
 
 MAX_BYTES = 256 * 2**20

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...records import Scope, Vector
+from .. import codec
 from ..base import EmbeddingSpace, Pruned, external_name
-from . import codec as rows
-from .decoding import bounded, named
+from ..codec import bounded
+from .decoding import named
 from .forgetting import erase
 from .session import Row, Session
 
@@ -117,5 +118,5 @@ async def _extend(session: Session, popular: Sequence[Row], now: datetime) -> No
         by_ttl[row["ttl_days"]].append(row)
     for ttl_days, kept in by_ttl.items():
         keys = {"scope_ids": [row["scope_id"] for row in kept], "ids": [row["id"] for row in kept]}
-        await session.run_many("extend_memories", [{**keys, "expires_at": rows.expiry(ttl_days, now)}])
+        await session.run_many("extend_memories", [{**keys, "expires_at": codec.expiry(ttl_days, now)}])
         await session.run_many("reset_delivered", [keys])

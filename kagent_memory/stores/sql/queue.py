@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ...errors import InvalidInput, NotFound
+from ...errors import NotFound
 from ...records import Scope
-from ..base import Job, JobKind, JobState, PendingJobs, checked_key
-from . import codec as rows
-from .decoding import bounded, is_id, job_values, named, to_job
+from .. import codec
+from ..base import Job, JobKind, JobState, PendingJobs, checked_job
+from ..codec import bounded, event_ids_in, is_id, without_events
+from .decoding import job_values, named, to_job
 from .session import Session
 
 
@@ -39,16 +40,13 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
     in, or forgotten, since its caller looked.
     """
     for job in jobs:
-        if not is_id(job.id):
-            raise InvalidInput(f"The job's id {job.id!r} is not a UUID.")
-        checked_key(job.session_id, "The job's session id")
-        checked_key(job.key, "The job's key")
+        checked_job(job)
     bringing = _coalesced(jobs)
     asked = [_waiting(job.scope, job.kind, job.key) for job in bringing if job.key]
     answers = iter(await session.several(asked) if asked else ())
     waiting = [next(iter(next(answers)), None) if job.key else None for job in bringing]
     payloads = [
-        rows.united(row["payload"], job.payload) if row else job.payload
+        codec.united(row["payload"], job.payload) if row else job.payload
         for row, job in zip(waiting, bringing, strict=True)
     ]
     for row, job, payload in zip(waiting, bringing, await _untaken(session, bringing, payloads), strict=True):
@@ -66,7 +64,7 @@ def _coalesced(jobs: Sequence[Job]) -> list[Job]:
         place = (job.scope, job.kind, job.key) if job.key else number
         first = found.get(place)
         if first is not None:
-            payload = rows.united(first.payload, job.payload)
+            payload = codec.united(first.payload, job.payload)
             job = replace(job, id=first.id, created_at=first.created_at, payload=payload)
         found[place] = job
     return list(found.values())
@@ -80,7 +78,7 @@ async def _untaken(
     session: Session, jobs: Sequence[Job], payloads: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """The payloads without messages of events that are taken in already, or must not be."""
-    said = [rows.messages_in(payload) for payload in payloads]
+    said = [codec.messages_in(payload) for payload in payloads]
     asked = [
         ("taken_events", {"scope_id": job.scope.id, "session_id": job.session_id, "event_ids": _events(messages)})
         for job, messages in zip(jobs, said, strict=True)
@@ -136,6 +134,41 @@ async def release(
     return bool(await session.run("release_job", {**{name: values[name] for name in names}, "payload": payload}))
 
 
+async def end(session: Session, job_id: str, fence: int) -> bool:
+    """See `JobQueue.end`."""
+    for job in await jobs(session, state="running", limit=1, id=job_id, payloads=False):
+        return bool(await session.run("end_job", {"scope_id": job.scope.id, "id": job_id, "fence": fence}))
+    return False
+
+
+async def withdraw(
+    session: Session, scope: Scope, *, session_id: str | None, everything: bool, event_ids: Collection[str]
+) -> None:
+    """See `JobQueue.withdraw`."""
+    await touch(session, scope, 0)
+    await delete_jobs(session, scope, session_id, everything)
+    await clear(session, scope, frozenset(event_ids))
+
+
+async def delete_jobs(session: Session, scope: Scope, session_id: str | None, everything: bool) -> frozenset[str]:
+    """Deletes the jobs of a session or of the scope; gives the events in them. The scope's lock is held."""
+    if session_id is None and not everything:
+        return frozenset()
+    queued = await session.rows("queued_payloads", {"scope_id": scope.id})
+    gone = [row for row in queued if everything or row["session_id"] == session_id]
+    if gone:
+        await session.run_many("withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}])
+    return frozenset(event for row in gone for event in event_ids_in(row["payload"]))
+
+
+async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
+    """Takes the messages of these events out of the queued payloads. The scope's lock is held."""
+    for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
+        payload = without_events(row["payload"], events)
+        if payload != row["payload"]:
+            await session.run_many("replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload}])
+
+
 async def jobs(
     session: Session,
     *,
@@ -164,7 +197,7 @@ async def waiting(session: Session, scope: Scope, *, kind: JobKind, key: str) ->
 
 
 async def pending(session: Session, *, now: datetime) -> PendingJobs:
-    """See `MemoryStore.pending`."""
+    """See `JobQueue.pending`."""
     (row,) = await session.rows("pending_jobs", {"now": now})
     return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
 

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from ...errors import InvalidInput
 from ...records import Filter, Memory, Revision, Scope
+from .. import codec
 from ..base import Order, Page, RankFeatures, ScopeStats, TextMatches
-from . import codec as rows
-from .decoding import bounded, filter_values, is_id, known, to_memory, to_revision
+from ..codec import bounded, is_id, known
+from .decoding import filter_values, to_memory, to_revision
 from .index_cache import Indexes
 from .session import Session
 
@@ -49,12 +50,12 @@ async def list_page(
     if not limit:
         return Page(memories=())
     found = await session.rows("list_memories", values)
-    more = rows.to_cursor(order, found[limit - 1]["sort_key"], found[limit - 1]["id"]) if len(found) > limit else None
+    more = codec.to_cursor(order, found[limit - 1]["sort_key"], found[limit - 1]["id"]) if len(found) > limit else None
     return Page(memories=tuple(to_memory(row) for row in found[:limit]), cursor=more)
 
 
 def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | None]:
-    match rows.from_cursor(cursor, order) if cursor is not None else [None, None]:
+    match codec.from_cursor(cursor, order) if cursor is not None else [None, None]:
         case [None, None]:
             return None, None
         case [str() | int() | float() as key, str() as id] if is_id(id):
@@ -67,6 +68,23 @@ async def passing(session: Session, scope: Scope, filter: Filter, now: datetime)
     """The ids of the memories that pass the filter; None when it asks for nothing."""
     values = filter_values(scope, filter, now)
     return [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
+
+
+async def search_text(
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    terms: Sequence[str],
+    *,
+    limit: int,
+    filter: Filter,
+    now: datetime,
+) -> TextMatches:
+    """See `MemoryStore.search_text`."""
+    index = await indexes.current(session, scope)
+    among = await passing(session, scope, filter, now)
+    visible = index.visible(now, superseded=filter.superseded, among=among)
+    return replace(index.search(terms, visible, bounded(limit)), passing=among)
 
 
 async def search_texts(

@@ -6,9 +6,11 @@ for the length of one transaction; it encodes the values (lists, times, JSON) as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Row: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Mapping[str, Any]
 
@@ -36,4 +38,30 @@ class Session(Protocol):
 
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """Runs the named statement once for each set of values, as fast as the driver can."""
+        ...
+
+
+Of = TypeVar("Of", bound=Session, covariant=True)
+
+
+class Database(Protocol[Of]):
+    """Runs scripts: async functions that take a session first and wait for nothing else."""
+
+    def read(
+        self, script: Callable[Concatenate[Of, P], Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        """What a script reads that changes nothing."""
+        ...
+
+    def write(
+        self, script: Callable[Concatenate[Of, P], Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        """What came of a script run in one transaction, committed when it returns and rolled back whole when it raises.
+
+        Run again where the database asks for it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Releases everything; closing twice is harmless."""
         ...

@@ -1,20 +1,21 @@
-"""What every SQL adapter has in common: the verbs as transactions, each made of scripts that are written once."""
+"""What SQL stores have in common: verbs as transactions, each a script that is written once for all dialects."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from typing_extensions import override
 
 from ...concurrency import each_aside, run_in_thread
 from ...errors import InvalidInput, StoreError
 from ...records import Change, Filter, Memory, Revision, Scope, Vector
+from .. import planning
 from ..base import (
     Applied,
     Batch,
@@ -23,50 +24,46 @@ from ..base import (
     Job,
     JobKind,
     JobState,
-    MemoryStore,
     Order,
     Page,
     PendingJobs,
     Pruned,
     RankFeatures,
     ScopeStats,
+    Store,
     TextMatches,
     Token,
     checked_vector,
 )
-from . import forgetting, maintenance, planning, queue, tokens
+from . import forgetting, maintenance, queue, tokens
 from . import read_queries as reading
 from . import write_queries as writing
 from .index_cache import Indexes
-from .session import Session
+from .session import Database, Session
 
-T = TypeVar("T")
-Script: TypeAlias = Callable[[Session], Awaitable[T]]
+AnySession = TypeVar("AnySession", bound=Session)
 CANDIDATES = 20
 ATTEMPTS = 20
 
 
-class SqlStore(MemoryStore):
-    """A store whose verbs are the scripts of `stores.sql`, run by an adapter's transactions.
+class SqlStore(Store, Generic[AnySession]):
+    """A store whose verbs are the scripts of `stores.sql`, run by an adapter's `Database`.
 
-    An adapter adds `open`, `close` and `search_vector`, which are its own, and the three methods below.
+    An adapter adds `open` and `search_vector`, which are its own, and how the table of an embedding space is made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database[AnySession]) -> None:
+        self._database = database
         self._dimensions: dict[int, int] = {}
         self._indexes = Indexes()
         self._making = asyncio.Lock()  # of this process; others may be first all the same
 
-    @abstractmethod
-    async def _read(self, script: Script[T]) -> T:
-        """Runs a script that changes nothing."""
+    @override
+    async def close(self) -> None:
+        await self._database.close()
 
     @abstractmethod
-    async def _write(self, script: Script[T]) -> T:
-        """Runs a script in one transaction, committed when it returns and rolled back whole when it raises."""
-
-    @abstractmethod
-    async def _make_vectors(self, session: Session, generation: EmbeddingSpace) -> None:
+    async def _make_vectors(self, session: AnySession, generation: EmbeddingSpace) -> None:
         """Makes the table of a new generation's vectors."""
 
     async def _dimensions_of(self, generation: int) -> int:
@@ -85,7 +82,7 @@ class SqlStore(MemoryStore):
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
         batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
-        return await self._write(partial(writing.apply, scope=scope, batch=batch, texts=texts, now=now))
+        return await self._database.write(writing.apply, scope, batch, texts=texts, now=now)
 
     @override
     async def forget(
@@ -95,22 +92,30 @@ class SqlStore(MemoryStore):
         ids: Sequence[str] = (),
         session_id: str | None = None,
         everything: bool = False,
+        event_ids: Sequence[str] = (),
         now: datetime,
     ) -> tuple[str, ...]:
-        options = {"ids": ids, "session_id": session_id, "everything": everything, "now": now}
-        gone = await self._write(partial(forgetting.forget, scope=scope, **options))
+        gone = await self._database.write(
+            forgetting.forget,
+            scope,
+            ids=ids,
+            session_id=session_id,
+            everything=everything,
+            event_ids=event_ids,
+            now=now,
+        )
         self._indexes.drop(scope)
         return gone
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
-        gone = await self._write(partial(forgetting.evict, scope=scope, ids=ids, keep=keep, now=now))
+        gone = await self._database.write(forgetting.evict, scope, ids, keep=keep, now=now)
         self._indexes.drop(scope)
         return gone
 
     @override
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
-        await self._write(partial(writing.feedback, scope=scope, memory_id=memory_id, success=success))
+        await self._database.write(writing.feedback, scope, memory_id, success=success)
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -118,7 +123,7 @@ class SqlStore(MemoryStore):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        return await self._read(partial(reading.get, scope=scope, ids=ids, now=now, superseded=superseded))
+        return await self._database.read(reading.get, scope, ids, now=now, superseded=superseded)
 
     @override
     async def list(
@@ -131,12 +136,21 @@ class SqlStore(MemoryStore):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        options: dict[str, Any] = {"filter": filter, "order": order, "limit": limit, "cursor": cursor, "now": now}
-        return await self._read(partial(reading.list_page, scope=scope, **options))
+        return await self._database.read(
+            reading.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
+        )
 
     async def _checked_vectors(self, generation: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
         dimensions = await self._dimensions_of(generation)
         return [checked_vector(vector, dimensions) for vector in vectors]
+
+    @override
+    async def search_text(
+        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> TextMatches:
+        return await self._database.read(
+            reading.search_text, self._indexes, scope, terms, limit=limit, filter=filter, now=now
+        )
 
     @override
     async def search_texts(
@@ -144,8 +158,9 @@ class SqlStore(MemoryStore):
     ) -> Sequence[TextMatches]:
         if not queries:
             return []
-        options: dict[str, Any] = {"queries": queries, "limit": limit, "filter": filter, "now": now}
-        return await self._read(partial(reading.search_texts, indexes=self._indexes, scope=scope, **options))
+        return await self._database.read(
+            reading.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
+        )
 
     @override
     async def places(
@@ -153,56 +168,57 @@ class SqlStore(MemoryStore):
     ) -> Sequence[RankFeatures]:
         if (known := self._indexes.known(scope, version)) is not None:
             return known.places(ids, reach, now)
-        options: dict[str, Any] = {"ids": ids, "reach": reach, "now": now}
-        return await self._read(partial(reading.places, indexes=self._indexes, scope=scope, **options))
+        return await self._database.read(reading.places, self._indexes, scope, ids, reach=reach, now=now)
 
     @override
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        return await self._read(partial(reading.in_slots, scope=scope, slots=slots, now=now))
+        return await self._database.read(reading.in_slots, scope, slots=slots, now=now)
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        return await self._read(partial(reading.taken, scope=scope, session_id=session_id, event_ids=event_ids))
+        return await self._database.read(reading.taken, scope, session_id, event_ids)
 
     @override
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        return await self._read(partial(reading.history, scope=scope, memory_id=memory_id))
+        return await self._database.read(reading.history, scope, memory_id)
 
     @override
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        return await self._read(partial(reading.group, scope=scope, name=group))
+        return await self._database.read(reading.group, scope, group)
 
     @override
     async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         await self._dimensions_of(generation)
-        return await self._read(partial(reading.unembedded, scope=scope, generation=generation, limit=limit, now=now))
+        return await self._database.read(reading.unembedded, scope, generation, limit=limit, now=now)
 
     @override
     async def version(self, scope: Scope) -> int:
-        return await self._read(partial(reading.version, scope=scope))
+        return await self._database.read(reading.version, scope)
 
     @override
     async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
-        return await self._read(partial(reading.stats, scope=scope, now=now))
+        return await self._database.read(reading.stats, scope, now=now)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 
     @override
     async def generations(self) -> Sequence[EmbeddingSpace]:
-        return await self._read(maintenance.generations)
+        return await self._database.read(maintenance.generations)
 
     @override
     async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         for attempt in range(ATTEMPTS):
             async with self._making:
                 present = maintenance.found(await self.generations(), name, dimensions)
-                made = present or await self._write(partial(self._made, name=name, dimensions=dimensions, probe=probe))
+                made = present or await self._database.write(self._made, name, dimensions, probe)
             if made is not None:
                 return made
             await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
         raise StoreError("Several processes are registering embedders at the same time; try again.")
 
-    async def _made(self, session: Session, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace | None:
+    async def _made(
+        self, session: AnySession, name: str, dimensions: int, probe: Vector | None
+    ) -> EmbeddingSpace | None:
         generation = await maintenance.insert_generation(session, name, dimensions, probe)
         if generation is not None:
             await self._make_vectors(session, generation)
@@ -210,41 +226,57 @@ class SqlStore(MemoryStore):
 
     @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        note = partial(maintenance.note_width, tenant=tenant, dimensions=dimensions, most=most)
         for _ in range(ATTEMPTS):
-            widths = await self._read(partial(maintenance.widths, tenant=tenant))
+            widths = await self._database.read(maintenance.widths, tenant=tenant)
             if dimensions in widths or len(widths) >= most:
                 return widths
             async with self._making:
-                await self._write(note)
+                await self._database.write(maintenance.note_width, tenant=tenant, dimensions=dimensions, most=most)
         raise StoreError("Several processes are registering vector widths at the same time; try again.")
 
     @override
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         if jobs:
-            await self._write(partial(queue.enqueue, jobs=jobs))
+            await self._database.write(queue.enqueue, jobs)
 
     @override
     async def claim(
         self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
     ) -> Job | None:
-        while found := await self._read(partial(queue.claimable, now=now, exclude=exclude, limit=CANDIDATES)):
+        while found := await self._database.read(queue.claimable, now=now, exclude=exclude, limit=CANDIDATES):
             for job in found:
-                take = partial(queue.take, job=job, owner=owner, now=now, lease_seconds=lease_seconds)
-                if mine := await self._write(take):
+                if mine := await self._database.write(queue.take, job, owner, now=now, lease_seconds=lease_seconds):
                     return mine
         return None
 
     @override
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
-        return await self._write(partial(queue.renew, job=job, lease_seconds=lease_seconds))
+        return await self._database.write(queue.renew, job, lease_seconds=lease_seconds)
 
     @override
     async def release(
         self, job: Job, *, run_after: datetime, error: str, dead: bool = False, payload: Mapping[str, Any] | None = None
     ) -> bool:
-        options: dict[str, Any] = {"run_after": run_after, "error": error, "dead": dead, "payload": payload}
-        return await self._write(partial(queue.release, job=job, **options))
+        return await self._database.write(
+            queue.release, job, run_after=run_after, error=error, dead=dead, payload=payload
+        )
+
+    @override
+    async def end(self, job_id: str, fence: int) -> bool:
+        return await self._database.write(queue.end, job_id, fence)
+
+    @override
+    async def withdraw(
+        self,
+        scope: Scope,
+        *,
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Collection[str] = (),
+    ) -> None:
+        await self._database.write(
+            queue.withdraw, scope, session_id=session_id, everything=everything, event_ids=event_ids
+        )
 
     @override
     async def jobs(
@@ -259,53 +291,61 @@ class SqlStore(MemoryStore):
         id: str | None = None,
         payloads: bool = True,
     ) -> Sequence[Job]:
-        asked = partial(queue.jobs, scope=scope, tenant=tenant, user=user, app=app, state=state)
-        return await self._read(partial(asked, limit=limit, id=id, payloads=payloads))
+        return await self._database.read(
+            queue.jobs,
+            scope=scope,
+            tenant=tenant,
+            user=user,
+            app=app,
+            state=state,
+            limit=limit,
+            id=id,
+            payloads=payloads,
+        )
 
     @override
     async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
-        return await self._read(partial(queue.waiting, scope=scope, kind=kind, key=key))
+        return await self._database.read(queue.waiting, scope, kind=kind, key=key)
 
     @override
     async def pending(self, *, now: datetime) -> PendingJobs:
-        return await self._read(partial(queue.pending, now=now))
+        return await self._database.read(queue.pending, now=now)
 
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        if any(one.retrieved or one.delivered for one in deliveries):
-            await self._write(partial(writing.count, deliveries=deliveries))
+        if any(one.retrieved or one.delivered or one.successes or one.failures for one in deliveries):
+            await self._database.write(writing.count, deliveries)
 
     @override
     async def retry(self, job_id: str, *, now: datetime) -> None:
-        await self._write(partial(queue.retry, job_id=job_id, now=now))
+        await self._database.write(queue.retry, job_id, now=now)
 
     @override
     async def drop(self, job_id: str) -> None:
-        await self._write(partial(queue.drop, job_id=job_id))
+        await self._database.write(queue.drop, job_id)
 
     @override
     async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
-        return await self._write(partial(maintenance.lease, name=name, owner=owner, seconds=seconds))
+        return await self._database.write(maintenance.lease, name, owner, seconds=seconds)
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        run = self._read if dry_run else self._write
+        run = self._database.read if dry_run else self._database.write
         after: str | None = None
         total = Pruned()
-        while found := await self._read(partial(maintenance.expired_scopes, after=after, now=now)):
-            options: dict[str, Any] = {"now": now, "popular_after": popular_after, "dry_run": dry_run}
-            part = await run(partial(maintenance.prune, scope_ids=found, **options))
+        while some := await self._database.read(maintenance.expired_scopes, after=after, now=now):
+            part = await run(maintenance.prune, some, now=now, popular_after=popular_after, dry_run=dry_run)
             total = Pruned(deleted=total.deleted + part.deleted, extended=total.extended + part.extended)
-            after = found[-1]
+            after = some[-1]
         if total.deleted and not dry_run:
             self._indexes.drop()
         if not dry_run:
-            await self._write(maintenance.release_widths)
+            await self._database.write(maintenance.release_widths)
         return total
 
     @override
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
-        return await self._read(partial(maintenance.crowded, above=above, now=now))
+        return await self._database.read(maintenance.crowded, above=above, now=now)
 
     @override
     async def scopes(
@@ -317,24 +357,25 @@ class SqlStore(MemoryStore):
         after: Scope | None = None,
         limit: int = 1000,
     ) -> Sequence[Scope]:
-        asked = partial(maintenance.scopes, tenant=tenant, user=user, app=app)
-        return await self._read(partial(asked, after=after, limit=limit))
+        return await self._database.read(
+            maintenance.scopes, tenant=tenant, user=user, app=app, after=after, limit=limit
+        )
 
     @override
     async def add_token(self, token: Token) -> None:
-        await self._write(partial(tokens.add, token=token))
+        await self._database.write(tokens.add, token)
 
     @override
     async def tokens(self, *, digest: str | None = None) -> Sequence[Token]:
-        return await self._read(partial(tokens.find, digest=digest))
+        return await self._database.read(tokens.find, digest)
 
     @override
     async def about(self) -> Mapping[str, str]:
-        return await self._read(maintenance.about)
+        return await self._database.read(maintenance.about)
 
     @override
     async def drop_token(self, token_id: str) -> None:
-        await self._write(partial(tokens.drop, token_id=token_id))
+        await self._database.write(tokens.drop, token_id)
 
 
 def _length(change: Change) -> int:

@@ -9,10 +9,11 @@ from typing import Any
 
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
+from .. import codec
 from ..base import SESSION_END, Applied, Batch, Delivery
-from . import codec as rows
-from .decoding import is_id, known, to_memory
-from .planning import Plan, Texts, held_back, slot_of
+from ..codec import is_id, known
+from ..planning import Plan, Texts, held_back, slot_of
+from .decoding import to_memory
 from .queue import put, touching
 from .session import Session
 
@@ -153,7 +154,7 @@ async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> 
     values = {
         "scope_id": scope.id,
         "events": list({event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}),
-        "texts": [rows.forgotten_key(salt, one.memory.session_id, one.memory.content) for one in bound],
+        "texts": [codec.forgotten_key(salt, one.memory.session_id, one.memory.content) for one in bound],
     }
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
 
@@ -217,7 +218,15 @@ async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
         ids = sorted(known((*one.retrieved, *one.delivered)))
         counts = {name: [getattr(one, name).get(id, 0) for id in ids] for name in ("retrieved", "delivered")}
         values += [{"scope_id": one.scope.id, "ids": ids, **counts, "now": one.at}] if ids else []
-    await session.run_many("count_usage", values)
+    if values:
+        await session.run_many("count_usage", values)
+    said = [
+        {"scope_id": one.scope.id, "id": id, "successes": one.successes.get(id, 0), "failures": one.failures.get(id, 0)}
+        for one in deliveries
+        for id in sorted(known((*one.successes, *one.failures)))
+    ]
+    if said:
+        await session.run_many("count_feedback", said)
 
 
 async def feedback(session: Session, scope: Scope, memory_id: str, *, success: bool) -> None:

@@ -1,21 +1,25 @@
-"""What every SQL adapter decides alike, as pure functions: snapshots, revival, expiry, cursors, tombstone keys."""
+"""What every store decides alike, as pure functions: ids, snapshots, revival, expiry, cursors, tombstone keys."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from ...errors import InvalidInput
-from ...language import tokenizer as text
-from ...records import Memory
+from ..errors import InvalidInput
+from ..language import tokenizer as text
+from ..records import Memory
 
 _TIMES = ("created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at")
 _TUPLES = ("topics", "tags", "event_ids")
+_MOST = 1_000_000_000
+_ID_CHARS = 36
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def to_snapshot(memory: Memory) -> str:
@@ -132,3 +136,62 @@ def from_cursor(cursor: str, order: str) -> list[Any]:
 def to_iso(at: datetime) -> str:
     """Aware UTC as fixed-width text that sorts like the time: 2026-01-31T09:30:00.000000Z."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def known(ids: Iterable[str]) -> list[str]:
+    """The distinct ones that can be ids at all, in their order; anything else is simply not there."""
+    return [id for id in dict.fromkeys(ids) if is_id(id)]
+
+
+def is_id(value: object) -> bool:
+    """Whether it is a UUID in its canonical spelling, the only one that we make."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def id_text(digits: str) -> str:
+    """The canonical spelling of an id's 32 hexadecimal digits."""
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def ids_in(text: str) -> list[str]:
+    """Ids that a statement gave one after the other: far quicker to take in than a row each."""
+    return [text[start : start + _ID_CHARS] for start in range(0, len(text), _ID_CHARS)]
+
+
+def bounded(limit: int) -> int:
+    """A limit that every database takes: never negative, never beyond a billion."""
+    return max(0, min(limit, _MOST))
+
+
+def event_ids_in(payload: object) -> set[str]:
+    """The source events that a queued payload names, at any depth, as `event_id` or `event_ids`."""
+    if isinstance(payload, Mapping):
+        items = cast("Mapping[str, object]", payload)
+        named = {value for value in [items.get("event_id"), *_several(items)] if isinstance(value, str) and value}
+        return named.union(*(event_ids_in(value) for value in items.values()))
+    if isinstance(payload, list | tuple):
+        return set[str]().union(*(event_ids_in(value) for value in cast("list[object]", payload)))
+    return set()
+
+
+def _several(items: Mapping[str, object]) -> Iterable[object]:
+    several = items.get("event_ids")
+    return cast("list[object]", several) if isinstance(several, list | tuple) else ()
+
+
+def without_events(payload: object, event_ids: frozenset[str]) -> object:
+    """The payload less the list entries that come from one of these events, and less all texts that were `recalled`:
+    earlier versions queued those as they were.
+    """
+    if isinstance(payload, Mapping):
+        items = cast("Mapping[str, object]", payload)
+        kept = {key: without_events(value, event_ids) for key, value in items.items()}
+        return kept | ({"recalled": list[object]()} if "recalled" in kept else {})
+    if isinstance(payload, list | tuple):
+        entries = cast("list[object]", payload)
+        return [without_events(entry, event_ids) for entry in entries if not _comes_from(entry, event_ids)]
+    return payload
+
+
+def _comes_from(entry: object, event_ids: frozenset[str]) -> bool:
+    return isinstance(entry, Mapping) and cast("Mapping[str, object]", entry).get("event_id") in event_ids

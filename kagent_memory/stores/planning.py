@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from ...errors import Conflict, InvalidInput, NotFound
-from ...language import tokenizer as text
-from ...records import Change, Memory, checked_text
-from ..base import Batch, checked_key, checked_vector
-from ..postings import packed
-from . import codec as rows
-from .decoding import is_id
+from ..errors import Conflict, InvalidInput, NotFound
+from ..language import tokenizer as text
+from ..records import Change, Memory, checked_text
+from . import codec
+from .base import Batch, checked_key, checked_vector
+from .postings import packed
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
@@ -92,7 +91,7 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
 
 
 def _check_memory(memory: Memory) -> None:
-    if not is_id(memory.id):
+    if not codec.is_id(memory.id):
         raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
     for value in (memory.content, memory.author, memory.subject, memory.attribute, *memory.topics, *memory.tags):
         if value is not None:
@@ -161,7 +160,7 @@ def _is_held(
         return True
     said_before = former is not None and former.content == change.memory.content
     return not said_before and (
-        ("text", rows.forgotten_key(salt, change.memory.session_id, change.memory.content)) in stones
+        ("text", codec.forgotten_key(salt, change.memory.session_id, change.memory.content)) in stones
     )
 
 
@@ -196,7 +195,7 @@ class Plan:
         """Lets a memory that was met again live anew."""
         current = self.standing.get(memory_id) or self.stored.get(memory_id)
         if current is not None and current.state == "active":
-            self.standing[memory_id] = rows.renewed(current, self.now)
+            self.standing[memory_id] = codec.renewed(current, self.now)
 
     def close(self) -> None:
         """Settles what only the whole batch shows: who superseded whom, and that active memories differ.
@@ -219,7 +218,7 @@ class Plan:
         same = self.equal.get(self.texts.identity(added)) if added.state == "active" else None
         current = same and (self.standing.get(same) or self.stored.get(same))
         if same and current:
-            self.standing[same] = rows.revived(current, added, self.now)
+            self.standing[same] = codec.revived(current, added, self.now)
             self.given[added.id] = same
             return
         if added.id in self.stored or added.id in self.standing:
@@ -261,7 +260,7 @@ class Plan:
                 "memory_id": change.memory.id,
                 "revision": before.revision if before else 0,
                 "kind": change.kind,
-                "before": rows.to_snapshot(before) if before else None,
+                "before": codec.to_snapshot(before) if before else None,
                 "at": self.now,
                 "who": change.who,
                 "why": change.why,
