@@ -77,7 +77,7 @@ def _names(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def compiled() -> dict[tuple[str, int], list[re.Pattern[str]]]:
-    """The expressions that the package compiles when all of it is imported and its gate is used, by file and line."""
+    """The expressions that the package compiles when all of it is imported and used, by file and line."""
     ran = subprocess.run(
         [sys.executable, __file__], capture_output=True, text=True, timeout=120, check=True, cwd=PACKAGE.parent
     )
@@ -105,8 +105,10 @@ def _compile_all() -> None:
     for module in pkgutil.walk_packages(kagent_memory.__path__, "kagent_memory."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    from kagent_memory.redaction import redact
     from kagent_memory.retrieval.query import WordGate
 
+    redact("Nothing secret.")
     WordGate().searches("What is the capital of France?")
     print(json.dumps(list(dict.fromkeys(found))))
 

@@ -213,9 +213,13 @@ class Pieces:
 def spoken(text: str) -> frozenset[str]:
     """The languages that the words and letters of a text speak for most, by their codes; empty: none does."""
     scores: dict[str, int] = {}
-    for found in islice(_WORD.finditer(text[:_CHARS_THAT_TELL].casefold()), _WORDS_THAT_TELL):
-        word = found.group().strip(".,;:!?¿¡\"'“”„«»()[]")
-        for code in _telling_words().get(word, ()):
+    begins = True
+    for found in islice(_WORD.finditer(text[:_CHARS_THAT_TELL]), _WORDS_THAT_TELL):
+        raw = found.group().strip(".,;:!?¿¡\"'“”„«»()[]")
+        inside, begins = not begins, found.group()[-1] in ".!?:…"
+        named = inside and raw[:1].isupper() and not raw.isupper()  # such as Kim, which is "who" in Turkish
+        word = raw.casefold()
+        for code in () if named else _telling_words().get(word, ()):
             scores[code] = scores.get(code, 0) + 2
         for code in _other_words().get(word, ()):
             scores[code] = scores.get(code, 0) + 1

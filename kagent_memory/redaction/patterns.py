@@ -73,7 +73,8 @@ def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
                 raise ValueError(
                     f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no start may be empty"
                 )
-            if not shape.starts or re.compile(shape.then).match(""):
+            then = re.compile(shape.then)
+            if not shape.starts or then.match(""):
                 raise ValueError(f"{shape.kind} has no starts, or its `then` matches the empty string")
     except (ValueError, TypeError, re.error) as error:  # what pydantic and tomllib raise are ValueErrors
         reason = " ".join(str(error).split())[:300]

@@ -235,9 +235,10 @@ async def test_no_secret_that_a_failure_names_reaches_the_queue_or_the_log(
         await memories.remember(SCOPE, [said("Hello.", "e1")], "s1")
         await memories.work(until_idle=True)
         (job,) = await memories.jobs()
-        assert "RuntimeError: GET https://models.example/" in job.error
+        assert job.error.startswith("RuntimeError at ")
         for text in (job.error, caplog.text):
-            assert "[secret: " in text
+            assert "RuntimeError" in text
+            assert "models.example" not in text
             assert SECRETS["github"] not in text
 
 

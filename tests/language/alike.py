@@ -2,6 +2,10 @@
 
 ALIKE: dict[str, list[tuple[str, str]]] = {
     "en": [
+        ("The ticket costs 1.50 euros.", "The ticket costs 1.5 euros."),
+        ("The ticket costs $2.10.", "The ticket costs $2.1."),
+        ("Runs 2.50 km.", "Runs 2.5 km."),
+        ("The user knows Ben and Kim.", "The user knows Kim and Ben."),
         ("The user lives in Oslo.", "The user resides in Oslo."),
         ("The user enjoys hiking in the hills.", "The user likes hiking in the hills."),
         ("Anna works at Acme as an engineer.", "Anna is employed at Acme as an engineer."),

@@ -4,6 +4,13 @@ APART: dict[str, list[tuple[str, str, str]]] = {
     "en": [
         # roles and order
         ("roles", "Anna manages Bob.", "Bob manages Anna."),
+        ("roles", "Ben lent Kim his bike.", "Kim lent Ben his bike."),
+        ("roles", "Ben lent Kim his bike", "Kim lent Ben his bike"),
+        ("roles", "Ben manages Kim.", "Kim manages Ben."),
+        ("roles", "Yesterday Sen told Ona.", "Yesterday Ona told Sen."),
+        ("number", "Version 1.10 is deployed.", "Version 1.1 is deployed."),
+        ("number", "Needs Python 3.10.", "Needs Python 3.1."),
+        ("number", "Chapter 2.30 is next.", "Chapter 2.3 is next."),
         ("roles", "Anna lent Bob 50 euros.", "Bob lent Anna 50 euros."),
         ("roles", "The user lent Anna the car.", "Anna lent the user the car."),
         ("roles", "The dog bit the man.", "The man bit the dog."),

@@ -17,6 +17,7 @@ _ANY_LANGUAGE: frozenset[str] = frozenset()
 _WORDS = re.compile(r"\S+")
 _FRACTIONAL = re.compile(r"-?\d+\.\d+")
 _DATE_PARTS = re.compile(r"[-./]")
+_CAPITAL_PRONOUNS = frozenset(("en", "de", "it"))
 LONGEST = 20_000  # characters of a text that are read
 _REMEMBERED_CHARS = 2000
 _LONGEST_WORD = 256  # what is longer is no word and is compared whole
@@ -493,7 +494,8 @@ def _is_name(words: Sequence[Word], place: int, known: tables.Lexeme, spoken: fr
     if not word.raw[:1].isupper() or word.low.split("'")[0] in STOP_WORDS:
         return False
     if known.function and not word.raw.isupper():
-        return False
+        # Within a sentence only these write function words with a capital: I, Sie, Lei.
+        return not word.begins and not tables.is_function_word(word.low, _CAPITAL_PRONOUNS)
     if not word.begins:
         return True
     if known.starts:

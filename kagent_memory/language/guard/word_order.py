@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from .. import tables
@@ -26,7 +26,7 @@ def reordered(a: AnnotatedText, b: AnnotatedText) -> bool:
     ours, theirs = _items(a, _names(a, b)), _items(b, _names(a, b))
     return (
         _plays_other_parts(ours, theirs)
-        or _stands_in_other_order(ours, theirs)
+        or _stands_in_other_order(a, ours, b, theirs)
         or _counts_other_things(a, b)
         or _opposites_swapped(a, b)
         or _swapped(a, b)
@@ -71,7 +71,9 @@ def _plays_other_parts(ours: dict[Item, tuple[int, Word]], theirs: dict[Item, tu
     )
 
 
-def _stands_in_other_order(ours: dict[Item, tuple[int, Word]], theirs: dict[Item, tuple[int, Word]]) -> bool:
+def _stands_in_other_order(
+    a: AnnotatedText, ours: dict[Item, tuple[int, Word]], b: AnnotatedText, theirs: dict[Item, tuple[int, Word]]
+) -> bool:
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in ours.keys() & theirs.keys():
         role = ours[item][1].role if ours[item][1].role == theirs[item][1].role else ""
@@ -81,14 +83,16 @@ def _stands_in_other_order(ours: dict[Item, tuple[int, Word]], theirs: dict[Item
             before = ours[one][0] < ours[other][0]
             if before == (theirs[one][0] < theirs[other][0]):
                 continue
-            if not (_joined(ours, one, other) and _joined(theirs, one, other)):
+            between = {_between(a, ours, one, other), _between(b, theirs, one, other)}
+            if None in between or (len(between) == 1 and _joins(between, a.spoken | b.spoken)):
                 return True
     return False
 
 
-def _joined(items: dict[Item, tuple[int, Word]], one: Item, other: Item) -> bool:
-    """Whether only "and" stands between two names."""
-    return one[0] == "name" and abs(items[one][0] - items[other][0]) == 2
+def _between(reading: AnnotatedText, items: dict[Item, tuple[int, Word]], one: Item, other: Item) -> str | None:
+    """The one word that stands between two names, if it is one."""
+    first, second = sorted((items[one][0], items[other][0]))
+    return reading.words[first + 1].low if one[0] == "name" and second - first == 2 else None
 
 
 def _counts_other_things(a: AnnotatedText, b: AnnotatedText) -> bool:
@@ -140,7 +144,7 @@ def _swapped(a: AnnotatedText, b: AnnotatedText) -> bool:
         return True
     first, second = [word.low for word in ours], [word.low for word in theirs]
     for start, end in _swaps(first, second):
-        if _joins(ours[start:end], spoken) and not any(_movable(part, spoken) for part in (ours[:start], ours[end:])):
+        if _joins(first[start:end], spoken) and not any(_movable(part, spoken) for part in (ours[:start], ours[end:])):
             return True
     return False
 
@@ -170,9 +174,9 @@ def _swaps(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[int, i
                 yield start, end
 
 
-def _joins(middle: Sequence[Word], spoken: frozenset[str]) -> bool:
+def _joins(middle: Iterable[str | None], spoken: frozenset[str]) -> bool:
     """Whether something stands there around which the sides may not change places."""
-    return not all(tables.lexeme(word.low, spoken).even for word in middle)
+    return not all(word and tables.lexeme(word, spoken).even for word in middle)
 
 
 def _movable(part: Sequence[Word], spoken: frozenset[str]) -> bool:
