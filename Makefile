@@ -1,5 +1,5 @@
 # make demo   an agent that remembers across two processes    (STORE=postgres, MODEL=…, EMBEDDING=…)
-# make test   all tests, on libSQL and PostgreSQL
+# make test   all tests, on libSQL and PostgreSQL, a process per core    (make test-slow: a hundred kills at random)
 # make check  format, lint, types, architecture, wheel, tests: what CI runs
 PYTHON ?= python3
 VENV   ?= .venv
@@ -9,7 +9,7 @@ EMBEDDING ?=
 BIN    := $(VENV)/bin
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 
-.PHONY: demo test check lint types architecture format docs wheel matrix local programs bench clean
+.PHONY: demo test test-slow check lint types architecture format docs wheel matrix local programs bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -33,7 +33,11 @@ programs:
 	  { echo "The tests need Chromium as 'chromium' and PgBouncer: install $(APT) as root." >&2; exit 1; }
 
 test: $(VENV)/.dev programs
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
+
+# What `make test` tries briefly, at length: a hundred kills at random moments instead of fifteen, on each database.
+test-slow: $(VENV)/.dev
+	$(BIN)/pytest -m slow
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

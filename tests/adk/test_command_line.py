@@ -102,7 +102,6 @@ def say(url: str, session: str, text: str) -> str:
     return json.dumps(post(f"{url}/run", body))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["services.yaml", "console script"])
 def test_adk_api_server_remembers_in_a_second_session(tmp_path: Path, how: str) -> None:
     agents = tmp_path / "agents"

@@ -14,7 +14,6 @@ from kagent_memory.memories import Memories
 
 from . import life
 
-RANDOM_KILLS = 100  # on each of the two stores
 FORKS = multiprocessing.get_context("forkserver")
 
 
@@ -89,10 +88,11 @@ def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point
     assert [content for content, _ in memories_of(store_uri)] == expected()
 
 
-def test_kills_at_random_moments_lose_and_double_nothing(store_uri: str):
+@pytest.mark.parametrize("wanted", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_lose_and_double_nothing(store_uri: str, wanted: int):
     chance = random.Random(20261121)
     kills = lives_lived = 0
-    while kills < RANDOM_KILLS:
+    while kills < wanted:
         lives_lived += 1
         lives = Lives(store_uri, f"user{lives_lived}")
         for _ in range(8):

@@ -403,7 +403,6 @@ def server(server_directory: Path) -> Iterator[Any]:
     started.cleanup()
 
 
-@pytest.mark.slow
 async def test_a_wrong_password_is_one_error_that_says_what_to_do_and_tells_none(server: Any, server_directory: Path):
     rules = server_directory / "pg_hba.conf"
     rules.write_text("local all guarded scram-sha-256\n" + rules.read_text())
@@ -421,7 +420,6 @@ async def test_a_wrong_password_is_one_error_that_says_what_to_do_and_tells_none
         assert len(await memories.add(SCOPE, ["Ada sails"])) == 1
 
 
-@pytest.mark.slow
 async def test_a_server_that_comes_late_and_goes_under_load_loses_nothing_and_is_back_within_5_s(server: Any) -> None:
     uri = server.get_uri()
     await asyncio.to_thread(server.stop)

