@@ -1,19 +1,211 @@
-"""A store of your own: ours, with an account of who erased what. See docs/how-to/writing-a-store.md."""
+"""A store of your own: memories in a dict. See docs/how-to/writing-a-store.md.
+
+It keeps every promise of `MemoryStore` and passes the contract suite (tests/stores/test_custom_store.py). What it does
+not have, a queue and tokens, a libSQL file beside it has.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any, Self
 
-from kagent_memory import Scope
-from kagent_memory.records import Change, Memory, new_id
-from kagent_memory.stores.base import Batch
-from kagent_memory.stores.libsql import LibSQLStore
+import numpy as np
 
-SCOPE = Scope("", "ada", "desk")
+from kagent_memory import Filter, Memory, Scope
+from kagent_memory.errors import Conflict, InvalidInput, StoreError
+from kagent_memory.records import Change, Revision, Usage, new_id
+from kagent_memory.retrieval.ranking import matches_filter
+from kagent_memory.stores import open_with
+from kagent_memory.stores.base import (
+    EARLIEST,
+    SESSION_END,
+    Applied,
+    Batch,
+    Delivery,
+    EmbeddingSpace,
+    MemoryStore,
+    Order,
+    Page,
+    Pruned,
+    ScopeStats,
+    TextMatches,
+    checked_vector,
+    external_name,
+    rank_features,
+)
+from kagent_memory.stores.codec import (
+    bounded,
+    expiry,
+    forgotten_key,
+    from_cursor,
+    from_snapshot,
+    is_id,
+    known,
+    to_cursor,
+    to_snapshot,
+)
+from kagent_memory.stores.planning import Plan, Texts, checked, held_back, identity_of, postings_of
+from kagent_memory.stores.text_index import Entry, ScopeIndex
 
 
-class AccountingStore(LibSQLStore):
-    """Says how many memories were erased, and of which app; never what they said."""
+@dataclass
+class Kept:
+    """All that is kept of one scope."""
+
+    scope: Scope
+    version: int = 0
+    salt: bytes = field(default_factory=lambda: os.urandom(16))
+    calls: int = 0
+    tokens: int = 0
+    memories: dict[str, Memory] = field(default_factory=dict)
+    revisions: dict[str, list[Revision]] = field(default_factory=dict)
+    vectors: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
+    taken: set[tuple[str, str]] = field(default_factory=set)
+    tombstones: set[tuple[str, str]] = field(default_factory=set)
+    index: ScopeIndex = field(default_factory=ScopeIndex)
+
+    def visible(self, now: datetime, filter: Filter = Filter()) -> list[Memory]:
+        return [memory for memory in self.memories.values() if is_visible(memory, now, filter.superseded)]
+
+    def passing(self, now: datetime, filter: Filter) -> list[Memory]:
+        return [memory for memory in self.visible(now, filter) if matches_filter(filter, memory)]
+
+    def erase(self, ids: Sequence[str]) -> None:
+        groups = {revision.group for id in ids for revision in self.revisions.get(id, ()) if revision.group}
+        for id in ids:
+            del self.memories[id]
+            self.revisions.pop(id, None)
+            for vectors in self.vectors.values():
+                vectors.pop(id, None)
+        for revisions in self.revisions.values():
+            revisions[:] = [replace(one, final=one.final or one.group in groups) for one in revisions]
+
+    def indexed(self) -> ScopeIndex:
+        if self.index.version != self.version:
+            self.index = ScopeIndex()
+            self.index.load(
+                [
+                    Entry(
+                        rank_features(memory),
+                        memory.state == "active",
+                        None if memory.pinned else memory.expires_at,
+                        postings_of(memory),
+                    )
+                    for memory in self.memories.values()
+                ]
+            )
+            self.index.version = self.version
+        return self.index
+
+
+def is_visible(memory: Memory, now: datetime, superseded: bool = False) -> bool:
+    alive = memory.pinned or memory.expires_at is None or memory.expires_at > now
+    return alive and (superseded or memory.state == "active")
+
+
+def as_stored(memory: Memory) -> Memory:
+    """A copy that shares nothing with the caller's, its metadata plain JSON and its times in UTC."""
+    copy = from_snapshot(to_snapshot(memory))
+    times = {name: at for name in copy.__slots__ if isinstance(at := getattr(copy, name), datetime)}
+    return replace(copy, **{name: at.astimezone(UTC) for name, at in times.items()})
+
+
+class DictStore(MemoryStore):
+    """Memories in a dict: they end with the process."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[bytes, Kept] | None = {}
+        self._spaces: list[EmbeddingSpace] = []
+        self._widths: dict[str, list[int]] = {}
+
+    @classmethod
+    async def open(cls, uri: str, **options: Any) -> Self:
+        return cls()
+
+    @classmethod
+    def beside(cls, uri: str) -> str:
+        return "libsql:///:memory:"
+
+    async def close(self) -> None:
+        self._scopes = None
+
+    def _all(self) -> dict[bytes, Kept]:
+        if self._scopes is None:
+            raise StoreError("The store is closed; open it again.")
+        return self._scopes
+
+    def _kept(self, scope: Scope) -> Kept:
+        return self._all().get(scope.id) or Kept(scope)
+
+    def _space(self, number: int) -> EmbeddingSpace:
+        self._all()
+        for space in self._spaces:
+            if space.number == number:
+                return space
+        raise InvalidInput(f"There is no embedding space {number} here.")
+
+    # -- writing: nothing here waits, so every call is one transaction
+
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:  # noqa: C901 one straight road
+        kept = self._kept(scope)
+        if batch.vectors and batch.generation is None:
+            raise InvalidInput("Vectors need the number of their embedding space.")
+        batch = checked(batch, None if batch.generation is None else self._space(batch.generation).dimensions)
+        if batch.expected_version not in (None, kept.version):
+            raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
+        if any(pair[1] != SESSION_END and pair in kept.taken for pair in batch.taken):
+            raise Conflict("An event of this batch was taken in before; read which ones and retry without them.")
+        held = held_back(batch.changes, kept.memories, frozenset(kept.tombstones), kept.salt)
+        live = [change for change in batch.changes if change.memory.id not in held]
+        stays = {change.memory.id: change.memory.state == "active" for change in live}
+        positions: dict[str, int] = {}
+        for memory in kept.memories.values():
+            if memory.session_id is not None and memory.position is not None:
+                positions[memory.session_id] = max(positions.get(memory.session_id, 0), memory.position + 1)
+        plan = Plan(
+            stored=kept.memories,
+            equal={
+                identity_of(memory): memory.id
+                for memory in kept.memories.values()
+                if memory.state == "active" and stays.get(memory.id, True)
+            },
+            positions=positions,
+            now=now,
+            texts=Texts(),
+        )
+        for change in live:
+            plan.take(change)
+        for id in batch.reinforced:
+            plan.renew(id)
+        plan.close()
+        # from here on nothing can fail
+        self._all()[scope.id] = kept
+        for id, memory in plan.standing.items():
+            former = kept.memories.get(id)
+            if former is not None and (former.content, former.author) != (memory.content, memory.author):
+                for vectors in kept.vectors.values():
+                    vectors.pop(id, None)
+            usage = former.usage if former else Usage()
+            kept.memories[id] = replace(as_stored(memory), usage=usage)
+        for values in plan.revisions:
+            before = from_snapshot(values["before"]) if values["before"] else None
+            revision = Revision(**{**values, "before": before})
+            kept.revisions.setdefault(revision.memory_id, []).append(revision)
+        for id, row in batch.vectors.items():
+            holder = plan.given.get(id, id)
+            if id not in held and holder in kept.memories:
+                kept.vectors.setdefault(batch.generation or 0, {})[holder] = row
+        going_on = {session_id for session_id, event_id in batch.taken if event_id != SESSION_END}
+        kept.taken -= {(session_id, SESSION_END) for session_id in going_on}
+        kept.taken |= set(batch.taken)
+        kept.calls, kept.tokens = kept.calls + batch.calls, kept.tokens + batch.tokens
+        kept.version += bool(batch.changes or batch.taken or batch.reinforced)
+        ids = (None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
+        return Applied(ids=tuple(ids), version=kept.version)
 
     async def forget(
         self,
@@ -22,19 +214,272 @@ class AccountingStore(LibSQLStore):
         ids: Sequence[str] = (),
         session_id: str | None = None,
         everything: bool = False,
+        event_ids: Sequence[str] = (),
         now: datetime,
     ) -> tuple[str, ...]:
-        erased = await super().forget(scope, ids=ids, session_id=session_id, everything=everything, now=now)
-        print(f"{now:%Y-%m-%d} erased {len(erased)} of {scope.app}")
-        return erased
+        kept = self._all().setdefault(scope.id, Kept(scope))
+        kept.version += 1
+        chosen = dict.fromkeys(id for id in known(ids) if id in kept.memories)
+        for memory in kept.memories.values():
+            if everything or (session_id is not None and memory.session_id == session_id):
+                chosen[memory.id] = None
+        fresh = set(chosen)
+        while fresh:
+            fresh = self._lineage(kept, fresh) - set(chosen)
+            chosen.update(dict.fromkeys(sorted(fresh)))
+        kept.tombstones |= {("event", event) for event in event_ids}
+        for id in chosen:
+            revisions = kept.revisions.get(id, [])
+            states = [kept.memories[id], *(revision.before for revision in revisions if revision.before)]
+            kept.tombstones |= {("event", event) for one in (*states, *revisions) for event in one.event_ids}
+            kept.tombstones |= {("text", forgotten_key(kept.salt, one.session_id, one.content)) for one in states}
+        kept.erase(list(chosen))
+        return tuple(chosen)
+
+    def _lineage(self, kept: Kept, ids: set[str]) -> set[str]:
+        """What was superseded into these, what a merge made of them, and what says the same and is history."""
+        merges = {
+            one.group for revisions in kept.revisions.values() for one in revisions if one.kind == "merge" and one.group
+        }
+        said = {identity_of(kept.memories[id]) for id in ids}
+        near: set[str] = set()
+        for memory in kept.memories.values():
+            past = memory.state != "active" and identity_of(memory) in said
+            if memory.superseded_by in ids or past:
+                near.add(memory.id)
+            changes = kept.revisions.get(memory.id, ())
+            was_merged = any(one.kind == "merge" or one.group in merges for one in changes)
+            if memory.id in ids and was_merged and memory.superseded_by in kept.memories:
+                near.add(memory.superseded_by)
+        return near
+
+    async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
+        kept = self._kept(scope)
+        visible = {memory.id: memory for memory in kept.visible(now)}
+        loose = [id for id in known(ids) if id in visible and not visible[id].pinned]
+        gone = loose[: max(0, len(visible) - keep)]
+        kept.erase(gone)
+        kept.version += 1
+        return tuple(gone)
+
+    async def count(self, deliveries: Sequence[Delivery]) -> None:
+        for one in deliveries:
+            kept = self._kept(one.scope)
+            for id in {*one.retrieved, *one.delivered, *one.successes, *one.failures} & set(kept.memories):
+                memory, times = kept.memories[id], one.delivered.get(id, 0)
+                usage = memory.usage
+                kept.memories[id] = replace(
+                    memory,
+                    usage=replace(
+                        usage,
+                        retrieved=usage.retrieved + one.retrieved.get(id, 0),
+                        delivered=usage.delivered + times,
+                        delivered_total=usage.delivered_total + times,
+                        last_delivered_at=max(usage.last_delivered_at or one.at, one.at)
+                        if times
+                        else usage.last_delivered_at,
+                        successes=usage.successes + one.successes.get(id, 0),
+                        failures=usage.failures + one.failures.get(id, 0),
+                    ),
+                )
+
+    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
+        deleted = extended = 0
+        for kept in self._all().values():
+            expired = [
+                memory
+                for memory in kept.memories.values()
+                if not memory.pinned and memory.expires_at is not None and memory.expires_at <= now
+            ]
+            popular = [memory for memory in expired if memory.usage.delivered >= popular_after]
+            unused = [memory.id for memory in expired if memory.usage.delivered < popular_after]
+            deleted, extended = deleted + len(unused), extended + len(popular)
+            if dry_run or not expired:
+                continue
+            for memory in popular:
+                usage = replace(memory.usage, delivered=0)
+                kept.memories[memory.id] = replace(memory, expires_at=expiry(memory.ttl_days, now), usage=usage)
+            kept.erase(unused)
+            kept.version += 1
+        if not dry_run:
+            for tenant, widths in self._widths.items():
+                widths[:] = [width for width in widths if self._holds(tenant, width)]
+        return Pruned(deleted=deleted, extended=extended)
+
+    def _holds(self, tenant: str, width: int) -> bool:
+        numbers = [space.number for space in self._spaces if space.name == external_name(width)]
+        mine = [kept for kept in self._all().values() if kept.scope.tenant == tenant]
+        return not numbers or any(kept.vectors.get(number) for kept in mine for number in numbers)
+
+    # -- reading
+
+    async def get(
+        self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        memories = self._kept(scope).memories
+        wanted = [id for id in known(ids) if id in memories]
+        return {id: memories[id] for id in wanted if is_visible(memories[id], now, superseded)}
+
+    async def list(  # noqa: C901 an order each
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        now: datetime,
+    ) -> Page:
+        def key(memory: Memory) -> float:
+            match order:
+                case "newest":
+                    return -memory.created_at.timestamp()
+                case "oldest":
+                    return memory.created_at.timestamp()
+                case "delivered":
+                    return -memory.usage.delivered
+                case "importance":
+                    return -memory.importance
+                case "expires":
+                    ends = None if memory.pinned else memory.expires_at
+                    return float("inf") if ends is None else ends.timestamp()
+
+        upwards = order in ("oldest", "expires")
+        rows = sorted(self._kept(scope).passing(now, filter), key=lambda memory: memory.id, reverse=not upwards)
+        rows.sort(key=key)
+        if cursor is not None:
+            match from_cursor(cursor, order):
+                case [int() | float() as last, str() as id] if is_id(id):
+                    rows = [
+                        memory
+                        for memory in rows
+                        if key(memory) > last
+                        or (key(memory) == last and (memory.id > id if upwards else memory.id < id))
+                    ]
+                case _:
+                    raise InvalidInput("This is no cursor of a former page; start without one.")
+        some = rows[: bounded(limit)]
+        more = to_cursor(order, key(some[-1]), some[-1].id) if some and len(rows) > len(some) else None
+        return Page(memories=tuple(some), cursor=more)
+
+    async def search_texts(
+        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> Sequence[TextMatches]:
+        kept = self._kept(scope)
+        index = kept.indexed()
+        passing = [memory.id for memory in kept.passing(now, filter)]
+        visible = index.visible(now, superseded=filter.superseded, among=passing)
+        return [replace(index.search(terms, visible, bounded(limit)), passing=passing) for terms in queries]
+
+    async def search_vector(
+        self,
+        scope: Scope,
+        generation: int,
+        vectors: Sequence[np.ndarray],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        version: int | None = None,
+        passing: Sequence[str] | None = None,
+        now: datetime,
+    ) -> list[list[tuple[str, float]]]:
+        space, kept = self._space(generation), self._kept(scope)
+        queries = [checked_vector(vector, space.dimensions).astype(np.float64) for vector in vectors]
+        rows = kept.vectors.get(generation, {})
+        among = [(memory.id, rows[memory.id]) for memory in kept.passing(now, filter) if memory.id in rows]
+        found = []
+        for query in queries:
+            scored = []
+            for id, row in among:
+                exact = row.astype(np.float64)
+                cosine = float(query @ exact / (np.linalg.norm(query) * np.linalg.norm(exact)))
+                scored.append((min(1.0, max(-1.0, round(cosine, 6))) + 0.0, id))
+            found.append([(id, cosine) for cosine, id in sorted(scored, reverse=True)[: bounded(limit)]])
+        return found
+
+    async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
+        kept = self._kept(scope)
+        return frozenset(
+            event for event in event_ids if (session_id, event) in kept.taken or ("event", event) in kept.tombstones
+        )
+
+    async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
+        return list(self._kept(scope).revisions.get(memory_id, ()))
+
+    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
+        kept = self._kept(scope)
+        visible = kept.visible(now)
+        active = [memory for memory in kept.memories.values() if memory.state == "active"]
+        return ScopeStats(
+            visible=len(visible),
+            by_type={kind: sum(one.type == kind for one in visible) for kind in sorted({one.type for one in visible})},
+            expired=len(active) - len(visible),
+            superseded=sum(memory.state == "superseded" for memory in kept.memories.values()),
+            pinned=sum(memory.pinned for memory in active),
+            delivered_total=sum(memory.usage.delivered_total for memory in visible),
+            calls=kept.calls,
+            tokens=kept.tokens,
+            version=kept.version,
+        )
+
+    # -- across scopes
+
+    async def generations(self) -> Sequence[EmbeddingSpace]:
+        self._all()
+        return list(self._spaces)
+
+    async def add_generation(self, name: str, dimensions: int, probe: np.ndarray | None) -> EmbeddingSpace:
+        for space in await self.generations():
+            if (space.name, space.dimensions) == (name, dimensions):
+                return space
+        made = EmbeddingSpace(number=len(self._spaces) + 1, name=name, dimensions=dimensions, probe=probe)
+        self._spaces.append(made)
+        return made
+
+    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
+        widths = self._widths.setdefault(tenant, [])
+        if dimensions not in widths and len(widths) < most:
+            widths.append(dimensions)
+        return sorted(widths)
+
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        for part in (tenant, user, app):
+            if part is not None and "\0" in part:
+                raise InvalidInput("No scope has a NUL character in its parts.")
+        wanted = [
+            kept.scope
+            for kept in self._all().values()
+            if kept.memories
+            and tenant in (None, kept.scope.tenant)
+            and user in (None, kept.scope.user)
+            and app in (None, kept.scope.app)
+        ]
+        wanted.sort(key=in_order)
+        return [scope for scope in wanted if after is None or in_order(scope) > in_order(after)][: bounded(limit)]
+
+
+def in_order(scope: Scope) -> tuple[str, str, str]:
+    return scope.tenant, scope.app, scope.user
 
 
 async def main() -> None:
-    now = datetime.now(UTC)
-    async with await AccountingStore.open("libsql:///:memory:") as store:
+    now, scope = datetime.now(UTC), Scope("", "ada", "desk")
+    async with await open_with(DictStore, "dict://") as store:
         memory = Memory(id=new_id(), content="The spare key is with Grace.", created_at=now, updated_at=now)
-        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory)]), now=now)
-        await store.forget(SCOPE, ids=[memory.id], now=now)
+        await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=now)
+        found = await store.search_text(scope, ["key"], limit=5, now=now)
+        print([one.content for one in (await store.get(scope, list(found.matches), now=now)).values()])
+        erased = await store.forget(scope, ids=[memory.id], now=now)
+        left = (await store.list(scope, now=EARLIEST)).memories
+        print(f"{now:%Y-%m-%d} erased {len(erased)} of {scope.app}; {len(left)} left")
 
 
 if __name__ == "__main__":

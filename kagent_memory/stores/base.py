@@ -308,7 +308,7 @@ class MemoryStore(_Open):
         wanted = {*slots}
         filled = [
             memory
-            async for memory in self._all(scope, now=now)
+            async for memory in _each(self, scope, now=now)
             if not memory.verbatim and text.slot(memory.subject, memory.attribute) in wanted
         ]
         return sorted(filled, key=lambda memory: memory.id)
@@ -327,7 +327,7 @@ class MemoryStore(_Open):
             for step in range(-reach, reach + 1)
         }
         for session_id in {session_id for session_id, _ in reached} if reach > 0 else ():
-            async for memory in self._all(scope, Filter(session_id=session_id), now=now):
+            async for memory in _each(self, scope, Filter(session_id=session_id), now=now):
                 if (memory.session_id, memory.position) in reached:
                     near[memory.id] = memory
         return [rank_features(near[id]) for id in sorted(near)]
@@ -346,7 +346,7 @@ class MemoryStore(_Open):
         """All revisions that one decision made (see `Change.group`)."""
         revisions = [
             revision
-            async for memory in self._all(scope, Filter(superseded=True), now=EARLIEST)
+            async for memory in _each(self, scope, Filter(superseded=True), now=EARLIEST)
             for revision in await self.history(scope, memory.id)
             if revision.group == group
         ]
@@ -365,7 +365,7 @@ class MemoryStore(_Open):
         everything = (await self.stats(scope, now=now)).visible
         [embedded] = await self.search_vector(scope, generation, [anywhere], limit=everything, now=now)
         there = {id for id, _ in embedded}
-        lacking = [memory async for memory in self._all(scope, now=now) if memory.id not in there]
+        lacking = [memory async for memory in _each(self, scope, now=now) if memory.id not in there]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
     async def version(self, scope: Scope) -> int:
@@ -375,15 +375,6 @@ class MemoryStore(_Open):
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
         """Counts of the scope."""
-
-    async def _all(self, scope: Scope, filter: Filter = Filter(), *, now: datetime) -> AsyncIterator[Memory]:
-        cursor: str | None = None
-        while True:
-            page = await self.list(scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now)
-            for memory in page.memories:
-                yield memory
-            if (cursor := page.cursor) is None:
-                return
 
     # -- across scopes: embedding spaces, maintenance -------------------------------------------
 
@@ -447,6 +438,16 @@ class MemoryStore(_Open):
         `migrations` that were applied, and `lacking`, the rights that its user has not, where there are such.
         """
         return {"database": type(self).__name__, "migrations": "none"}
+
+
+async def _each(store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime) -> AsyncIterator[Memory]:
+    cursor: str | None = None
+    while True:
+        page = await store.list(scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now)
+        for memory in page.memories:
+            yield memory
+        if (cursor := page.cursor) is None:
+            return
 
 
 class JobQueue(_Open):

@@ -1,4 +1,4 @@
-"""`StoreContract`: what every `Store` promises, as tests that the author of a store runs."""
+"""`StoreContract`: what every store promises, as tests that the author of a store runs."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class StoreContract(
     KeepingContract,
     InputContract,
 ):
-    """Every promise of `Store`, one test each, named by the rule it states.
+    """Every promise of `MemoryStore`, `JobQueue` and `TokenStore`, one test each, named by the rule it states.
 
     Inherit from it in a test module, and say how to open your store on an empty database:
 
         class TestMyStore(StoreContract):
             async def open_store(self) -> Store:
-                return await MyStore.open(a_fresh_database())
+                return await open_with(MyStore, a_fresh_database())
 
     Each test opens a store of its own and closes it. pytest, pytest-asyncio (any mode) and hypothesis must be
     installed; settings of hypothesis are those of its own profile but for the number of examples.
