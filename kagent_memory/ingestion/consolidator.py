@@ -19,9 +19,9 @@ from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores.base import Batch, Store
 from .consolidation import Decision, decisions, plan_merges, settled, size_of
-from .scheduler import merge_timer, mergeable
+from .scheduler import MergeScheduler
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 MERGE_AT_MOST = 200
 ALL_OF_A_SCOPE = 1_000_000
@@ -61,6 +61,7 @@ class Consolidation:
         self._vectors = vectors
         self._settings = settings
         self._clock = clock
+        self._scheduler = MergeScheduler(store, settings)
 
     async def prepare(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None) -> Prepared:
         """Looks up what the facts meet, and asks the model about them.
@@ -92,14 +93,13 @@ class Consolidation:
         work = partial(settled, prepared.new, near, asked, now=now)
         planned = await run_in_thread(size_of(prepared.new, near), work)
         if planned.vetoed:
-            log.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)
+            logger.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)
         batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
         batch = await self._with_vectors(scope, batch, prepared, now)
         if prepared.llm is None:
             return batch
-        count = mergeable(planned.changes)
-        timer = await merge_timer(self._store, scope, count, model=model, settings=self._settings, now=now)
-        return replace(batch, jobs=(*batch.jobs, *timer))
+        merge = await self._scheduler.job(scope, planned.changes, model=model, now=now)
+        return replace(batch, jobs=(*batch.jobs, *merge))
 
     async def merges(self, scope: Scope, llm: Llm | None, *, saved: bool = False) -> Batch:
         """The batch that merges the newest memories of a scope with what says the same; without a model nothing does.

@@ -12,7 +12,7 @@ from ..records import Fact
 from .editing import checked_fact
 from .extraction import pieces
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 
 def storable(
@@ -44,7 +44,7 @@ def storable(
             try:
                 checked = checked_fact(part, max_bytes=max_bytes, redact=str)
             except InvalidInput as error:
-                log.warning("The summary provider gave a fact that cannot be stored: %s", error)
+                logger.warning("The summary provider gave a fact that cannot be stored: %s", error)
             else:
                 # the transcript's events were checked when it was queued
                 kept.append(checked if checked.event_ids else replace(checked, event_ids=everything))

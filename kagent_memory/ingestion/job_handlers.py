@@ -26,7 +26,7 @@ from .payload import from_payload, handed_in
 from .providers import Providers, ProviderUnavailable
 from .recalled_filter import without_recalled
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 REPLANS = 8
 EARLIER_AT_MOST = 50

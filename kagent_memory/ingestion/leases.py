@@ -12,7 +12,7 @@ from ..concurrency import new_loop
 from ..errors import KagentMemoryError
 from ..stores.base import Job, JobQueue
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 OpenStore = Callable[[], Awaitable[JobQueue]]
 
@@ -69,7 +69,7 @@ class Leases:
                     store = store or runner.run(_awaited(opened))
                     runner.run(self._renew(store, late))
                 except Exception as error:
-                    log.warning("Leases could not be renewed from the lease thread: %s", error)
+                    logger.warning("Leases could not be renewed from the lease thread: %s", error)
             if store is not None:
                 runner.run(store.close())
 
@@ -92,7 +92,7 @@ class Leases:
                 if not await store.renew(job, lease_seconds=self._lease_seconds):
                     self.drop(job)
             except KagentMemoryError as error:
-                log.warning("The lease of job %s could not be renewed: %s", job.id, error)
+                logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
 
 
 async def _awaited(opened: OpenStore) -> JobQueue:

@@ -92,12 +92,37 @@ def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False
 
     Of what memory handed over only hashes are kept (see `handed_key`): once forgotten, it must not be written anew.
     """
-    return {"ended": ended, "messages": [_to_json(scope, message) for message in messages]}
+    values: list[dict[str, Any]] = []
+    for message in messages:
+        texts = (*message.recalled, *(line for text in message.recalled for line in text.splitlines()))
+        values.append(
+            {
+                "text": message.text,
+                "role": message.role,
+                "author": message.author,
+                "event_id": message.event_id,
+                "at": message.at.isoformat() if message.at else None,
+                "handed": sorted({handed_key(scope, text) for text in texts if text.strip()}),
+                "compaction": message.compaction,
+            }
+        )
+    return {"ended": ended, "messages": values}
 
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
     """The messages that `to_payload` wrote, without what was recalled."""
-    return [_from_json(values) for values in payload.get("messages", ())]
+    return [
+        Message(
+            text=values["text"],
+            role=values["role"],
+            author=values["author"],
+            event_id=values["event_id"],
+            at=datetime.fromisoformat(values["at"]) if values["at"] else None,
+            recalled=tuple(values.get("recalled", ())),  # of earlier versions
+            compaction=tuple(values["compaction"]) if values["compaction"] else None,
+        )
+        for values in payload.get("messages", ())
+    ]
 
 
 def handed_in(payload: Mapping[str, Any]) -> frozenset[str]:
@@ -117,28 +142,3 @@ def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> s
     for name in names:
         digest.update(hashlib.blake2b(name.encode(), digest_size=16).digest())
     return digest.hexdigest()
-
-
-def _to_json(scope: Scope, message: Message) -> dict[str, Any]:
-    texts = (*message.recalled, *(line for text in message.recalled for line in text.splitlines()))
-    return {
-        "text": message.text,
-        "role": message.role,
-        "author": message.author,
-        "event_id": message.event_id,
-        "at": message.at.isoformat() if message.at else None,
-        "handed": sorted({handed_key(scope, text) for text in texts if text.strip()}),
-        "compaction": message.compaction,
-    }
-
-
-def _from_json(values: Mapping[str, Any]) -> Message:
-    return Message(
-        text=values["text"],
-        role=values["role"],
-        author=values["author"],
-        event_id=values["event_id"],
-        at=datetime.fromisoformat(values["at"]) if values["at"] else None,
-        recalled=tuple(values.get("recalled", ())),  # of earlier versions
-        compaction=tuple(values["compaction"]) if values["compaction"] else None,
-    )

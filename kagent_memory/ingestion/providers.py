@@ -22,7 +22,7 @@ from .extraction import (
     provider_name,
 )
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 MOST_BROUGHT = 10_000
 _CREDENTIALS = re.compile(r"api[_ ]?key|credentials|AuthenticationError", re.IGNORECASE)
@@ -116,7 +116,7 @@ class Providers:
     def _warn_of_turns(self) -> None:
         told = [text for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds)) if holds]
         if told and not self._warned:
-            log.warning(" ".join(told))
+            logger.warning(" ".join(told))
         self._warned = True
 
     def bring(self, jobs: Iterable[Job], llm: Llm | str | None) -> None:

@@ -1,4 +1,4 @@
-"""Arms the merge of a scope: what a session brings makes its time nearer; what callers save never merges."""
+"""Schedules the merge of a scope: what a session adds brings it nearer; what callers save never merges."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ GROUP = "group"
 NO_WAIT_HOURS = 24 * 365.0
 
 
-async def merge_timer(
-    store: JobQueue,
-    scope: Scope,
-    new: int,
-    *,
-    model: str,
-    settings: MemorySettings,
-    now: datetime,
-) -> tuple[Job, ...]:
-    """The merge that this scope waits for, nearer by as many memories as are new (see `mergeable`); queue it with them.
+class MergeScheduler:
+    """Schedules the merge of a scope; the job is queued together with the changes that it counts."""
 
-    Two writers at once may count as one.
-    """
-    if not new or not (settings.consolidate_after or settings.consolidate_every_hours):
-        return ()
-    waiting = await store.waiting(scope, "consolidate", GROUP)
-    return (armed(waiting, scope, new, model, settings, now),)
+    def __init__(self, queue: JobQueue, settings: MemorySettings) -> None:
+        self._queue = queue
+        self._settings = settings
+
+    async def job(self, scope: Scope, changes: Sequence[Change], *, model: str, now: datetime) -> tuple[Job, ...]:
+        """The merge that this scope waits for, due the sooner the more of these changes add what may ever merge.
+
+        Turns as they were said, and what callers saved or pinned, never do. Two writers at once may count as one.
+        """
+        if not (self._settings.consolidate_after or self._settings.consolidate_every_hours):
+            return ()
+        last = {change.memory.id: change.memory for change in changes}
+        added = [last[change.memory.id] for change in changes if change.kind == "add"]
+        new = sum(one.state == "active" and not (one.verbatim or one.explicit or one.pinned) for one in added)
+        if not new:
+            return ()
+        waiting = await self._queue.waiting(scope, "consolidate", GROUP)
+        return (armed(waiting, scope, new, model, self._settings, now),)
 
 
 def armed(waiting: Job | None, scope: Scope, new: int, model: str, settings: MemorySettings, now: datetime) -> Job:
@@ -50,12 +54,3 @@ def armed(waiting: Job | None, scope: Scope, new: int, model: str, settings: Mem
         run_after=due,
         created_at=now,
     )
-
-
-def mergeable(changes: Sequence[Change]) -> int:
-    """How many memories are new that may ever merge: turns as they were said, and what callers saved or pinned, never
-    do.
-    """
-    stands = {one.memory.id: one.memory for one in changes}
-    added = (stands[one.memory.id] for one in changes if one.kind == "add")
-    return sum(one.state == "active" and not (one.verbatim or one.explicit or one.pinned) for one in added)

@@ -23,7 +23,7 @@ from .leases import Leases, OpenStore
 from .payload import from_payload
 from .providers import ProviderUnavailable
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 BACKOFF = Backoff(2.0, 900.0, jitter=0.25)
@@ -123,7 +123,7 @@ class Worker:
                     exclude=sorted(self._unresolvable),
                 )
             except KagentMemoryError as error:
-                log.warning("The queue cannot be read: %s", error)
+                logger.warning("The queue cannot be read: %s", error)
                 return False
             if job is None:
                 break
@@ -141,7 +141,7 @@ class Worker:
         try:
             pending = await self._store.pending(now=now)
         except KagentMemoryError as error:
-            log.warning("The queue cannot be measured: %s", error)
+            logger.warning("The queue cannot be measured: %s", error)
             return
         age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
         telemetry.queue(pending.count, age, store=self._location)
@@ -174,7 +174,7 @@ class Worker:
         try:
             done = await work
             self.finished += 1
-            log.info("Job %s (%s) done: %d model calls, %d tokens.", job.id, job.kind, done.calls, done.tokens)
+            logger.info("Job %s (%s) done: %d model calls, %d tokens.", job.id, job.kind, done.calls, done.tokens)
         except asyncio.CancelledError:
             if heart.done():
                 return
@@ -193,10 +193,10 @@ class Worker:
             try:
                 held = await self._store.renew(job, lease_seconds=self._lease_seconds)
             except KagentMemoryError as error:
-                log.warning("The lease of job %s could not be renewed: %s", job.id, error)
+                logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue
             if not held:
-                log.warning("The lease of job %s was lost; another worker has it.", job.id)
+                logger.warning("The lease of job %s was lost; another worker has it.", job.id)
                 work.cancel()
                 return
             self._leases.hold(job)
@@ -206,13 +206,13 @@ class Worker:
             await self._left(job, error)
             return
         if isinstance(error, Conflict):
-            log.warning("Job %s was taken over by another worker.", job.id)
+            logger.warning("Job %s was taken over by another worker.", job.id)
             return
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
         told = self._redact(await asyncio.to_thread(_told, error, job))
         where = "" if isinstance(error, KagentMemoryError) else _frames(error)
-        log.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
+        logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
         pause = BACKOFF.seconds(job.attempts if passes else job.failures)
         dead = job.failures >= self._attempts and not passes and job.kind != "embed"
         await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
@@ -224,7 +224,9 @@ class Worker:
         if error.everywhere:
             self._unresolvable[pair] = time.monotonic() + UNRESOLVABLE_SECONDS
         self._missed = {*self._missed, pair} if len(self._missed) < MOST_MISSED else {pair}
-        log.log(logging.DEBUG if told else logging.WARNING, "Job %s stays queued for another worker: %s", job.id, error)
+        logger.log(
+            logging.DEBUG if told else logging.WARNING, "Job %s stays queued for another worker: %s", job.id, error
+        )
         age = (self._clock() - job.created_at).total_seconds()
         pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
         await self._give_back(job, str(error), pause=pause, counted=False)
@@ -235,7 +237,7 @@ class Worker:
         try:
             await self._store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
-            log.warning("Job %s could not be released and waits for its lease to expire: %s", job.id, away)
+            logger.warning("Job %s could not be released and waits for its lease to expire: %s", job.id, away)
 
 
 def _told(error: Exception, job: Job) -> str:

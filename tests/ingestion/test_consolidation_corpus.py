@@ -149,7 +149,7 @@ async def test_all_pairs_at_once_are_one_call():
     assert llm.calls == 1, "a fact without neighbours asks nothing"
 
 
-def test_the_firewall_takes_no_different_fact_for_an_echo_and_half_of_the_rewordings_of_a_turn():
+def test_the_firewall_takes_no_different_fact_for_an_echo_and_nearly_all_rewordings_for_one():
     def is_masked(pair, *, same_turn):
         recalled = [Message(text="", role="tool", recalled=(pair.old,))] if same_turn else []
         kept, _ = mask_recalled(
@@ -157,7 +157,7 @@ def test_the_firewall_takes_no_different_fact_for_an_echo_and_half_of_the_reword
         )
         return all(message.role != "agent" for message in kept)
 
-    for same_turn, least in ((True, 44), (False, 14)):
-        assert sum(is_masked(pair, same_turn=same_turn) for pair in pairs("paraphrase")) >= least
+    for same_turn in (True, False):
+        assert sum(is_masked(pair, same_turn=same_turn) for pair in pairs("paraphrase")) >= 70
         for pair in pairs("coexisting") + pairs("correction"):
             assert not is_masked(pair, same_turn=same_turn), pair
