@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -45,15 +46,15 @@ class Backoff:
         return pause * (1 - self.jitter * random.random())  # noqa: S311 spreads the tries, hides nothing
 
 
-async def run_in_thread(size: int, work: Callable[[], T]) -> T:
-    """What `work` gives: called here when `size` (in characters, about) is short, in a thread otherwise.
+async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` returns: called here when `size` (in characters, about) is short, in a thread otherwise.
 
     Once begun it comes to its end, also when the caller is cancelled; it must not touch what the loop owns. What is
     long has a thread apart: it holds up nothing but its like.
     """
     if size <= SHORT:
-        return work()
-    run = partial(contextvars.copy_context().run, work)
+        return work(*args, **kwargs)
+    run = partial(contextvars.copy_context().run, work, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_threads(size > LONG), run)
 
 
@@ -66,12 +67,12 @@ async def each_aside(items: Sequence[Item], size: Callable[[Item], int], work: C
         portion.append(item)
         weight += size(item)
         if weight >= PORTION or number == len(items):
-            done += await run_in_thread(weight, partial(_worked, work, portion))
+            done += await run_in_thread(weight, _work_each, work, portion)
             portion, weight = [], 0
     return done
 
 
-def _worked(work: Callable[[Item], T], portion: Sequence[Item]) -> list[T]:
+def _work_each(work: Callable[[Item], T], portion: Sequence[Item]) -> list[T]:
     return [work(item) for item in portion]
 
 

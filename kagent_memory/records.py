@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 import time
@@ -87,6 +88,23 @@ def valid_text(value: str) -> str:
         else:
             return value
     return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def json_text(value: Any, what: str, *, compact: bool = False) -> str:
+    """The value as JSON text that any database and any JSON parser takes.
+
+    Raises:
+        InvalidInput: JSON cannot hold it (another type, NaN, infinity, a lone surrogate), or it is nested too deep.
+    """
+    try:
+        separators = (",", ":") if compact else None
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
+        text.encode()
+    except RecursionError as error:
+        raise InvalidInput(f"{what} is nested too deep; a value may have at most {DEEPEST} levels.") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} is not valid JSON: {error}.") from error
+    return text
 
 
 def too_deep(value: Any) -> bool:

@@ -14,7 +14,7 @@ from ..concurrency import run_in_thread
 from ..models.llm import Llm
 from ..records import Change, Fact, Memory, Scope
 from ..retention.lifecycle import to_memory
-from ..retrieval.embedding_spaces import EXTERNAL, Vectors, with_vectors
+from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores.base import Batch, Store
@@ -52,7 +52,7 @@ class Consolidation:
     def __init__(
         self,
         store: Store,
-        vectors: Vectors | None,
+        vectors: StoreEmbedder | None,
         *,
         settings: MemorySettings,
         clock: Callable[[], datetime],

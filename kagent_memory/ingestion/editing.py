@@ -20,6 +20,7 @@ from ..records import (
     Revision,
     checked_text,
     checked_time,
+    json_text,
     new_id,
     too_deep,
 )
@@ -211,17 +212,14 @@ def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple
 def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redactor) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput("The metadata must be a mapping with text keys.")
+    encoded = json_text(dict(metadata), "The metadata")
     try:
-        encoded = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
-        size = len(encoded.encode())
         plain: dict[str, Any] = json.loads(encoded)
     except RecursionError as error:
         raise InvalidInput(TOO_DEEP) from error
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"The metadata is not valid JSON: {error}.") from error
     if any(too_deep(value) for value in plain.values()):
         raise InvalidInput(TOO_DEEP)
-    if size > max_bytes:
+    if (size := len(encoded.encode())) > max_bytes:
         raise InvalidInput(f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
     return _masked(plain, redact)
 

@@ -16,7 +16,7 @@ from ..concurrency import run_in_thread
 from ..errors import Conflict, StoreError
 from ..models.llm import Meter, metered
 from ..records import Change, Fact, Filter, Message, Scope
-from ..retrieval.embedding_spaces import Vectors
+from ..retrieval.embedding_spaces import StoreEmbedder
 from ..settings import MemorySettings
 from ..stores.base import SESSION_END, Batch, Job, Store
 from .consolidator import Consolidation, Prepared
@@ -48,7 +48,7 @@ class JobHandlers:
     def __init__(
         self,
         store: Store,
-        vectors: Vectors | None,
+        vectors: StoreEmbedder | None,
         providers: Providers,
         *,
         settings: MemorySettings,

@@ -21,7 +21,7 @@ from ..records import Mode
 from ..redaction import redact as mask_secrets
 from ..retention.deliveries import Deliveries
 from ..retention.prune import keep_pruned
-from ..retrieval.embedding_spaces import Vectors
+from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
@@ -108,7 +108,7 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         )
         store = await opened(pool_size=settings.pool_size)
         try:
-            vectors = Vectors(store, embedder) if embedder is not None else None
+            vectors = StoreEmbedder(store, embedder) if embedder is not None else None
             if vectors is not None:
                 await vectors.check()
             retriever = Retriever(

@@ -12,7 +12,7 @@ from ..errors import InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..records import Memory, Scope, Vector
 from ..retention.deliveries import Deliveries
-from ..retrieval.embedding_spaces import Vectors
+from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
@@ -44,7 +44,7 @@ class Components:
     store: Store
     settings: MemorySettings
     location: str
-    vectors: Vectors | None
+    vectors: StoreEmbedder | None
     retriever: Retriever
     providers: Providers
     intake: Enqueuer

@@ -77,17 +77,17 @@ class ReadVerbs:
             explain=explain,
             deliver=deliver and not explain,
         )
-        brought = None
+        external_vector = None
         if embedding is not None:
             vector = checked_vector(embedding, None)
             held = await self._parts.generation(scope, generation, vector)
-            brought = None if held is None else (held, vector)
+            external_vector = None if held is None else (held, vector)
         with telemetry.operation("search_memory", store=self._parts.location, scope_app=scope.app, query=text) as seen:
-            found = await self._parts.retriever.seek(
+            found = await self._parts.retriever.search(
                 scope,
                 question,
                 now=self._parts.clock(),
-                brought=brought,
+                external_vector=external_vector,
                 gated=gate,
                 tool=tool,
                 is_fact=is_fact,

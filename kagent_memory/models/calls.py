@@ -46,7 +46,7 @@ _GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
 _VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
 _OPENAI = re.compile(r"^text-embedding-(3-|ada-)")
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 _LOGGING_WORKER = "litellm.litellm_core_utils.logging_worker"
@@ -118,7 +118,7 @@ def log_where_it_runs() -> None:
 def _logged(task: asyncio.Task[Any]) -> None:
     _logging.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.debug("LiteLLM could not log a call: %s", type(error).__name__)
+        logger.debug("LiteLLM could not log a call: %s", type(error).__name__)
 
 
 def qualified(model: str, environ: Mapping[str, str]) -> str:

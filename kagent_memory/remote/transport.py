@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
 
-from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError, error_class
-from ..records import Mode, Scope
+from ..errors import ConfigurationError, KagentMemoryError, StoreError, error_class
+from ..records import Mode, Scope, json_text
 
 
 class Transport:
@@ -67,10 +66,7 @@ class Transport:
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"The request cannot be encoded as JSON: {error}.") from error
+    return json_text(body, "The request", compact=True).encode()
 
 
 def _stranger(location: str) -> StoreError:

@@ -14,7 +14,7 @@ from ..errors import KagentMemoryError
 from ..records import Scope
 from ..stores.base import Delivery, MemoryStore
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
@@ -66,7 +66,7 @@ class Deliveries:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
         if self._rows > ROWS_AT_MOST:
-            log.error(
+            logger.error(
                 "The database accepts no delivery counts and %d are waiting; new deliveries are not counted.",
                 self._rows,
             )
@@ -107,7 +107,7 @@ class Deliveries:
         try:
             await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
         except (KagentMemoryError, TimeoutError) as error:
-            log.error("The most recent deliveries were not counted: %s", error or "the database does not respond")
+            logger.error("The most recent deliveries were not counted: %s", error or "the database does not respond")
         await cancel_and_wait(self._task)
 
     def _take(self, scope: Scope, tally: _Tally) -> None:
@@ -126,7 +126,7 @@ class Deliveries:
                 await self.flush()
                 failures = 0
             except KagentMemoryError as error:
-                log.warning("Deliveries could not be counted yet; trying again: %s", error)
+                logger.warning("Deliveries could not be counted yet; trying again: %s", error)
                 self._noted.set()
                 failures += 1
 

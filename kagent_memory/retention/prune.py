@@ -10,7 +10,7 @@ from datetime import datetime
 
 from ..errors import KagentMemoryError
 from ..records import Memory, Scope, new_id
-from ..retrieval.embedding_spaces import Vectors
+from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.ranking.importance import ImportanceWeights, importance, importance_parts
 from ..retrieval.similar import neighbours
 from ..stores.base import JobQueue, MemoryStore, Pruned
@@ -46,7 +46,7 @@ async def keep_pruned(queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *
 
 async def evict(
     store: MemoryStore,
-    vectors: Vectors | None,
+    vectors: StoreEmbedder | None,
     *,
     keep: int,
     weights: ImportanceWeights,
@@ -68,7 +68,7 @@ async def evict(
 
 async def _least(
     store: MemoryStore,
-    vectors: Vectors | None,
+    vectors: StoreEmbedder | None,
     scope: Scope,
     count: int,
     *,

@@ -16,13 +16,13 @@ from ..models.embedding.vector_checks import ADVICE
 from ..records import Scope, Vector, new_id
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, Job, MemoryStore, checked_vector
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 PROBE = "kagent_memory: the quick brown fox remembers."
 SAME_MODEL_COSINE = 0.98
 
 
-class Vectors:
+class StoreEmbedder:
     """Embeds for one store and makes sure that two models never mix in it."""
 
     def __init__(self, store: MemoryStore, embedder: Embedder) -> None:
@@ -98,7 +98,7 @@ def embed_job(scope: Scope, now: datetime) -> Job:
 
 
 async def with_vectors(
-    vectors: Vectors | None, scope: Scope, batch: Batch, now: datetime, *, strict: bool = False
+    vectors: StoreEmbedder | None, scope: Scope, batch: Batch, now: datetime, *, strict: bool = False
 ) -> Batch:
     """The batch with a vector for every active memory in it; an embedder that is down leaves a job for later.
 
@@ -121,7 +121,7 @@ async def with_vectors(
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
-        log.warning("Memories were stored without vectors and will be embedded later: %s", error)
+        logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
     return replace(batch, vectors=dict(zip(texts, rows, strict=True)), generation=generation.number)
 

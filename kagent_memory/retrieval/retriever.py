@@ -1,4 +1,4 @@
-"""Conducts the read river: gate → complete → search both legs → fuse and rank → settle."""
+"""Answers a query: gate → complete → search by words and vectors → fuse and rank → select."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, ModelError
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
-from ..retrieval.ranking.importance import ImportanceWeights, importance, importance_parts
+from ..records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
-from .embedding_spaces import Vectors
+from .embedding_spaces import StoreEmbedder
 from .exclusions import exclusions_of
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
 from .ranking import (
+    Nearest,
     Ranked,
     Ranking,
     RankSettings,
@@ -35,27 +34,20 @@ from .ranking import (
     matches_filter,
     named_spans,
     rank,
-    settle,
+    select,
     shortlist,
     windows,
 )
+from .ranking.importance import ImportanceWeights, importance, importance_parts
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 GATED = "gated"
 RERANK_AT_MOST = 50
 SPARE = 5
 MODELS_SHARE = 0.6  # of the time that is left, to each model that helps a search; the rest is the search's own
-Brought = tuple[EmbeddingSpace, Vector]
+ExternalVector: TypeAlias = tuple[EmbeddingSpace, Vector]
 WINDOWS_AT_MOST = 3  # each is one more read; a pasted log names hundreds
-
-
-@dataclass(frozen=True, slots=True)
-class _Nearest:
-    """The vector leg's answer: lists that rank, and those of the full query, which the floor looks at."""
-
-    ranking: Sequence[Sequence[tuple[str, float]]] = ()
-    full: Sequence[Sequence[tuple[str, float]]] = ()
 
 
 class Deadline:
@@ -75,13 +67,34 @@ class Deadline:
         return seconds if self._until is None else min(seconds, MODELS_SHARE * max(0.0, self._until - time.monotonic()))
 
 
+@dataclass(slots=True)
+class _Search:
+    """One search on its way.
+
+    Attributes:
+        text: what is searched for: the query's, completed.
+        degraded: what went without a model, and why.
+    """
+
+    scope: Scope
+    query: Query
+    now: datetime
+    deadline: Deadline
+    settings: RankSettings
+    text: str = ""
+    degraded: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.text = self.query.text
+
+
 class Retriever:
     """Answers queries from one store."""
 
     def __init__(
         self,
         store: MemoryStore,
-        vectors: Vectors | None,
+        embedder: StoreEmbedder | None,
         *,
         llm: Llm | None,
         reranker: Reranker | None,
@@ -93,7 +106,7 @@ class Retriever:
         if (settings.rewrite or settings.hyde) and llm is None:
             raise ConfigurationError("rewrite and hyde ask a language model; give llm= the name of one.")
         self._store = store
-        self._vectors = vectors
+        self._embedder = embedder
         self._llm = llm
         self._reranker = reranker
         self._gate = gate or WordGate()
@@ -101,13 +114,13 @@ class Retriever:
         self._importance = weights
         self._settings = settings
 
-    async def seek(
+    async def search(
         self,
         scope: Scope,
         query: Query,
         *,
         now: datetime,
-        brought: Brought | None = None,
+        external_vector: ExternalVector | None = None,
         gated: bool = False,
         tool: bool = False,
         is_fact: bool | None = None,
@@ -116,164 +129,129 @@ class Retriever:
         deadline: Deadline = Deadline(),
     ) -> Recall:
         """The answer to a query; see `Memories.recall`."""
+        mode: Mode = "keyword" if self._embedder is None and external_vector is None else "hybrid"
         if gated and self._settings.gate and not self._gate.searches(query.text, tool=tool, is_fact=is_fact):
-            return Recall(mode=self._mode(brought), degraded=(GATED,))
-        degraded: list[str] = []
-        asked = await self._asked(query.text, history, deadline, degraded)
-        weights = self._weights(query.limit)
-        size = len(asked)
-        spans = await run_in_thread(size, partial(_named, asked, now))
-        dated = await self._dated(scope, query, spans, weights, now)
-        bare, terms = await run_in_thread(size, partial(_searched, asked, bool(dated)))
-        found = await self._store.search_text(scope, terms, limit=weights.text_limit, filter=query.filter, now=now)
-        nearest = await self._nearest(scope, query, asked, found, weights, brought, now, deadline, degraded)
-        legs = join(terms, found, nearest.ranking, nearest.full, settings=weights)
-        wanted = list(dict.fromkeys((*shortlist(legs, weights), *dated)))
-        places = await self._store.places(scope, wanted, reach=1, version=found.version, now=now)
-        ranked = partial(
+            return Recall(mode=mode, degraded=(GATED,))
+        search = _Search(scope, query, now, deadline, _for_limit(self._rank, query.limit))
+        search.text = await self._completed(search, history)
+        size = len(search.text)
+        named = await run_in_thread(size, _named_windows, search.text, now)
+        dated = await self._dated(search, named)
+        date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(dated))
+        matches = await self._store.search_text(
+            scope, terms, limit=search.settings.text_limit, filter=query.filter, now=now
+        )
+        nearest, nearest_to_all = await self._nearest(search, matches, external_vector)
+        candidates = join(terms, matches, nearest, nearest_to_all, settings=search.settings)
+        wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *dated)))
+        features = await self._store.places(scope, wanted, reach=1, version=matches.version, now=now)
+        ranking = await run_in_thread(
+            size,
             rank,
-            asked,
-            legs,
-            places,
+            search.text,
+            candidates,
+            features,
             now=now,
             min_score=query.min_score,
-            settings=weights,
+            settings=search.settings,
             dated=dated,
-            only_when=bare is not None,
+            date_only=date_only,
         )
-        ranking = await run_in_thread(size, ranked)
-        hits, left_out = await self._settled(scope, query, asked, ranking, budget_tokens, now, deadline, degraded)
-        mode: Mode = self._mode(brought) if legs.has_vectors or not degraded else "keyword"
+        hits, left_out = await self._select(search, ranking, budget_tokens)
         left_out = (*ranking.left_out, *left_out)
         if query.explain:
             left_out += await exclusions_of(self._store, scope, terms, query.filter, now=now)
-        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(degraded))
+        if search.degraded and not candidates.has_vectors:
+            mode = "keyword"
+        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
 
-    def _mode(self, brought: Brought | None) -> Mode:
-        return "keyword" if self._vectors is None and brought is None else "hybrid"
-
-    def _weights(self, limit: int) -> RankSettings:
-        few = self._rank
-        if limit * 3 <= few.shortlist:
-            return few
-        return replace(
-            few,
-            shortlist=limit * 3,
-            text_limit=max(few.text_limit, limit * 3),
-            vector_limit=max(few.vector_limit, limit * 3),
-        )
-
-    async def _asked(self, text: str, history: Sequence[str], deadline: Deadline, degraded: list[str]) -> str:
-        asked = await run_in_thread(len(text), partial(complete, text, history))
+    async def _completed(self, search: _Search, history: Sequence[str]) -> str:
+        """The query's text, completed from the history and rewritten where the settings ask for it."""
+        text = await run_in_thread(len(search.text), complete, search.text, history)
         if self._settings.rewrite and self._llm is not None:
-            seconds = deadline.share(self._settings.rewrite_timeout_seconds)
-            asked, trouble = await rewrite(self._llm, asked, history, timeout_seconds=seconds)
-            degraded += [trouble] if trouble else []
-        return asked
+            seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+            text, trouble = await rewrite(self._llm, text, history, timeout_seconds=seconds)
+            search.degraded += [trouble] if trouble else []
+        return text
+
+    async def _dated(self, search: _Search, named: Sequence[tuple[datetime, datetime]]) -> frozenset[str]:
+        """The memories of the days, months and years that the query names, the newest if there are many."""
+        ids: set[str] = set()
+        filter = search.query.filter
+        for after, before in named[:WINDOWS_AT_MOST]:
+            after = max(after, filter.happened_after or after)
+            before = min(before, filter.happened_before or before)
+            if after < before:
+                during = replace(filter, happened_after=after, happened_before=before)
+                page = await self._store.list(
+                    search.scope, filter=during, limit=search.settings.shortlist, now=search.now
+                )
+                ids.update(memory.id for memory in page.memories)
+        return frozenset(ids)
 
     async def _nearest(
-        self,
-        scope: Scope,
-        query: Query,
-        asked: str,
-        found: TextMatches,
-        weights: RankSettings,
-        brought: Brought | None,
-        now: datetime,
-        deadline: Deadline,
-        degraded: list[str],
-    ) -> _Nearest:
-        try:
-            generation, vectors, ranking = (
-                (brought[0], [brought[1]], [0])
-                if brought
-                else await self._embedded(asked, found, weights, deadline, degraded)
-            )
-        except ModelError as error:
-            log.warning("Searching by words only: %s", error)
-            degraded.append(f"embedder: {error}")
-            return _Nearest()
-        if generation is None:
-            return _Nearest()
+        self, search: _Search, matches: TextMatches, external_vector: ExternalVector | None
+    ) -> tuple[Sequence[Nearest], Sequence[Nearest]]:
+        """What is nearest to the vectors that rank, and to the full query's, which the floor looks at."""
+        ranking = [0]
+        if external_vector is not None:
+            space, vectors = external_vector[0], [external_vector[1]]
+        elif self._embedder is None or not search.text.strip():
+            return (), ()
+        else:
+            texts = await run_in_thread(len(search.text), _dense_sentences, search.text, matches, search.settings)
+            if self._settings.hyde and self._llm is not None:
+                seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+                note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
+                texts += [note] if note else []
+                search.degraded += [trouble] if trouble else []
+            asked = list(dict.fromkeys((search.text, *texts)))
+            ranking = [asked.index(text) for text in dict.fromkeys(texts)]
+            seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
+            try:
+                space, vectors = await _within(seconds, self._embedder.embed(asked, kind="query"))
+            except ModelError as error:
+                logger.warning("Searching by words only: %s", error)
+                search.degraded.append(f"embedder: {error}")
+                return (), ()
         lists = await self._store.search_vector(
-            scope,
-            generation.number,
+            search.scope,
+            space.number,
             vectors,
-            limit=weights.vector_limit,
-            filter=query.filter,
-            version=found.version,
-            passing=found.passing,
-            now=now,
+            limit=search.settings.vector_limit,
+            filter=search.query.filter,
+            version=matches.version,
+            passing=matches.passing,
+            now=search.now,
         )
-        return _Nearest([lists[place] for place in ranking], lists[:1])
+        return [lists[number] for number in ranking], lists[:1]
 
-    async def _embedded(
-        self, asked: str, found: TextMatches, weights: RankSettings, deadline: Deadline, degraded: list[str]
-    ) -> tuple[EmbeddingSpace | None, list[Vector], list[int]]:
-        """The vectors, the full query's first, and the places of those that rank."""
-        if self._vectors is None or not asked.strip():
-            return None, [], []
-        ranking = await run_in_thread(len(asked), partial(_sentences, asked, found, weights))
-        if self._settings.hyde and self._llm is not None:
-            seconds = deadline.share(self._settings.rewrite_timeout_seconds)
-            note, trouble = await hypothetical(self._llm, asked, timeout_seconds=seconds)
-            ranking += [note] if note else []
-            degraded += [trouble] if trouble else []
-        texts = list(dict.fromkeys((asked, *ranking)))
-        seconds = deadline.share(self._settings.query_embed_timeout_seconds)
-        try:
-            generation, vectors = await asyncio.wait_for(self._vectors.embed(texts, kind="query"), seconds)
-        except TimeoutError as error:
-            raise ModelError(f"The embedder did not answer within {seconds:.3g} s.") from error
-        return generation, vectors, [texts.index(text) for text in dict.fromkeys(ranking)]
-
-    async def _dated(
-        self,
-        scope: Scope,
-        query: Query,
-        spans: Sequence[tuple[datetime, datetime]],
-        weights: RankSettings,
-        now: datetime,
-    ) -> frozenset[str]:
-        """The memories of the days, months and years that the query names, the newest if there are many."""
-        found: set[str] = set()
-        for after, before in spans[:WINDOWS_AT_MOST]:
-            if during := _during(query.filter, after, before):
-                page = await self._store.list(scope, filter=during, limit=weights.shortlist, now=now)
-                found.update(memory.id for memory in page.memories)
-        return frozenset(found)
-
-    async def _settled(
-        self,
-        scope: Scope,
-        query: Query,
-        asked: str,
-        ranking: Ranking,
-        budget_tokens: int | None,
-        now: datetime,
-        deadline: Deadline,
-        degraded: list[str],
+    async def _select(
+        self, search: _Search, ranking: Ranking, budget_tokens: int | None
     ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+        """The hits, and what was left out why; reads further down the ranking until there are enough."""
+        query, now = search.query, search.now
+
+        def standing(memory: Memory) -> float:
+            return importance(importance_parts(memory, now=now), self._importance)
+
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]
-            memories = await self._store.get(scope, [row.id for row in head], now=now)
+            memories = await self._store.get(search.scope, [row.id for row in head], now=now)
             # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
-            asked_for = [
-                row for row in head if row.id not in memories or matches_filter(query.filter, memories[row.id])
-            ]
-            top = await self._reranked(asked, asked_for, memories, deadline, degraded)
-            settled = settle(
-                top,
+            fitting = [row for row in head if row.id not in memories or matches_filter(query.filter, memories[row.id])]
+            selection = select(
+                await self._reranked(search, fitting, memories),
                 memories,
                 limit=query.limit,
                 max_tokens=budget_tokens,
                 settings=self._rank,
-                standing=lambda memory: importance(importance_parts(memory, now=now), self._importance),
+                standing=standing,
             )
             # near-duplicates that fell together, and what the filter holds off, leave room for what stood further down
-            short_on_purpose = (budget_tokens or self._rank.gap) and len(asked_for) >= query.limit
-            if len(settled.kept) >= query.limit or wanted >= len(ranking.ranked) or short_on_purpose:
+            short_on_purpose = (budget_tokens or self._rank.gap) and len(fitting) >= query.limit
+            if len(selection.kept) >= query.limit or wanted >= len(ranking.ranked) or short_on_purpose:
                 break
             wanted *= 4
         hits = tuple(
@@ -281,64 +259,68 @@ class Retriever:
                 memory=memories[row.id],
                 score=row.score,
                 cosine=row.cosine,
-                why=self._why(ranking, settled, row) if query.explain else {},
+                why=self._why(ranking, selection, row) if query.explain else {},
             )
-            for row in settled.kept
+            for row in selection.kept
         )
-        return hits, settled.left_out
+        return hits, selection.left_out
 
-    def _why(self, ranking: Ranking, settled: Selection, row: Ranked) -> dict[str, Any]:
+    def _why(self, ranking: Ranking, selection: Selection, row: Ranked) -> dict[str, Any]:
         """What found a memory, and what each sign added to the score that it has in the end."""
         why = ranking.explain(row.id)
-        scores = {name: value * settled.share for name, value in why["scores"].items()}
-        scores |= settled.usage.get(row.id, {})
+        scores = {name: value * selection.share for name, value in why["scores"].items()}
+        scores |= selection.usage.get(row.id, {})
         if self._reranker is not None:
             scores["rerank"] = row.score - sum(scores.values())
         return {**why, "scores": {name: round(value, 4) for name, value in scores.items() if round(value, 4)}}
 
-    async def _reranked(
-        self,
-        asked: str,
-        top: list[Ranked],
-        memories: Mapping[str, Memory],
-        deadline: Deadline,
-        degraded: list[str],
-    ) -> list[Ranked]:
+    async def _reranked(self, search: _Search, top: list[Ranked], memories: Mapping[str, Memory]) -> list[Ranked]:
         if self._reranker is None or len(top) < 2:
             return top
         head = [row for row in top[:RERANK_AT_MOST] if row.id in memories]
-        seconds = deadline.share(math.inf)
+        seconds = search.deadline.share(math.inf)
         try:
-            rerank = self._reranker.rerank(asked, [memories[row.id].content for row in head])
+            rerank = self._reranker.rerank(search.text, [memories[row.id].content for row in head])
             scores = await asyncio.wait_for(rerank, None if seconds == math.inf else seconds)
         except (ModelError, TimeoutError) as error:
             reason = str(error) or f"no answer within {seconds:.3g} s"
-            log.warning("Reranking failed; keeping the fused order: %s", reason)
-            degraded.append(f"rerank: {reason}")
+            logger.warning("Reranking failed; keeping the fused order: %s", reason)
+            search.degraded.append(f"rerank: {reason}")
             return top
-        order = sorted(range(len(head)), key=lambda place: (-scores[place], place))
+        order = sorted(range(len(head)), key=lambda number: (-scores[number], number))
         # the scores go down with the new order, so that usage is mixed into it and a gap is one
         falling = sorted((row.score for row in head), reverse=True)
-        ordered = [head[place]._replace(score=score) for place, score in zip(order, falling, strict=True)]
+        ordered = [head[number]._replace(score=score) for number, score in zip(order, falling, strict=True)]
         return [*ordered, *top[RERANK_AT_MOST:]]
 
 
-def _named(asked: str, now: datetime) -> list[tuple[datetime, datetime]]:
-    return windows(named_spans(asked, now))
+def _for_limit(settings: RankSettings, limit: int) -> RankSettings:
+    """The settings with lists long enough for three times as many hits as are asked for."""
+    least = limit * 3
+    if least <= settings.shortlist:
+        return settings
+    text_limit, vector_limit = max(settings.text_limit, least), max(settings.vector_limit, least)
+    return replace(settings, shortlist=least, text_limit=text_limit, vector_limit=vector_limit)
 
 
-def _searched(asked: str, dated: bool) -> tuple[str | None, Sequence[str]]:
-    """What is left of a query that asks for dates and no more, and the terms to search by."""
-    bare = bare_dates(asked) if dated else None
-    return bare, query_terms(asked if bare is None else bare)
+def _named_windows(text: str, now: datetime) -> list[tuple[datetime, datetime]]:
+    return windows(named_spans(text, now))
 
 
-def _sentences(asked: str, found: TextMatches, weights: RankSettings) -> list[str]:
-    return [dense_text(part, found, weights) for part in split(asked)]
+def _search_terms(text: str, dated: bool) -> tuple[bool, Sequence[str]]:
+    """Whether a query asks for dates and nothing else, and the terms to search by."""
+    rest = bare_dates(text) if dated else None
+    return rest is not None, query_terms(text if rest is None else rest)
 
 
-def _during(filter: Filter, after: datetime, before: datetime) -> Filter | None:
-    """The filter within that time too; None when the two have no moment in common."""
-    after = max(after, filter.happened_after or after)
-    before = min(before, filter.happened_before or before)
-    return replace(filter, happened_after=after, happened_before=before) if after < before else None
+def _dense_sentences(text: str, matches: TextMatches, settings: RankSettings) -> list[str]:
+    return [dense_text(sentence, matches, settings) for sentence in split(text)]
+
+
+async def _within(
+    seconds: float, embedding: Awaitable[tuple[EmbeddingSpace, list[Vector]]]
+) -> tuple[EmbeddingSpace, list[Vector]]:
+    try:
+        return await asyncio.wait_for(embedding, seconds)
+    except TimeoutError as error:
+        raise ModelError(f"The embedder did not answer within {seconds:.3g} s.") from error

@@ -11,9 +11,9 @@ from ..language.tokenizer import index_terms, query_terms
 from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import Batch, EmbeddingSpace, MemoryStore, TextMatches
-from .embedding_spaces import Vectors
+from .embedding_spaces import StoreEmbedder
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 NEAREST = 5
 EMBED_AT_ONCE = 256
@@ -21,7 +21,7 @@ Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
 async def neighbours(
-    store: MemoryStore, vectors: Vectors | None, scope: Scope, memories: Sequence[Memory], *, now: datetime
+    store: MemoryStore, vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory], *, now: datetime
 ) -> tuple[Near, Batch]:
     """For each memory (by its place) the visible ones that are like it, with how much: the cosine, or the share of
     terms both hold; and a batch that holds the vectors made on the way.
@@ -68,7 +68,7 @@ async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], 
 
 
 async def _embedded(
-    vectors: Vectors | None, memories: Sequence[Memory]
+    vectors: StoreEmbedder | None, memories: Sequence[Memory]
 ) -> tuple[EmbeddingSpace | None, Sequence[Vector]]:
     if vectors is None or not memories:
         return None, ()
@@ -80,7 +80,7 @@ async def _embedded(
             rows += (await vectors.embed(texts, kind="document"))[1]
         return generation, rows
     except ModelError as error:
-        log.warning("Looking for similar memories by words only: %s", error)
+        logger.warning("Looking for similar memories by words only: %s", error)
         return None, ()
 
 

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as validated
 from ..errors import ConfigurationError
 from . import kagent_config
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 DEFAULT_URI = "libsql:///kagent_memory.db"
 PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
@@ -305,5 +305,5 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     named = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
     for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
         if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-            log.warning("%s%s has no effect; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
+            logger.warning("%s%s has no effect; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
     return {name: value for name, value in named.items() if name in known}

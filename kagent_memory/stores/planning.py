@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer as text
-from ..records import Change, Memory, checked_text
+from ..records import Change, Memory, checked_text, json_text
 from . import codec
 from .base import Batch, checked_key, checked_vector
 from .postings import packed
@@ -109,12 +108,7 @@ def _check_keys(values: Sequence[str], what: str) -> None:
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
-    try:
-        written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
-        written.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"The metadata is not valid JSON: {error}.") from error
-    if _NUL.search(written):
+    if _NUL.search(json_text(dict(metadata), "The metadata")):
         raise InvalidInput("The metadata holds a NUL character; remove it.")
 
 

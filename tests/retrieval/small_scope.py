@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 class SmallScope:
     def __init__(self) -> None:
-        self.places: list[RankFeatures] = []
+        self.features: list[RankFeatures] = []
         self.terms: dict[str, Mapping[str, int]] = {}
 
     def add(
@@ -28,13 +28,13 @@ class SmallScope:
         importance: float = 0.5,
         created: datetime = NOW,
     ) -> str:
-        key = f"m{len(self.places):04d}"
-        position = sum(place.session_id == session for place in self.places) if session else None
+        key = f"m{len(self.features):04d}"
+        position = sum(place.session_id == session for place in self.features) if session else None
         asks = content.rstrip().endswith("?")
         place = RankFeatures(
             key, session, position, author, "episodic", "user", importance, created, happened, len(content), asks
         )
-        self.places.append(place)
+        self.features.append(place)
         self.terms[key] = index_terms(content, author)
         return key
 
@@ -65,11 +65,15 @@ class SmallScope:
         now: datetime = NOW,
     ) -> Ranking:
         nearest = [_ordered(cosines)] if cosines else []
-        legs = join(query_terms(query), self.search_text(query), nearest, [_ordered(full)] if full else None, settings)
-        wanted = set(shortlist(legs, settings))
-        near = {(place.session_id, place.position) for place in self.places if place.id in wanted and place.session_id}
-        places = [place for place in self.places if place.id in wanted or _beside(place, near)]
-        return rank(query, legs, places, now=now, min_score=min_score, settings=settings)
+        candidates = join(
+            query_terms(query), self.search_text(query), nearest, [_ordered(full)] if full else None, settings
+        )
+        wanted = set(shortlist(candidates, settings))
+        near = {
+            (place.session_id, place.position) for place in self.features if place.id in wanted and place.session_id
+        }
+        features = [place for place in self.features if place.id in wanted or _beside(place, near)]
+        return rank(query, candidates, features, now=now, min_score=min_score, settings=settings)
 
     def ids(self, query: str, cosines: Mapping[str, float] | None = None, **options: object) -> list[str]:
         return [hit.id for hit in self.rank(query, cosines, **options).ranked]  # type: ignore[arg-type]

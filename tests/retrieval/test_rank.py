@@ -63,7 +63,7 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
     scope.add("Which colour did you paint the fence?", author="Bo", session="s")
     answer = scope.add("A dark green one, it took us days", author="Ann", session="s")
     other = scope.add("A dark green one, it took us days", author="Ann", session="t")
-    cosines = {place.id: 0.3 for place in scope.places}
+    cosines = {place.id: 0.3 for place in scope.features}
     ranked = scope.ids("What colour is the painted fence?", cosines)
     assert ranked.index(answer) < ranked.index(other)
 
@@ -72,7 +72,7 @@ def test_neighbours_are_by_session_and_position_never_by_session_alone() -> None
     scope = SmallScope()
     for number in range(4):
         scope.add(["kayak", "first", "second", "third"][number], session="s")
-    cosines = {place.id: 0.3 for place in scope.places}
+    cosines = {place.id: 0.3 for place in scope.features}
     settings = replace(PLAIN, before=0.5)
     scores = {hit.id: hit.score for hit in scope.rank("kayak", cosines, settings=settings).ranked}
     assert scores["m0001"] > scores["m0002"] == scores["m0003"]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kagent_memory.records import Memory, Usage
-from kagent_memory.retrieval.ranking import Ranked, RankSettings, same_in_substance, settle
+from kagent_memory.retrieval.ranking import Ranked, RankSettings, same_in_substance, select
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -57,45 +57,45 @@ def test_a_difference_in_number_negation_name_or_word_keeps_both(one: str, other
 
 def test_near_duplicates_take_one_place_and_the_next_moves_up() -> None:
     ranked, memories = _stored("User likes tea", "The user likes tea.", "User lives in Rome")
-    settled = settle(ranked, memories, limit=2)
-    assert [hit.id for hit in settled.kept] == ["0", "2"]
-    assert _reasons(settled.left_out) == [("1", "duplicate")]
+    selection = select(ranked, memories, limit=2)
+    assert [hit.id for hit in selection.kept] == ["0", "2"]
+    assert _reasons(selection.left_out) == [("1", "duplicate")]
 
 
 def test_the_same_words_of_two_authors_are_two_memories() -> None:
     ranked, memories = _stored("I like tea", "I like tea")
     memories["1"] = replace(memories["1"], author="Bo")
-    assert len(settle(ranked, memories, limit=5).kept) == 2
+    assert len(select(ranked, memories, limit=5).kept) == 2
 
 
 def test_what_vanished_meanwhile_and_what_is_over_the_limit_is_told() -> None:
     ranked, memories = _stored("tea", "coffee", "cocoa")
     del memories["0"]
-    assert _reasons(settle(ranked, memories, limit=1).left_out) == [("0", "expired"), ("2", "limit")]
+    assert _reasons(select(ranked, memories, limit=1).left_out) == [("0", "expired"), ("2", "limit")]
 
 
 def test_the_token_budget_keeps_the_best_and_always_one() -> None:
     ranked, memories = _stored("a" * 400, "b" * 400, "c" * 4)
-    settled = settle(ranked, memories, limit=5, max_tokens=120)
-    assert [hit.id for hit in settled.kept] == ["0"]
-    assert _reasons(settled.left_out) == [("1", "budget"), ("2", "budget")]
-    assert [hit.id for hit in settle(ranked, memories, limit=5, max_tokens=1).kept] == ["0"]
+    selection = select(ranked, memories, limit=5, max_tokens=120)
+    assert [hit.id for hit in selection.kept] == ["0"]
+    assert _reasons(selection.left_out) == [("1", "budget"), ("2", "budget")]
+    assert [hit.id for hit in select(ranked, memories, limit=5, max_tokens=1).kept] == ["0"]
     wide, memories = _stored("茶" * 100, "茶" * 30)
-    assert [hit.id for hit in settle(wide, memories, limit=5, max_tokens=120).kept] == ["0"]
+    assert [hit.id for hit in select(wide, memories, limit=5, max_tokens=120).kept] == ["0"]
 
 
 def test_the_gap_cuts_at_the_largest_fall_when_it_is_deep_enough() -> None:
     ranked, memories = _stored("tea", "coffee", "cocoa")
     ranked[2] = ranked[2]._replace(score=0.3)
-    assert [hit.id for hit in settle(ranked, memories, limit=5, settings=RankSettings(gap=0.05)).kept] == ["0", "1"]
-    assert len(settle(ranked, memories, limit=5, settings=RankSettings(gap=0.9)).kept) == 3
-    assert len(settle(ranked, memories, limit=5).kept) == 3
-    assert len(settle(ranked[:1], memories, limit=5, settings=RankSettings(gap=0.05)).kept) == 1
+    assert [hit.id for hit in select(ranked, memories, limit=5, settings=RankSettings(gap=0.05)).kept] == ["0", "1"]
+    assert len(select(ranked, memories, limit=5, settings=RankSettings(gap=0.9)).kept) == 3
+    assert len(select(ranked, memories, limit=5).kept) == 3
+    assert len(select(ranked[:1], memories, limit=5, settings=RankSettings(gap=0.05)).kept) == 1
 
 
 @pytest.mark.parametrize("setting", [{"deliveries": 0.5}, {"feedback": 0.5}])
 def test_deliveries_and_feedback_count_only_when_set(setting: dict[str, float]) -> None:
     ranked, memories = _stored("tea", "coffee")
     memories["1"] = replace(memories["1"], usage=Usage(delivered_total=100, successes=9))
-    assert [hit.id for hit in settle(ranked, memories, limit=2).kept] == ["0", "1"]
-    assert [hit.id for hit in settle(ranked, memories, limit=2, settings=RankSettings(**setting)).kept] == ["1", "0"]
+    assert [hit.id for hit in select(ranked, memories, limit=2).kept] == ["0", "1"]
+    assert [hit.id for hit in select(ranked, memories, limit=2, settings=RankSettings(**setting)).kept] == ["1", "0"]

@@ -9,7 +9,7 @@ import pytest
 from kagent_memory.ingestion.recalled_filter import without_recalled
 from kagent_memory.memories import Memories
 from kagent_memory.records import Change, Fact, Filter, Memory, Message, Scope, new_id
-from kagent_memory.retrieval.embedding_spaces import Vectors
+from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch
@@ -93,7 +93,7 @@ async def test_many_queries_of_the_text_leg_cost_as_many_round_trips_as_one(stor
 
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_the_neighbours_of_twenty_facts_cost_as_much_as_those_of_one(store, trips, embedded):
-    vectors = Vectors(store, HashEmbedder()) if embedded else None
+    vectors = StoreEmbedder(store, HashEmbedder()) if embedded else None
     facts = [memory(number) for number in range(20)]
     await neighbours(store, vectors, SCOPE, facts[:1], now=NOW)
     trips.since()

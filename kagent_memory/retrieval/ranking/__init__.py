@@ -1,15 +1,16 @@
-"""Pure ranking: candidates of two legs → fuse → rank → settle. The same for every store, and tested without one."""
+"""Pure ranking: candidates of both searches → fuse → rank → select. The same for every store, tested without one."""
 
 from ...language.dates import bare_dates, named_spans, windows
 from ...language.tokenizer import estimated_tokens
-from .candidates import Candidates, dense_text, join, shortlist
+from .candidates import Candidates, Nearest, dense_text, join, shortlist
 from .filter_match import matches_filter
 from .rank import Ranked, Ranking, rank
 from .rank_settings import RankSettings
-from .selection import Selection, same_in_substance, settle
+from .selection import Selection, same_in_substance, select
 
 __all__ = [
     "Candidates",
+    "Nearest",
     "RankSettings",
     "Ranked",
     "Ranking",
@@ -22,7 +23,7 @@ __all__ = [
     "named_spans",
     "rank",
     "same_in_substance",
-    "settle",
+    "select",
     "shortlist",
     "windows",
 ]

@@ -1,4 +1,4 @@
-"""The candidates of both legs side by side, and the dense query that the vector leg is asked with."""
+"""The candidates of the text and the vector search side by side, and the text that is embedded for a query."""
 
 from __future__ import annotations
 
@@ -111,30 +111,32 @@ def join(
     )
 
 
-def shortlist(legs: Candidates, settings: RankSettings = RankSettings()) -> list[str]:
-    """The ids of the best candidates by their own scores, best first: those whose places are worth looking up."""
-    own = fused(legs, bm25(legs, legs.counts, legs.lengths, settings), legs.dense, settings)[:-1]
+def shortlist(candidates: Candidates, settings: RankSettings = RankSettings()) -> list[str]:
+    """The ids of the best candidates by their own scores, best first: those whose features are worth reading."""
+    own = fused(
+        candidates, bm25(candidates, candidates.counts, candidates.lengths, settings), candidates.dense, settings
+    )[:-1]
     if len(own) > settings.shortlist:
         best = np.argpartition(-own, settings.shortlist)[: settings.shortlist]
         best = best[np.argsort(-own[best], kind="stable")]
     else:
         best = np.argsort(-own, kind="stable")
-    return [legs.ids[row] for row in best.tolist()]
+    return [candidates.ids[row] for row in best.tolist()]
 
 
-def bm25(legs: Candidates, counts: Numbers, lengths: Numbers, settings: RankSettings) -> Numbers:
+def bm25(candidates: Candidates, counts: Numbers, lengths: Numbers, settings: RankSettings) -> Numbers:
     """BM25 of every row (Robertson, Zaragoza 2009), as a share of the best."""
-    norm = settings.k1 * (1 - settings.b + settings.b * lengths / legs.average_length)
-    scores = (counts * (settings.k1 + 1) / (counts + norm[:, None])) @ legs.idf
+    norm = settings.k1 * (1 - settings.b + settings.b * lengths / candidates.average_length)
+    scores = (counts * (settings.k1 + 1) / (counts + norm[:, None])) @ candidates.idf
     best = scores.max(initial=0.0)
     return scores / best if best > 0 else scores
 
 
-def fused(legs: Candidates, lexical: Numbers, dense: Numbers, settings: RankSettings) -> Numbers:
+def fused(candidates: Candidates, lexical: Numbers, dense: Numbers, settings: RankSettings) -> Numbers:
     """Both legs' scores as one in 0..1; one leg's alone when the other has nothing to say."""
-    if not legs.has_vectors:
+    if not candidates.has_vectors:
         return lexical
-    if not legs.idf.size:
+    if not candidates.idf.size:
         return dense
     return (dense + settings.text * lexical) / (1 + settings.text)
 

@@ -37,7 +37,7 @@ class Selection:
     share: float = 1.0
 
 
-def settle(
+def select(
     ranked: Sequence[Ranked],
     memories: Mapping[str, Memory],
     *,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...errors import InvalidInput
+from ...records import json_text
 from ..codec import to_iso
 from ..sql import queries
 from ..sql.session import Row, Values
@@ -66,10 +66,7 @@ def decoded(row: Row) -> Row:
 
 
 def _json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"This cannot be stored as JSON: {error}.") from error
+    return json_text(value, "The value")
 
 
 def _list(value: Sequence[Any]) -> str:
