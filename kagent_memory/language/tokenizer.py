@@ -204,7 +204,12 @@ def estimated_tokens(text: str) -> int:
     0.9. German and Vietnamese come out right with their accents taken as 1; Russian (2.2) is estimated twice as high.
     """
     plain = len(text.encode("ascii", "ignore"))
-    return (plain + 3) // 4 + len(text) - plain
+    return tokens_of(plain, len(text) - plain)
+
+
+def tokens_of(ascii_chars: int, others: int) -> int:
+    """`estimated_tokens` of so many characters."""
+    return (ascii_chars + 3) // 4 + others
 
 
 def beginning(text: str, most_tokens: int) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...language.tokenizer import estimated_tokens
+from ...language.tokenizer import estimated_tokens, tokens_of
 from ...records import Message
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
@@ -41,14 +41,17 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
     if estimated_tokens(text) <= most_tokens:
         yield text
         return
-    held = ""
+    held: list[str] = []
+    ascii_chars = others = 0
     for sentence in _sentences(text, most_tokens):
-        if held and estimated_tokens(held + sentence) > most_tokens:
-            yield held.strip()
-            held = ""
-        held += sentence
-    if held.strip():
-        yield held.strip()
+        plain = len(sentence.encode("ascii", "ignore"))
+        if held and tokens_of(ascii_chars + plain, others + len(sentence) - plain) > most_tokens:
+            yield "".join(held).strip()
+            held, ascii_chars, others = [], 0, 0
+        held.append(sentence)
+        ascii_chars, others = ascii_chars + plain, others + len(sentence) - plain
+    if rest := "".join(held).strip():
+        yield rest
 
 
 def _sentences(text: str, most_tokens: int) -> Iterator[str]:
