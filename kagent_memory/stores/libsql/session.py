@@ -117,7 +117,8 @@ class LibSQLSession:
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
         if query in ANSWERED_BY:
-            await self.run(query, values)
+            text = sql(query, generation)
+            self.connection.run(text, bound(text, values))
         text = sql(ANSWERED_BY.get(query, query), generation)
         return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
 
