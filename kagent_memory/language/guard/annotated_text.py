@@ -15,7 +15,6 @@ from ..tokenizer import STOP_WORDS, tokens
 Kind: TypeAlias = Literal["", "number", "date", "identifier", "name", "negation", "refusal", "function", "light"]
 _ANY_LANGUAGE: frozenset[str] = frozenset()
 _WORDS = re.compile(r"\S+")
-_FRACTIONAL = re.compile(r"-?\d+\.\d+")
 _DATE_PARTS = re.compile(r"[-./]")
 _CAPITAL_PRONOUNS = frozenset(("en", "de", "it"))
 LONGEST = 20_000  # characters of a text that are read
@@ -249,7 +248,7 @@ def _plain_number(digits: str) -> str:
 
 def _measure(number: str) -> str:
     """A number in front of a unit: 1.50 euros are 1.5 euros, while version 1.10 is not version 1.1."""
-    return number.rstrip("0") if _FRACTIONAL.fullmatch(number) else number
+    return number.rstrip("0") if number.partition(".")[2].isdecimal() else number
 
 
 def _unit(text: str) -> str:
