@@ -333,7 +333,7 @@ class Filter:
         tags: all of these.
         metadata: every key is there, at top level, with an equal JSON scalar.
         created_after, happened_after, …: half-open: after is inclusive, before is exclusive.
-        superseded: also rows that are no longer active (for the history page, never for search).
+        superseded: also memories that are no longer active, or "only" those (for lists, never for search).
     """
 
     types: tuple[MemoryType, ...] = ()
@@ -347,7 +347,7 @@ class Filter:
     created_before: datetime | None = None
     happened_after: datetime | None = None
     happened_before: datetime | None = None
-    superseded: bool = False
+    superseded: bool | Literal["only"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

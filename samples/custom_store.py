@@ -406,14 +406,16 @@ class DictStore(MemoryStore):
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
         return list(self._kept(scope).revisions.get(memory_id, ()))
 
-    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
+    async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
         kept = self._kept(scope)
+        expired = [one for one in kept.memories.values() if not one.pinned and one.expires_at and one.expires_at <= now]
         visible = kept.visible(now)
         active = [memory for memory in kept.memories.values() if memory.state == "active"]
         return ScopeStats(
             visible=len(visible),
             by_type={kind: sum(one.type == kind for one in visible) for kind in sorted({one.type for one in visible})},
             expired=len(active) - len(visible),
+            unused=sum(memory.usage.delivered < popular_after for memory in expired),
             superseded=sum(memory.state == "superseded" for memory in kept.memories.values()),
             pinned=sum(memory.pinned for memory in active),
             delivered_total=sum(memory.usage.delivered_total for memory in visible),

@@ -153,17 +153,23 @@ async def stats(args: argparse.Namespace, say: Output) -> int:
         scopes = await _scopes(args, memories)
         found = [(scope, await memories.stats(scope)) for scope in scopes]
     say.value([{"scope": scope, "stats": one} for scope, one in found], list[dict[str, Scope | ScopeStats]])
-    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
+    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "UNUSED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
     now = utc_now()
     rows = [
         [
             *(scope.tenant or "-", scope.app, scope.user, str(one.visible), str(one.pinned), str(one.expired)),
-            *(str(one.delivered_total), ", ".join(f"{count} {state}" for state, count in one.jobs.items()) or "-"),
+            *(
+                str(one.unused),
+                str(one.delivered_total),
+                ", ".join(f"{count} {state}" for state, count in one.jobs.items()) or "-",
+            ),
             span(now - one.oldest_job_at) if one.oldest_job_at else "-",
         ]
         for scope, one in found
     ]
     say.table(head, rows)
+    if unused := sum(one.unused for _, one in found):
+        say.line(f"{unused} expired unused; the next prune deletes {'it' if unused == 1 else 'them'}.")
     return 0
 
 

@@ -12,7 +12,7 @@ from ..errors import InvalidInput
 from ..records import MAX_QUERY_CHARS, Filter, Memory, Query, Recall, Revision, Scope, Vector, checked_text
 from ..retrieval.query import EARLIER_TURNS
 from ..retrieval.retriever import GATED, Deadline
-from ..stores.base import Order, Page, ScopeStats, checked_vector, external_name
+from ..stores.base import Facets, Order, Page, ScopeStats, checked_vector, external_name
 from .components import Components
 
 
@@ -173,9 +173,14 @@ class ReadVerbs:
         await self._parts.get(scope, id, superseded=True)
         return await self._parts.store.history(scope, id)
 
+    async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100) -> Facets:
+        """How many memories a filter lets through, and the `most` most frequent topics and tags among them."""
+        return await self._parts.store.facets(scope, filter=filter, most=most, now=self._parts.clock())
+
     async def stats(self, scope: Scope) -> ScopeStats:
         """Counts of the scope."""
-        return await self._parts.store.stats(scope, now=self._parts.clock())
+        popular_after = self._parts.settings.popular_after
+        return await self._parts.store.stats(scope, now=self._parts.clock(), popular_after=popular_after)
 
 
 def _bounded(limit: int) -> int:

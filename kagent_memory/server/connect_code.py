@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,12 @@ SCHEMES = ("libsql", "postgresql", "postgres", "pgserver", "http", "https")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What somebody chose in the form."""
+    """What somebody chose in the form.
+
+    Attributes:
+        needs_token: the store is a server that lets only tokens in.
+        needs_model: the store is a server without a model, and the agents' own are not at hand there.
+    """
 
     app: str = "demo"
     uri: str = "libsql:///memory.db"
@@ -43,6 +49,18 @@ class Choice:
     model: str = ""
     base_url: str = ""
     ttl_days: int = TTL_DAYS
+    needs_token: bool = False
+    needs_model: bool = False
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the store is a server: it has the embedder and the model then."""
+        return _scheme(self.uri) in ("http", "https")
+
+    @property
+    def has_password(self) -> bool:
+        """Whether the store's address holds a password, which is never shown."""
+        return urlsplit(self.uri).password is not None
 
     def checked(self) -> Choice:
         """`self`.
@@ -63,7 +81,7 @@ class Choice:
     @property
     def embedding(self) -> dict[str, str] | str | None:
         """What `embedding=` takes."""
-        if not self.provider:
+        if not self.provider or self.is_server:
             return None
         if self.provider == "local":
             return f"local/{self.model}"
@@ -81,8 +99,7 @@ def _scheme(uri: str) -> str:
 
 def python_lines(choice: Choice) -> str:
     """The agent's code; a password never stands in it."""
-    has_password = urlsplit(choice.uri).password is not None
-    where = 'os.environ["KAGENT_MEMORY_URI"]' if has_password else _quoted(choice.uri)
+    where = 'os.environ["KAGENT_MEMORY_URI"]' if choice.has_password else _quoted(choice.uri)
     arguments = [where]
     embedding = choice.embedding
     if isinstance(embedding, dict):
@@ -91,16 +108,21 @@ def python_lines(choice: Choice) -> str:
         arguments.append(f"embedding={_quoted(embedding)}")
     if choice.ttl_days != TTL_DAYS:
         arguments.append(f"ttl_days={choice.ttl_days}")
+    if choice.needs_model:
+        arguments.append("llm=False")
     called = f"KagentMemoryService({', '.join(arguments)})"
     if len(called) > 90:
         called = "KagentMemoryService(\n    " + ",\n    ".join(arguments) + ",\n)"
-    first = "import os\n\n" if has_password else ""
+    first = "import os\n\n" if choice.has_password else ""
+    notes = "# The token comes from KAGENT_MEMORY_TOKEN.\n" if choice.needs_token else ""
+    if choice.needs_model:
+        notes += "# The server has no model: with llm=False it stores turns as they are said.\n"
     return f"""{first}from google.adk.agents import LlmAgent
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from kagent_memory import KagentMemoryService, enable_memory
 
-memory = {called}
+{notes}memory = {called}
 agent = enable_memory(LlmAgent(name="assistant", model="gemini-2.5-flash", instruction="Help."))
 runner = Runner(
     app_name={_quoted(choice.app)},
@@ -109,6 +131,26 @@ runner = Runner(
     memory_service=memory,
 )
 """
+
+
+def shell_lines(choice: Choice, user: str) -> str:
+    """Commands that try the choice out, for a POSIX shell; a password never stands in them."""
+    lines = [f"export KAGENT_MEMORY_URI={shlex.quote(choice.uri)}"]
+    if choice.has_password:
+        lines = ["# KAGENT_MEMORY_URI holds the address with its password"]
+    if choice.needs_token:
+        lines.append("# KAGENT_MEMORY_TOKEN holds the token")
+    embedding = choice.embedding
+    if embedding:
+        text = embedding if isinstance(embedding, str) else json.dumps(embedding, ensure_ascii=False)
+        lines.append(f"export KAGENT_MEMORY_EMBEDDING={shlex.quote(text)}")
+    whose = f"--app {shlex.quote(choice.app)} --user {shlex.quote(user)}"
+    lines += [
+        f"kagent-memory add 'The first memory' {whose}",
+        f"kagent-memory search 'first memory' {whose}",
+        "kagent-memory doctor",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def kagent_json(choice: Choice) -> str:

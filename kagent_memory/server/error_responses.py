@@ -64,7 +64,12 @@ def refused(
 def failed(request: Request, error: KagentMemoryError) -> Response:
     """`refused` for an error of ours."""
     family = family_of(error)
-    return refused(request, family.http_status, str(error) or (type(error).__doc__ or ""), kind=family.name)
+    return refused(request, family.http_status, message_of(error), kind=family.name)
+
+
+def message_of(error: KagentMemoryError) -> str:
+    """What an error says; where it says nothing, what its class means."""
+    return str(error) or type(error).__doc__ or ""
 
 
 def unauthorized(request: Request) -> Response:

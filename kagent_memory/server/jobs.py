@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from ..errors import NotFound
 from ..stores.base import Job, JobState
 from .dependencies import caller_of, memories_of
 from .maintenance import own_job, visible_jobs
@@ -14,6 +17,7 @@ from .pages import scope_or_none
 router = APIRouter(include_in_schema=False)
 
 SHOWN = 200
+RETRIED_AT_ONCE = 1000
 STATES: tuple[JobState, ...] = ("dead", "running", "queued")
 
 
@@ -25,6 +29,25 @@ async def jobs(request: Request) -> Response:
         left = SHOWN - len(found)
         found += await visible_jobs(memories_of(request), caller_of(request), scope=scope, state=state, limit=left)
     return page(request, "jobs.html", {"scope": scope, "jobs": found, "most": SHOWN})
+
+
+@router.post("/jobs/retry-all")
+async def retry_all(request: Request) -> Response:
+    """Queues all dead letters again that the page is about."""
+    scope, memories, caller = scope_or_none(request), memories_of(request), caller_of(request)
+    await own_form(request)
+    tried: set[str] = set()
+    # one that is dead again by now is not tried twice
+    while fresh := [
+        job
+        for job in await visible_jobs(memories, caller, scope=scope, state="dead", limit=RETRIED_AT_ONCE)
+        if job.id not in tried
+    ]:
+        for job in fresh:
+            tried.add(job.id)
+            with suppress(NotFound):  # somebody else retried or dropped it
+                await memories.retry_job(job.id)
+    return to("/jobs", scope, done="all-retried")
 
 
 @router.post("/jobs/{id}/retry")

@@ -28,6 +28,7 @@ DONE: Mapping[str, str] = {
     "deleted": "The memory is deleted for good.",
     "all-deleted": "All memories of this agent and user are deleted.",
     "retried": "The job is queued again.",
+    "all-retried": "All dead letters here are queued again.",
     "dropped": "The job is deleted.",
 }
 

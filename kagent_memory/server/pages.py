@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..errors import InvalidInput, NotFound
+from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family_of
+from ..ingestion.editing import last_change
+from ..memories import Memories
 from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope
 from ..stores.base import Order
 from .auth import COOKIE
 from .dependencies import caller_of, known_id, memories_of, who
+from .error_responses import message_of
 from .maintenance import visible_scopes
 from .page_helpers import field, listed, number, own_form, page, page_scope, set_cookie, shown_settings, to, whole
 
@@ -21,6 +25,10 @@ router = APIRouter(include_in_schema=False)
 SHOWN = 25
 FOUND = 20
 SHOWN_SCOPES = 200
+MOST_LABELS = 100  # topics and tags to choose from
+MOST_SKIPPED = 10_000  # memories before a page that is named by its number
+SKIPPED_AT_ONCE = 1000
+EDITED = ("content", "type", "importance", "ttl_days", "why", "topics", "tags")
 LONGEST_LABEL = 256
 COMPARED = ("content", "type", "topics", "tags", "importance", "ttl_days", "pinned", "state")
 ORDERS: Mapping[Order, str] = {
@@ -47,19 +55,53 @@ async def start(request: Request) -> Response:
 @router.get("/memories")
 async def list_memories(request: Request) -> Response:
     """The memories of one agent and user: sorted, filtered, searched."""
+    return await _memories_page(request, {"wrong": "", "content": ""})
+
+
+async def _memories_page(request: Request, typed: Mapping[str, str], status: int = 200) -> Response:
     memories, scope = memories_of(request), page_scope(request)
     params = request.query_params
     query, order = params.get("q", "").strip(), _order(params.get("order", ""))
-    filter = _filter(params)
-    values: dict[str, Any] = {"hits": None, "cursor": None, "memories": ()}
+    filter, number = _filter(params), _page_number(params.get("page", ""))
+    values: dict[str, Any] = {"hits": None, "cursor": None, "memories": (), "total": 0}
     if query:
-        values["hits"] = await memories.recall(scope, query, limit=FOUND, filter=filter, explain=True, deliver=False)
+        # replaced memories are looked through, never searched
+        current = replace(filter, superseded=False)
+        values["hits"] = await memories.recall(scope, query, limit=FOUND, filter=current, explain=True, deliver=False)
     else:
-        found = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=params.get("cursor") or None)
+        values["total"] = (await memories.facets(scope, filter=filter, most=0)).total
+        cursor = params.get("cursor") or None
+        if cursor is None and number > 1:
+            cursor, number = await _cursor_of(memories, scope, filter, order, number)
+        found = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
         values |= {"memories": found.memories, "cursor": found.cursor}
-    values |= {"scope": scope, "query": query, "order": order, "orders": ORDERS, "types": MEMORY_TYPES}
+    labels = await memories.facets(scope, filter=Filter(superseded=filter.superseded), most=MOST_LABELS)
+    stats = await memories.stats(scope)
+    values |= {"scope": scope, "query": query, "order": order, "orders": ORDERS, "types": MEMORY_TYPES, "page": number}
+    values |= {"first": (number - 1) * SHOWN + 1, "can_go_back": number * SHOWN <= MOST_SKIPPED, "stats": stats}
+    values |= {"topics": labels.topics, "tags": labels.tags, **typed}
     chosen = {name: params.get(name, "") for name in ("type", "topic", "tag")}
-    return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)})
+    chosen["show"] = "replaced" if filter.superseded else ""
+    return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
+
+
+def _page_number(text: str) -> int:
+    return max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1
+
+
+async def _cursor_of(
+    memories: Memories, scope: Scope, filter: Filter, order: Order, number: int
+) -> tuple[str | None, int]:
+    """Where a page begins, and which page that is: an earlier one when there are not so many."""
+    left, cursor = min((number - 1) * SHOWN, MOST_SKIPPED), None
+    while left:
+        skipped = await memories.list(
+            scope, filter=filter, order=order, limit=min(left, SKIPPED_AT_ONCE), cursor=cursor
+        )
+        if skipped.cursor is None:
+            return None, 1
+        left, cursor = left - len(skipped.memories), skipped.cursor
+    return cursor, min(number, MOST_SKIPPED // SHOWN + 1)
 
 
 def _order(text: str) -> Order:
@@ -70,7 +112,12 @@ def _filter(params: Mapping[str, str]) -> Filter:
     kind, topic, tag = params.get("type", ""), params.get("topic", ""), params.get("tag", "")
     if "\0" in kind + topic + tag or max(map(len, (kind, topic, tag))) > LONGEST_LABEL:
         raise InvalidInput(f"A filter holds a NUL character, or more than {LONGEST_LABEL} characters.")
-    return Filter(types=_types(kind), topics=(topic,) if topic else (), tags=(tag,) if tag else ())
+    return Filter(
+        types=_types(kind),
+        topics=(topic,) if topic else (),
+        tags=(tag,) if tag else (),
+        superseded="only" if params.get("show") == "replaced" else False,
+    )
 
 
 def _types(text: str) -> tuple[MemoryType, ...]:
@@ -81,7 +128,13 @@ def _types(text: str) -> tuple[MemoryType, ...]:
 async def add(request: Request) -> Response:
     """Stores what somebody typed."""
     scope, form = page_scope(request), await own_form(request)
-    await memories_of(request).add(scope, [field(form, "content")], who=_who(request))
+    content = field(form, "content")
+    try:
+        await memories_of(request).add(scope, [content], who=_who(request))
+    except KagentMemoryError as error:
+        return await _memories_page(
+            request, {"wrong": message_of(error), "content": content}, family_of(error).http_status
+        )
     return to("/memories", scope, done="added")
 
 
@@ -105,12 +158,29 @@ async def delete_all(request: Request) -> Response:
 @router.get("/memories/{id}")
 async def show(request: Request, id: str) -> Response:
     """One memory with its history."""
-    scope, memory = page_scope(request), await _memory(request, id)
+    return await _memory_page(request, await _memory(request, id), {}, "")
+
+
+async def _memory_page(
+    request: Request, memory: Memory, typed: Mapping[str, str], wrong: str, status: int = 200
+) -> Response:
+    """The page of a memory; `typed`: what its form holds instead of what is stored, `wrong`: why it was not stored."""
+    scope = page_scope(request)
     revisions = await memories_of(request).history(scope, memory.id)
     later = [*(revision.before for revision in revisions[1:]), memory]
     told = [(revision, former(revision.before, after)) for revision, after in zip(revisions, later, strict=False)]
-    values = {"scope": scope, "memory": memory, "revisions": told[::-1], "types": MEMORY_TYPES}
-    return page(request, "memory.html", {**values, **shown_settings(request)})
+    stored = {
+        "content": memory.content,
+        "type": memory.type,
+        "importance": str(memory.importance),
+        "ttl_days": "" if memory.ttl_days is None else str(memory.ttl_days),
+        "topics": ", ".join(memory.topics),
+        "tags": ", ".join(memory.tags),
+        "why": "",
+    }
+    values = {"scope": scope, "memory": memory, "revisions": told[::-1], "types": MEMORY_TYPES, "wrong": wrong}
+    values |= {"form": {**stored, **typed}, "can_undo": last_change(revisions) is not None}
+    return page(request, "memory.html", {**values, **shown_settings(request)}, status)
 
 
 def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
@@ -139,23 +209,33 @@ async def _memory(request: Request, id: str) -> Memory:
 
 @router.post("/memories/{id}/edit")
 async def edit(request: Request, id: str) -> Response:
-    """Sets what the form says."""
+    """Sets what the form says; when that fails, the form keeps what was typed."""
     scope, form, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    memory = await _memory(request, id)
-    ttl_days, kind = whole(field(form, "ttl_days"), "Days to live"), _types(field(form, "type"))
-    await memories_of(request).edit(
-        scope,
-        id,
-        content=_changed(field(form, "content"), memory.content),
-        type=kind[0] if kind else None,
-        topics=listed(field(form, "topics")),
-        tags=listed(field(form, "tags")),
-        importance=number(field(form, "importance"), "Importance"),
-        ttl_days=_changed(ttl_days, memory.ttl_days),
-        revision=whole(field(form, "revision"), "The revision"),
-        who=_who(request),
-        why=field(form, "why"),
-    )
+    typed = {name: field(form, name) for name in EDITED}
+    try:
+        memory = await _memory(request, id)
+    except NotFound as error:  # meanwhile it expired or was deleted: what was typed can be stored as a new one
+        return await _memories_page(request, {"wrong": message_of(error), "content": typed["content"]}, 404)
+    try:
+        ttl_days, kind = whole(typed["ttl_days"], "Days to live"), _types(typed["type"])
+        await memories_of(request).edit(
+            scope,
+            id,
+            content=_changed(typed["content"], memory.content),
+            type=kind[0] if kind else None,
+            topics=listed(typed["topics"]),
+            tags=listed(typed["tags"]),
+            importance=number(typed["importance"], "Importance"),
+            ttl_days=_changed(ttl_days, memory.ttl_days),
+            revision=whole(field(form, "revision"), "The revision"),
+            who=_who(request),
+            why=typed["why"],
+        )
+    except Conflict as error:
+        wrong = f"{message_of(error)} Above is what is stored now; the form holds what you typed."
+        return await _memory_page(request, await _memory(request, id), typed, wrong, 409)
+    except KagentMemoryError as error:
+        return await _memory_page(request, memory, typed, message_of(error), family_of(error).http_status)
     return to(f"/memories/{id}", scope, done="edited")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..records import Scope
+from .why import contributions, sentences
 
 SHELL: Mapping[str, Any] = {
     "caller": None,
@@ -32,16 +33,6 @@ def moment(at: datetime | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
 
 
-def plain(value: Any) -> str:
-    """A value of a search's explanation, in words: no brackets, four digits."""
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[str, Any]", value)
-        return ", ".join(f"{str(name).replace('_', ' ')} {plain(one)}" for name, one in pairs.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(plain(one) for one in cast("Sequence[Any]", value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def scope_query(scope: Scope, **more: Any) -> str:
     """The query string that names a scope whole, an empty tenant too, and whatever else is set."""
     further = {name: value for name, value in more.items() if value not in ("", None)}
@@ -58,7 +49,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(day=day, moment=moment, plain=plain)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    made.filters.update(day=day, moment=moment, sentences=sentences, contributions=contributions)  # pyright: ignore[reportCallIssue, reportArgumentType]
     made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return made
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from .values import (
     Batch,
     Delivery,
     EmbeddingSpace,
+    Facets,
     Job,
     JobKind,
     JobState,
@@ -60,6 +62,7 @@ __all__ = [
     "Batch",
     "Delivery",
     "EmbeddingSpace",
+    "Facets",
     "Job",
     "JobKind",
     "JobQueue",
@@ -372,9 +375,26 @@ class MemoryStore(_Open):
         """The scope's version; 0 when nothing was ever written."""
         return (await self.stats(scope, now=EARLIEST)).version
 
+    async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
+        """How many memories the filter lets through, and their topics and tags: the `most` most frequent of each, in
+        that order. A store need not have a quicker way than this one, which reads them all.
+        """
+        total, topics, tags = 0, Counter[str](), Counter[str]()
+        cursor: str | None = None
+        while True:
+            page = await self.list(scope, filter=filter, order="oldest", limit=1000, cursor=cursor, now=now)
+            total += len(page.memories)
+            for memory in page.memories:
+                topics.update(set(memory.topics))
+                tags.update(set(memory.tags))
+            if (cursor := page.cursor) is None:
+                break
+        counted = (sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most] for counts in (topics, tags))
+        return Facets(total, *map(dict[str, int], counted))
+
     @abstractmethod
-    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
-        """Counts of the scope."""
+    async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
+        """Counts of the scope; `popular_after`: as the prune will have it."""
 
     # -- across scopes: embedding spaces, maintenance -------------------------------------------
 

@@ -17,6 +17,7 @@ from .base import (
     Batch,
     Delivery,
     EmbeddingSpace,
+    Facets,
     Job,
     JobKind,
     JobQueue,
@@ -131,8 +132,12 @@ class StoreWithQueueBeside(Store):
         return await self._memories.taken(job.scope, job.session_id, sorted(events)) if events else frozenset()
 
     @override
-    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
-        counted = await self._memories.stats(scope, now=now)
+    async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
+        return await self._memories.facets(scope, filter=filter, most=most, now=now)
+
+    @override
+    async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
+        counted = await self._memories.stats(scope, now=now, popular_after=popular_after)
         if self._has_own_queue:
             return counted
         jobs = await self._queue.jobs(scope=scope, limit=ALL, payloads=False)

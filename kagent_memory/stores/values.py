@@ -210,6 +210,7 @@ class ScopeStats:
     """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs.
 
     Attributes:
+        unused: those that have expired and were delivered too seldom to live on: the next prune deletes them.
         oldest_job_at: when the oldest job was accepted that is still open; None without one. In an outage of the model
             or the embedder it tells since when saves have been waiting.
     """
@@ -217,6 +218,7 @@ class ScopeStats:
     visible: int = 0
     by_type: Mapping[str, int] = field(default_factory=dict[str, int])
     expired: int = 0
+    unused: int = 0
     superseded: int = 0
     pinned: int = 0
     delivered_total: int = 0
@@ -238,6 +240,15 @@ class PendingJobs:
 
     count: int = 0
     oldest_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """How many memories a filter lets through, and how many of them have which topic and tag, most frequent first."""
+
+    total: int = 0
+    topics: Mapping[str, int] = field(default_factory=dict[str, int])
+    tags: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,3 +115,217 @@ async def test_what_is_about_to_be_deleted_is_named_with_its_tenant(client: http
 async def test_the_page_has_an_icon(client: httpx.AsyncClient, path: str):
     answer = await client.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
+
+
+# -- looking through many memories --
+
+ADA = "app=demo&user=ada&tenant="
+
+
+def contents(text: str) -> list[str]:
+    return [html.unescape(found) for found in re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)]
+
+
+def link_named(text: str, name: str) -> str:
+    [found] = re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{name}</a>', text)
+    return html.unescape(found)
+
+
+async def test_pages_tell_their_total_and_lead_forward_and_back(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    for number in range(60):
+        clock.forward(seconds=1)
+        await memories.add(SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())])
+    wanted = [f"fact {number:02}" for number in range(59, -1, -1)]
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert "1 to 25 of 60" in text
+    assert "Previous page" not in text
+    assert contents(text) == wanted[:25]
+    text = (await client.get(link_named(text, "Next page"))).text
+    assert ("26 to 50 of 60" in text, contents(text)) == (True, wanted[25:50])
+    last = (await client.get(link_named(text, "Next page"))).text
+    assert ("51 to 60 of 60" in last, contents(last)) == (True, wanted[50:])
+    assert "Next page" not in last
+    back = (await client.get(link_named(last, "Previous page"))).text
+    assert contents(back) == wanted[25:50]
+    first = (await client.get(link_named(back, "Previous page"))).text
+    assert ("1 to 25 of 60" in first, contents(first)) == (True, wanted[:25])
+    filtered = (await client.get(f"/memories?{ADA}&tag=even&order=oldest")).text
+    assert "1 to 25 of 30" in filtered
+    beyond = (await client.get(link_named(filtered, "Next page"))).text
+    assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
+    assert contents((await client.get(link_named(beyond, "Previous page"))).text) == contents(filtered)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "99", "999999999", "x", "", "1e3", "٣", "9" * 4000])
+async def test_a_page_that_is_not_there_is_the_first_one(client: httpx.AsyncClient, memories: Memories, number: str):
+    await memories.add(SCOPE, [f"fact {number}" for number in range(30)])
+    answer = await client.get(f"/memories?{ADA}&order=oldest&page={number}")
+    assert (answer.status_code, "1 to 25 of 30" in answer.text) == (200, True)
+
+
+async def test_replaced_memories_are_reached_from_list_filter_and_dashboard(
+    client: httpx.AsyncClient, memories: Memories
+):
+    [old] = await memories.add(SCOPE, ["Ada likes tea"])
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert "replaced</a>" not in text
+    await memories.add(SCOPE, ["Ada likes coffee"], replaces=old)
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert contents(text) == ["Ada likes coffee"]
+    for start in (link_named(text, "1 replaced"), link_named((await client.get(f"/dashboard?{ADA}")).text, "1")):
+        shown = (await client.get(start)).text
+        assert ("Replaced memories" in shown, contents(shown)) == (True, ["Ada likes tea"])
+        assert '<option value="replaced" selected>' in shown
+    [there] = re.findall(rf'href="(/memories/{old}[^"]*)"', shown)
+    one = (await client.get(html.unescape(there))).text
+    assert "the newer memory" in one
+    assert (await sent(client, f"/memories/{old}/undo?{ADA}")).status_code == 303
+    assert contents((await client.get(f"/memories?{ADA}")).text) == ["Ada likes tea"]
+
+
+async def test_all_that_is_left_of_a_scope_may_be_replaced_memories(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    [old] = await memories.add(SCOPE, [Fact("Ada likes tea", pinned=True)])
+    await memories.add(SCOPE, [Fact("Ada likes coffee", ttl_days=1)], replaces=old)
+    clock.forward(days=2)
+    assert (await memories.stats(SCOPE)).visible == 0
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert contents((await client.get(link_named(text, "1 replaced"))).text) == ["Ada likes tea"]
+
+
+async def test_topics_and_tags_are_chosen_from_what_is_there(client: httpx.AsyncClient, memories: Memories):
+    label = 'a "b" <c>, & d'
+    await memories.add(SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))])
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert '<th scope="col">Tags</th>' in text
+    chosen = re.findall(r'<option value="([^"]*)"[^>]*>[^<]*\((\d+)\)</option>', text)
+    assert [(html.unescape(name), count) for name, count in chosen] == [("tea", "2"), (label, "1"), ("x", "1")]
+    picked = await client.get("/memories", params={"app": "demo", "user": "ada", "topic": label})
+    assert contents(picked.text) == ["one"]
+    assert f'<option value="{html.escape(label, quote=True).replace("&quot;", "&#34;")}" selected>' in picked.text
+    gone = (await client.get(f"/memories?{ADA}&tag=gone")).text
+    assert '<option value="gone" selected>gone</option>' in gone
+    assert "No memory fits these choices" in gone
+
+
+async def test_while_searching_the_order_is_the_best_match_and_the_chosen_one_comes_back(
+    client: httpx.AsyncClient, memories: Memories
+):
+    await memories.add(SCOPE, ["Ada likes tea", "Bob likes coffee"])
+    text = (await client.get(f"/memories?{ADA}&order=expires&q=tea")).text
+    [sort] = re.findall(r'<select name="order">(.*?)</select>', text, re.DOTALL)
+    assert re.findall(r'<option value="(\w+)" selected>([^<]*)</option>', sort) == [("expires", "Best match")]
+    assert sort.count("<option") == 1
+    assert "Best match" not in (await client.get(f"/memories?{ADA}&order=expires")).text
+
+
+async def test_why_is_told_in_words(client: httpx.AsyncClient, memories: Memories):
+    await memories.add(SCOPE, ["Ada likes green tea in the morning", "Bob likes coffee"])
+    text = (await client.get(f"/memories?{ADA}&q=green+tea")).text
+    assert "It shares words with your question; the best match by words." in text
+    assert "what it says itself" in text
+    assert not re.search(r"legs|text_rank|text rank|vector_rank", text)
+
+
+async def test_what_goes_at_the_next_prune_is_told(client: httpx.AsyncClient, memories: Memories, clock: Clock):
+    await memories.add(SCOPE, [Fact("short", ttl_days=1), Fact("brief", ttl_days=1), Fact("long", ttl_days=9)])
+    assert "next prune" not in (await client.get(f"/memories?{ADA}")).text
+    clock.forward(days=2)
+    assert "2 expired unused and go at the next prune." in (await client.get(f"/memories?{ADA}")).text
+    tile = r"<dt>Unused, go at the next prune</dt><dd>2</dd>"
+    assert re.search(tile, (await client.get(f"/dashboard?{ADA}")).text)
+    clock.forward(days=20)
+    assert "3 expired unused and go at the next prune." in (await client.get(f"/memories?{ADA}")).text
+
+
+# -- forms that fail --
+
+TYPED = {
+    "content": 'typed "text" </textarea>&',
+    "type": "episodic",
+    "importance": "0.75",
+    "ttl_days": "8",
+    "topics": "a, b",
+    "tags": "c",
+    "why": "because <b>",
+}
+
+
+def form_of(text: str) -> dict[str, str]:
+    """What the edit form holds."""
+    form = text[text.index('<h2 id="edit">') :]
+    found = dict(re.findall(r'<input name="(\w+)"[^>]*? value="([^"]*)"', form))
+    found["content"] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)[0].removeprefix("\n")
+    found["type"] = re.findall(r"<option selected>(\w+)</option>", form)[0]
+    return {name: html.unescape(value) for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"importance": "seven"}, 400, "Importance must be a number"),
+        ({"importance": "7"}, 400, "between 0 and 1"),
+        ({"ttl_days": "soon"}, 400, "must be a whole number"),
+        ({"ttl_days": "999999"}, 400, "36,500"),
+        ({"content": "x" * 20_000}, 400, "max_content_bytes"),
+        ({"revision": "7"}, 409, "revision"),
+        ({"content": "taken already"}, 409, ""),
+    ],
+)
+async def test_a_failed_edit_keeps_what_was_typed(
+    client: httpx.AsyncClient, memories: Memories, fields: dict[str, str], status: int, said: str
+):
+    [id, _] = await memories.add(SCOPE, ["stored", "taken already"])
+    answer = await sent(client, f"/memories/{id}/edit?{ADA}", **{"revision": "1", **TYPED, **fields})
+    assert answer.status_code == status
+    [wrong] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    assert said in html.unescape(wrong)
+    wanted = {**TYPED, **{name: value for name, value in fields.items() if name != "revision"}}
+    assert {name: form_of(answer.text)[name] for name in wanted} == wanted
+    assert (await memories.get(SCOPE, id)).content == "stored"
+    again = await sent(client, f"/memories/{id}/edit?{ADA}", **{"revision": "1", **TYPED})
+    assert again.status_code == 303
+    assert (await memories.get(SCOPE, id)).content == TYPED["content"]
+
+
+async def test_an_edit_of_what_is_gone_offers_the_text_as_a_new_memory(client: httpx.AsyncClient, memories: Memories):
+    [id] = await memories.add(SCOPE, ["stored"])
+    await memories.forget(SCOPE, id)
+    answer = await sent(client, f"/memories/{id}/edit?{ADA}", revision="1", **TYPED)
+    assert answer.status_code == 404
+    assert html.escape(TYPED["content"]).replace("&quot;", "&#34;") in answer.text
+    assert '<details class="panel" open>' in answer.text
+
+
+async def test_a_memory_that_cannot_be_stored_keeps_its_text(client: httpx.AsyncClient):
+    answer = await sent(client, f"/memories/add?{ADA}", content="x" * 20_000)
+    assert answer.status_code == 400
+    assert "x" * 20_000 in answer.text
+    assert "max_content_bytes" in answer.text
+
+
+# -- dead letters --
+
+
+async def test_all_dead_letters_of_a_scope_are_retried_at_once(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    other = Scope("", "bob", "demo")
+    store = memories._parts.store  # pyright: ignore[reportPrivateUsage]
+    for scope in (SCOPE,) * 5 + (other,):
+        now = clock()
+        await store.enqueue([Job(id=new_id(now), scope=scope, kind="transcript", run_after=now, created_at=now)])
+        claimed: Any = await store.claim("tests", now=now, lease_seconds=5)
+        await store.release(claimed, run_after=now, error="it failed", dead=True)
+    assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
+    answer = await sent(client, f"/jobs/retry-all?{ADA}")
+    assert answer.status_code == 303
+    assert "All dead letters here are queued again." in (await client.get(answer.headers["location"])).text
+    assert [len(await memories.jobs(state="dead", scope=one)) for one in (SCOPE, other)] == [0, 1]
+    assert (await client.post(f"/jobs/retry-all?{ADA}", data={})).status_code == 400
+    await sent(client, "/jobs/retry-all")
+    assert not await memories.jobs(state="dead")
+    assert "Retry all" not in (await client.get("/jobs")).text

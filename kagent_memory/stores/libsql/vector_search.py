@@ -181,7 +181,7 @@ async def nearest(
     index = await indexes.current(session, scope, version)
     if passing is None:
         passing = await read_queries.passing(session, scope, filter, now)
-    visible = index.visible(now, superseded=filter.superseded, among=passing)
+    visible = index.visible(now, superseded=bool(filter.superseded), among=passing)
 
     def load(after: int, limit: int) -> Sequence[tuple[int, str, bytes]]:
         values = {"scope_id": scope.id, "seq": after, "limit": limit}

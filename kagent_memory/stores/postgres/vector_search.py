@@ -33,13 +33,13 @@ async def nearest(
     if passing is None:
         passing = await read_queries.passing(session, scope, filter, now)
     narrowed = passing is not None
-    mask = index.visible(now, superseded=filter.superseded, among=passing)
+    mask = index.visible(now, superseded=bool(filter.superseded), among=passing)
     hidden = index.hidden(mask)
     reach = limit + min(hidden, limit // 4 + 32)
     values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": index.ids(mask) if narrowed else None}
     found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
     # Told anew: the index may have grown meanwhile.
-    mask = index.visible(now, superseded=filter.superseded, among=passing)
+    mask = index.visible(now, superseded=bool(filter.superseded), among=passing)
     if narrowed or not index.hidden(mask):
         return [one[:limit] for one in found]
     good = index.shown(mask, (id for one in found for id, _ in one))

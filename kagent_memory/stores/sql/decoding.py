@@ -64,6 +64,7 @@ def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]
     for name in (*_LISTS, "metadata"):
         values[name] = values[name] or None
     filtered = any(value is not None for name, value in values.items() if name != "superseded")
+    values |= {"superseded": bool(filter.superseded), "active": filter.superseded != "only"}
     return {**values, "filtered": filtered, "scope_id": scope.id, "now": now}
 
 

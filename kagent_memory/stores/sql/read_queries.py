@@ -9,7 +9,7 @@ from datetime import datetime
 from ...errors import InvalidInput
 from ...records import Filter, Memory, Revision, Scope
 from .. import codec
-from ..base import Order, Page, RankFeatures, ScopeStats, TextMatches
+from ..base import Facets, Order, Page, RankFeatures, ScopeStats, TextMatches
 from ..codec import bounded, is_id, known
 from .decoding import filter_values, to_memory, to_revision
 from .index_cache import Indexes
@@ -83,7 +83,7 @@ async def search_text(
     """See `MemoryStore.search_text`."""
     index = await indexes.current(session, scope)
     among = await passing(session, scope, filter, now)
-    visible = index.visible(now, superseded=filter.superseded, among=among)
+    visible = index.visible(now, superseded=bool(filter.superseded), among=among)
     return replace(index.search(terms, visible, bounded(limit)), passing=among)
 
 
@@ -105,7 +105,7 @@ async def search_texts(
         if answers:
             await session.pause()
         # Asked anew for each query: the index may have grown in the pause.
-        visible = index.visible(now, superseded=filter.superseded, among=among)
+        visible = index.visible(now, superseded=bool(filter.superseded), among=among)
         answers.append(replace(index.search(terms, visible, bounded(limit)), passing=among))
     return answers
 
@@ -149,9 +149,17 @@ async def version(session: Session, scope: Scope) -> int:
     return found[0]["version"] if found else 0
 
 
-async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
+async def facets(session: Session, scope: Scope, *, filter: Filter, most: int, now: datetime) -> Facets:
+    """See `MemoryStore.facets`."""
+    counts: dict[str, dict[str, int]] = {"total": {}, "topic": {}, "tag": {}}
+    for row in await session.rows("facets", {**filter_values(scope, filter, now), "most": bounded(most)}):
+        counts[row["kind"]][row["label"]] = row["memories"]
+    return Facets(total=counts["total"][""], topics=counts["topic"], tags=counts["tag"])
+
+
+async def stats(session: Session, scope: Scope, *, now: datetime, popular_after: int) -> ScopeStats:
     """See `MemoryStore.stats`."""
-    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
+    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now, "popular_after": popular_after})
     jobs = await session.rows("job_counts", {"scope_id": scope.id, "now": now})
     found = await session.rows("scope_row", {"scope_id": scope.id})
     row = found[0] if found else {"calls": 0, "tokens": 0, "version": 0}
@@ -159,6 +167,7 @@ async def stats(session: Session, scope: Scope, *, now: datetime) -> ScopeStats:
         visible=sum(row["visible"] for row in counts),
         by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
         expired=sum(row["expired"] for row in counts),
+        unused=sum(row["unused"] for row in counts),
         superseded=sum(row["superseded"] for row in counts),
         pinned=sum(row["pins"] for row in counts),
         delivered_total=sum(row["delivered_total"] for row in counts),

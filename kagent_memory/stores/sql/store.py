@@ -21,6 +21,7 @@ from ..base import (
     Batch,
     Delivery,
     EmbeddingSpace,
+    Facets,
     Job,
     JobKind,
     JobState,
@@ -196,8 +197,12 @@ class SqlStore(Store, Generic[AnySession]):
         return await self._database.read(reading.version, scope)
 
     @override
-    async def stats(self, scope: Scope, *, now: datetime) -> ScopeStats:
-        return await self._database.read(reading.stats, scope, now=now)
+    async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
+        return await self._database.read(reading.facets, scope, filter=filter, most=most, now=now)
+
+    @override
+    async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
+        return await self._database.read(reading.stats, scope, now=now, popular_after=popular_after)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 

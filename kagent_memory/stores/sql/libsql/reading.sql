@@ -34,6 +34,7 @@ FROM (
     FROM remembered AS m
     WHERE m.scope_id = :scope_id
         AND (m.state = 'active' OR :superseded)
+        AND (m.state <> 'active' OR :active)
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
         AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
         AND (:topics IS NULL OR EXISTS (
@@ -132,11 +133,58 @@ WHERE r.scope_id = :scope_id AND r.state = 'active' AND (r.pinned OR r.expires_a
 ORDER BY r.created_at, r.id
 LIMIT :limit
 
+-- name: facets
+-- How many memories a filter lets through, and their most frequent topics and tags.
+WITH passing AS (
+    SELECT m.topics, m.tags
+    FROM memory AS m
+    WHERE m.scope_id = :scope_id
+        AND (m.state = 'active' OR :superseded)
+        AND (m.state <> 'active' OR :active)
+        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
+        AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
+        AND (:topics IS NULL OR EXISTS (
+            SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
+        ))
+        AND (:tags IS NULL OR NOT EXISTS (
+            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
+        ))
+        AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
+        AND (:metadata IS NULL OR NOT EXISTS (
+            SELECT 1 FROM json_each(:metadata) AS w
+            WHERE NOT EXISTS (
+                SELECT 1 FROM json_each(m.metadata) AS h
+                WHERE h.key = w.key AND h.value IS w.value
+                    AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
+            )
+        ))
+        AND (:session_id IS NULL OR m.session_id = :session_id)
+        AND (:min_importance IS NULL OR m.importance >= :min_importance)
+        AND (:created_after IS NULL OR m.created_at >= :created_after)
+        AND (:created_before IS NULL OR m.created_at < :created_before)
+        AND (:happened_after IS NULL OR m.happened_at >= :happened_after)
+        AND (:happened_before IS NULL OR m.happened_at < :happened_before)
+)
+SELECT 'total' AS kind, '' AS label, count(*) AS memories FROM passing
+UNION ALL
+SELECT * FROM (
+    SELECT 'topic' AS kind, h.value AS label, count(*) AS memories
+    FROM passing AS p, json_each(p.topics) AS h
+    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT :most
+) AS t
+UNION ALL
+SELECT * FROM (
+    SELECT 'tag' AS kind, h.value AS label, count(*) AS memories
+    FROM passing AS p, json_each(p.tags) AS h
+    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT :most
+) AS g
+
 -- name: scope_counts
 SELECT
     type,
     count(*) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)) AS visible,
     count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= :now) AS expired,
+    count(*) FILTER (WHERE NOT pinned AND expires_at <= :now AND delivered < :popular_after) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
     coalesce(

@@ -32,6 +32,7 @@ FROM (
     FROM remembered AS m
     WHERE m.scope_id = %(scope_id)s
         AND (m.state = 'active' OR %(superseded)s)
+        AND (m.state <> 'active' OR %(active)s)
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
         AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
         AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
@@ -112,11 +113,47 @@ WHERE r.scope_id = %(scope_id)s AND r.state = 'active' AND (r.pinned OR r.expire
 ORDER BY r.created_at, r.id
 LIMIT %(limit)s
 
+-- name: facets
+-- How many memories a filter lets through, and their most frequent topics and tags.
+WITH passing AS (
+    SELECT m.topics, m.tags
+    FROM memory AS m
+    WHERE m.scope_id = %(scope_id)s
+        AND (m.state = 'active' OR %(superseded)s)
+        AND (m.state <> 'active' OR %(active)s)
+        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+        AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
+        AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
+        AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
+        AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
+        AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
+        AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
+        AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
+        AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
+        AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
+        AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
+        AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+)
+SELECT 'total' AS kind, '' AS label, count(*) AS memories FROM passing
+UNION ALL
+SELECT * FROM (
+    SELECT 'topic' AS kind, h.value AS label, count(*) AS memories
+    FROM passing AS p CROSS JOIN unnest(p.topics) AS h (value)
+    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT %(most)s
+) AS t
+UNION ALL
+SELECT * FROM (
+    SELECT 'tag' AS kind, h.value AS label, count(*) AS memories
+    FROM passing AS p CROSS JOIN unnest(p.tags) AS h (value)
+    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT %(most)s
+) AS g
+
 -- name: scope_counts
 SELECT
     type,
     count(*) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)) AS visible,
     count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= %(now)s) AS expired,
+    count(*) FILTER (WHERE NOT pinned AND expires_at <= %(now)s AND delivered < %(popular_after)s) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
     coalesce(
