@@ -98,15 +98,7 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
         allow_model = llm is not False and (settings.llm is not False or llm is not None)
         providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
-        opened = partial(
-            open_store,
-            bare,
-            schema=settings.postgres_schema,
-            pool_wait_seconds=settings.pool_wait_seconds,
-            statement_timeout_seconds=settings.statement_timeout_seconds,
-            postgres_pooler=settings.postgres_pooler,
-        )
-        store = await opened(pool_size=settings.pool_size)
+        store = await _open_store(bare, settings, settings.pool_size)
         try:
             vectors = StoreEmbedder(store, embedder) if embedder is not None else None
             if vectors is not None:
@@ -125,17 +117,16 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
             await store.close()
             raise
         steps = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
-        seconds, attempts = settings.lease_seconds, settings.job_attempts
-        beside = None if ":memory:" in bare else partial(opened, pool_size=1)  # to memory there is no other way
+        in_memory = ":memory:" in bare  # to which there is no second way
         location = without_secrets(bare)
         worker = Worker(
             store,
             steps.run,
             clock=clock,
-            lease_seconds=seconds,
-            attempts=attempts,
+            lease_seconds=settings.lease_seconds,
+            attempts=settings.job_attempts,
             redact=redact,
-            beside=beside,
+            beside=None if in_memory else partial(_open_store, bare, settings, 1),
             location=location,
         )
         memories = cls(
@@ -224,3 +215,14 @@ def without_secrets(uri: str) -> str:
     bare = uri.partition("?")[0]
     scheme, _, rest = bare.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+async def _open_store(bare: str, settings: MemorySettings, pool_size: int) -> Store:
+    return await open_store(
+        bare,
+        pool_size=pool_size,
+        schema=settings.postgres_schema,
+        pool_wait_seconds=settings.pool_wait_seconds,
+        statement_timeout_seconds=settings.statement_timeout_seconds,
+        postgres_pooler=settings.postgres_pooler,
+    )
