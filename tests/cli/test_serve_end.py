@@ -1,0 +1,45 @@
+"""`serve` closes what it opened when it is told to end: a private PostgreSQL stops with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_private_postgres_stops_when_serve_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
+    data = tmp_path / "pg"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", "--uri", f"pgserver:///{data}"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stderr
+    postmaster = 0
+    try:
+        assert any("http://" in line for line in process.stderr), "it did not start"
+        postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+        assert is_running(postmaster)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, "Traceback" in said) == (0, False), said
+        assert not is_running(postmaster), "the private PostgreSQL is left running"
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+        if postmaster and is_running(postmaster):
+            os.kill(postmaster, signal.SIGINT)
