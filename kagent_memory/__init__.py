@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .models.embedding import Embedder, EmbeddingConfig
     from .models.llm import Llm
     from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope
+    from .retrieval.query import WordGate
+    from .retrieval.ranking import RankSettings
+    from .retrieval.ranking.importance import ImportanceWeights
     from .settings import MemorySettings
 
 __version__: str
@@ -44,6 +47,7 @@ __all__ = [
     "Filter",
     "ForgetMemoryTool",
     "Hit",
+    "ImportanceWeights",
     "InvalidInput",
     "KagentMemoryError",
     "KagentMemoryService",
@@ -61,6 +65,7 @@ __all__ = [
     "Prefetch",
     "PrefetchMemoryTool",
     "PreloadMemoryTool",
+    "RankSettings",
     "Recall",
     "RecallMemoryTool",
     "Revision",
@@ -69,6 +74,7 @@ __all__ = [
     "StoreError",
     "SummaryProvider",
     "UnusableAnswer",
+    "WordGate",
     "auto_save_session_to_memory_callback",
     "enable_memory",
     "register",
@@ -97,6 +103,9 @@ _ROOMS = {
     "models.llm": ("Llm",),
     "memories": ("Memories",),
     "records": ("Change", "Fact", "Filter", "Hit", "Memory", "Message", "Recall", "Revision", "Scope"),
+    "retrieval.query": ("WordGate",),
+    "retrieval.ranking": ("RankSettings",),
+    "retrieval.ranking.importance": ("ImportanceWeights",),
     "settings": ("MemorySettings",),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}

@@ -63,6 +63,9 @@ GROUPS = {
         "LlmSummary",
         "CompactionAwareSummary",
         "PassthroughSummary",
+        "WordGate",
+        "RankSettings",
+        "ImportanceWeights",
     ),
     "Errors": (
         "KagentMemoryError",
@@ -156,7 +159,8 @@ def _promise(value: object) -> str:
 
 def _methods(value: type) -> Iterator[str]:
     ours = [base for base in reversed(value.__mro__) if base.__module__.startswith("kagent_memory")]
-    members = [(base, name, member) for base in ours for name, member in vars(base).items()]
+    owners = {name: base for base in ours for name in vars(base)}  # in the order of the contract, each as it is here
+    members = [(base, name, vars(base)[name]) for name, base in owners.items()]
     between: list[str] = []
     for base, name, member in sorted(members, key=lambda found: not isinstance(found[2], classmethod)):
         made = isinstance(member, classmethod | staticmethod)

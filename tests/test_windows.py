@@ -43,8 +43,8 @@ async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str
     async with KagentMemoryService(postgres_uri, llm=False) as service:
         await service.memories.add(scope, ["Ada likes oolong"])
         assert [hit.memory.content for hit in await service.memories.recall(scope, "oolong")] == ["Ada likes oolong"]
-        household: Any = service._home._household  # pyright: ignore[reportPrivateUsage] which loop it is
-        assert type(household.loop) is not Proactor
+        running: Any = service._thread._running  # pyright: ignore[reportPrivateUsage] which loop it is
+        assert type(running.loop) is not Proactor
 
 
 @pytest.mark.usefixtures("windows")

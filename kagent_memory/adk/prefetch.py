@@ -111,7 +111,7 @@ class Prefetch:
         # The search lends a hit's neighbours their place; what a tool said stays out however it was found.
         shown = [memory for memory in found if self.tool_memories or memory.origin != "tool"]
         if isinstance(service, KagentMemoryService):
-            service.handed.add(context.session, [memory.text for memory in shown])
+            service.injected.add(context.session, [memory.text for memory in shown])
         text = fenced([memory_line(memory.text, at=memory.at, origin=memory.origin) for memory in shown])
         return Block(text, searched=not found.gated)
 

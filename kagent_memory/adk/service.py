@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -15,11 +14,11 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions.session import Session
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, StoreError
 from ..ingestion.extraction import SummaryProvider
-from ..memories import Memories
+from ..memories import MemoryApi, OpenedMemories, PartOptions
 from ..models.embedding import Embedder, EmbeddingConfig
 from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope
@@ -29,14 +28,12 @@ from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .entry_converter import to_entry, to_fact
 from .event_converter import messages
 from .injected import Injected
-from .loop_thread import Home
+from .loop_thread import LoopThread
 from .threadsafe import ThreadsafeMemories
 
 DRAIN_GRACE_SECONDS = 1.0
 ScopeOf = Callable[[str, str], Scope]
-_PARTS = frozenset(
-    {"rerank", "gate", "rank", "importance_weights", "redact", "clock"}
-)  # arguments of Memories.open that are no settings
+_PARTS = frozenset({"rerank", "gate", "rank", "importance_weights", "redact", "clock"})  # of PartOptions, no settings
 
 
 class KagentMemoryService(BaseMemoryService):
@@ -74,27 +71,32 @@ class KagentMemoryService(BaseMemoryService):
         settings: MemorySettings | None = None,
         scope_of: ScopeOf | None = None,
         agents_dir: str | None = None,
-        **options: Any,
+        **options: Unpack[PartOptions],
     ) -> None:
-        uri = _known(uri)
+        uri = _database_uri(uri)
         fields = {name: value for name, value in options.items() if name not in _PARTS}
-        _, self.settings = compose(uri, settings, fields, os.environ)
+        _, composed = compose(uri, settings, fields, os.environ)
+        self.settings = composed
         self.agents_dir = agents_dir
         self._scope_of = scope_of
-        self._filter = _filter(self.settings)
-        model = AdkLlm(llm) if isinstance(llm, BaseLlm) else llm
-        opener = partial(
-            _open,
-            uri,
-            resolve_llm=partial(resolve_llm, settings=self.settings),
-            embedding=embedding,
-            llm=model,
-            summary=summary,
-            settings=settings,
-            **options,
-        )
-        self._home: Home[Memories] = Home(opener, _close)
-        self.handed = Injected()
+        self._filter = _search_filter(composed)
+
+        def resolve(name: str) -> Llm | None:
+            return resolve_llm(name, composed)
+
+        async def opener() -> OpenedMemories:  # holds nothing of the service: one that nobody holds ends its thread
+            return await open_memories(
+                uri,
+                **options,
+                embedding=embedding,
+                llm=AdkLlm(llm) if isinstance(llm, BaseLlm) else llm,
+                summary=summary,
+                resolve_llm=resolve,
+                settings=settings,
+            )
+
+        self._thread = LoopThread(opener, _close)
+        self.injected = Injected()
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,9 +107,9 @@ class KagentMemoryService(BaseMemoryService):
         await self.close()
 
     @property
-    def memories(self) -> ThreadsafeMemories:
+    def memories(self) -> MemoryApi:
         """The same verbs as `Memories`, for any event loop."""
-        return ThreadsafeMemories(self._home)
+        return ThreadsafeMemories(self._thread)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
         """Whose memories a user of an app has.
@@ -161,10 +163,10 @@ class KagentMemoryService(BaseMemoryService):
         session = session_id or str((custom_metadata or {}).get("session_id") or "")
         scope, given = self.scope(app_name, user_id), list(events)
 
-        async def queue(memories: Memories) -> None:
+        async def queue(memories: MemoryApi) -> None:
             await memories.remember(scope, await asyncio.to_thread(messages, given), session)
 
-        await self._home.run(queue, finish=True)
+        await self._thread.run(queue, finish=True)
 
     @override
     async def add_memory(
@@ -251,14 +253,14 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: it could not be queued.
         """
-        events, handed = list(session.events), self.handed.of(session)
+        events, injected = list(session.events), self.injected.of(session)
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
 
-        async def queue(memories: Memories) -> str | None:
+        async def queue(memories: MemoryApi) -> str | None:
             return await memories.remember(
                 scope,
-                await asyncio.to_thread(messages, events, handed),
+                await asyncio.to_thread(messages, events, injected),
                 session.id,
                 save=save,
                 end_after_minutes=end_after_minutes,
@@ -266,7 +268,7 @@ class KagentMemoryService(BaseMemoryService):
                 llm=model,
             )
 
-        return await self._home.run(queue, finish=True) is not None
+        return await self._thread.run(queue, finish=True) is not None
 
     async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
         """Says that a session is over: its tail is queued now, and its timer is done with.
@@ -296,10 +298,10 @@ class KagentMemoryService(BaseMemoryService):
 
     async def close(self) -> None:
         """Drains within a bound and releases everything; the next call opens again."""
-        await self._home.close()
+        await self._thread.close()
 
 
-def _filter(settings: MemorySettings) -> Filter:
+def _search_filter(settings: MemorySettings) -> Filter:
     """What ADK's search, which takes a query only, is narrowed to."""
     if unknown := set(settings.search_types) - set(MEMORY_TYPES):
         raise ConfigurationError(f"search_types knows {', '.join(MEMORY_TYPES)}; not {', '.join(sorted(unknown))}.")
@@ -311,7 +313,7 @@ def _filter(settings: MemorySettings) -> Filter:
     )
 
 
-def _known(uri: str | None) -> str | None:
+def _database_uri(uri: str | None) -> str | None:
     """Our own scheme `kagent:` names a libSQL file, or nothing but settings."""
     if uri is None or scheme_of(str(uri)) != "kagent":
         return uri
@@ -324,11 +326,5 @@ def _known(uri: str | None) -> str | None:
     return f"{base}{'&' if '?' in base else '?'}{parts.query}" if parts.query else base
 
 
-async def _open(uri: str | None, **options: Any) -> Memories:
-    """The one place where a service chooses what answers its verbs, by the URI's scheme."""
-    opened = await open_memories(uri, **options)
-    return cast("Memories", opened)  # a server's have the same verbs
-
-
-async def _close(memories: Memories) -> None:
+async def _close(memories: OpenedMemories) -> None:
     await memories.close()

@@ -10,14 +10,13 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound, family_of
-from ..memories import Memories, without_secrets
+from ..memories import Memories, OpenedMemories, without_secrets
 from ..models.llm import Llm
 from ..records import Scope
-from ..remote import RemoteMemories, is_remote, open_memories
+from ..remote import is_remote, open_memories
 from ..settings import MemorySettings, compose
 from ..stores import store_exists
 from .output import Output
@@ -26,7 +25,6 @@ ENDING_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
 LOOK_UP_SECONDS = 0.5
-AnyMemories = Memories | RemoteMemories
 
 FOUND_PROBLEMS = 1
 SOME = 100
@@ -158,7 +156,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[AnyMemories]:
+async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[OpenedMemories]:
     """The memories that the command line chooses; `works`: with the background work that a service has.
 
     Raises:
@@ -168,9 +166,8 @@ async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGener
     if not is_remote(args.uri):
         if not args.command.makes:
             await _check_there(args.uri, settings)
-        settings = {"worker": works, **settings} if works else {**settings, "worker": False}
-    memories = await open_memories(args.uri, **settings, **({} if is_remote(args.uri) else _models(settings)))
-    async with memories:
+        settings["worker"] = settings.get("worker", True) if works else False
+    async with await open_memories(args.uri, resolve_llm=_resolver(settings), **settings) as memories:
         yield memories
 
 
@@ -185,7 +182,7 @@ async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
     )
 
 
-def _models(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _resolver(settings: Mapping[str, Any]) -> Callable[[str], Llm | None]:
     """Makes ADK's models of the names that queued jobs carry, and only then imports ADK."""
 
     def resolve(name: str) -> Llm | None:
@@ -193,7 +190,7 @@ def _models(settings: Mapping[str, Any]) -> dict[str, Any]:
 
         return resolve_llm(name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"}))
 
-    return {"resolve_llm": partial(resolve)}
+    return resolve
 
 
 @asynccontextmanager
@@ -209,7 +206,7 @@ async def opened_here(args: argparse.Namespace, *, works: bool = False) -> Async
         yield memories
 
 
-async def scope_of(args: argparse.Namespace, memories: AnyMemories, *, new: bool = False) -> Scope:
+async def scope_of(args: argparse.Namespace, memories: OpenedMemories, *, new: bool = False) -> Scope:
     """The scope that --app, --user and --tenant choose; what is left out is found when only one scope fits.
 
     Raises:

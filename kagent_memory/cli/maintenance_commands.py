@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from ..errors import ConfigurationError, NotFound
-from ..memories import utc_now
+from ..memories import OpenedMemories, utc_now
 from ..records import Change, Scope
 from ..remote import is_remote
 from ..stores.base import Job, ScopeStats
@@ -14,7 +14,6 @@ from .command import (
     DRY_RUN,
     LIMIT,
     SCOPE_OPTIONS,
-    AnyMemories,
     Command,
     opened,
     opened_here,
@@ -47,7 +46,7 @@ async def worker(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def _told(memories: AnyMemories, say: Output, stop: asyncio.Event) -> None:
+async def _told(memories: OpenedMemories, say: Output, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait_for(stop.wait(), TELL_EVERY_SECONDS)
     except TimeoutError:
@@ -81,7 +80,7 @@ async def consolidate(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def _scopes(args: argparse.Namespace, memories: AnyMemories) -> list[Scope]:
+async def _scopes(args: argparse.Namespace, memories: OpenedMemories) -> list[Scope]:
     if args.app is not None or args.user is not None:
         return [await scope_of(args, memories)]
     found: list[Scope] = []

@@ -1,4 +1,4 @@
-"""Commands on memories: search, list, show, add, edit, pin, forget, history, undo, feedback."""
+"""Commands on memories: OpenedMemories, search, list, show, add, edit, pin, forget, history, undo, feedback."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import InvalidInput, NotFound
+from ..memories import OpenedMemories
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision
 from ..stores.base import Order
-from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, AnyMemories, Command, exit_code, opened, option, scope_of
+from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, Command, exit_code, opened, option, scope_of
 from .output import MEMORY_HEAD, Output, memory_row, printable
 
 WHO = "command line"
@@ -184,7 +185,7 @@ async def forget(args: argparse.Namespace, say: Output) -> int:
     return exit_code(NotFound()) if missing else 0
 
 
-async def _doomed(args: argparse.Namespace, memories: AnyMemories) -> Sequence[Memory]:
+async def _doomed(args: argparse.Namespace, memories: OpenedMemories) -> Sequence[Memory]:
     scope = await scope_of(args, memories)
     if args.ids:
         return [await memories.get(scope, id) for id in args.ids]

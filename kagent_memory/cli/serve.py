@@ -66,7 +66,7 @@ async def token_create(args: argparse.Namespace, say: Output) -> int:
     if args.operator and (args.user is not None or args.tenant is not None):
         raise InvalidInput("An operator's token opens every tenant; leave --user and --tenant out.")
     async with opened_here(args) as memories:
-        secret, token = await memories.create_token(
+        secret, token = await memories.tokens.create(
             user=args.user, label=args.label, days=args.days, is_operator=args.operator
         )
     say.value({"token": secret, **_public(token)})
@@ -90,7 +90,7 @@ def _public(token: Token) -> dict[str, str | bool | None]:
 async def token_list(args: argparse.Namespace, say: Output) -> int:
     """Lists tokens; never their secrets."""
     async with opened_here(args) as memories:
-        tokens = await memories.tokens()
+        tokens = await memories.tokens.list()
     say.value([_public(token) for token in tokens])
     rows = [[token.id, *_opens(token), day(token.created_at), day(token.expires_at), token.label] for token in tokens]
     say.table(("ID", "TENANT", "USER", "CREATED", "EXPIRES", "LABEL"), rows)
@@ -104,7 +104,7 @@ def _opens(token: Token) -> tuple[str, str]:
 async def token_revoke(args: argparse.Namespace, say: Output) -> int:
     """Revokes a token at once."""
     async with opened_here(args) as memories:
-        await memories.revoke_token(args.id)
+        await memories.tokens.revoke(args.id)
     say.value({"revoked": args.id})
     say.line("Revoked.")
     return 0

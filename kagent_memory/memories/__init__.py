@@ -1,52 +1,83 @@
-"""`Memories`: the verbs that everything else calls. It conducts the two rivers and decides nothing."""
+"""`Memories`: the verbs in process, over one store and the models that serve it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
-from ..concurrency import cancel_and_wait
-from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
-from ..ingestion.extraction import SummaryProvider, with_settings
-from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
-from ..models.llm import Llm, open_llm
-from ..models.reranking import Reranker, open_reranker
-from ..records import Mode
+from typing_extensions import Unpack, override
+
+from .. import telemetry
+from ..concurrency import cancel_and_wait, each_aside, run_in_thread
+from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound
+from ..ingestion.editing import Edit, checked_fact, edited, last_change, superseding, taken_back
+from ..ingestion.extraction import SummaryProvider
+from ..models.embedding import Embedder, EmbeddingConfig
+from ..models.llm import Llm
+from ..models.reranking import Reranker
+from ..records import (
+    Change,
+    Fact,
+    Filter,
+    Memory,
+    MemoryType,
+    Message,
+    Mode,
+    Query,
+    Recall,
+    Revision,
+    Scope,
+    Vector,
+    new_id,
+)
 from ..redaction import redact as mask_secrets
-from ..retention.deliveries import Deliveries
-from ..retention.prune import keep_pruned
-from ..retrieval.embedding_spaces import StoreEmbedder
+from ..retention.lifecycle import to_memory
+from ..retention.prune import evict, keep_pruned
+from ..retrieval.embedding_spaces import with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
-from ..retrieval.retriever import Retriever
-from ..settings import MemorySettings, compose
-from ..stores import Store, open_store
-from ..stores.base import Job, Page, Pruned, ScopeStats
-from .components import Components, utc_now
-from .maintenance_verbs import MaintenanceVerbs
-from .read_verbs import ReadVerbs
-from .validation import check_given, with_gate, with_table
-from .write_verbs import Items, WriteVerbs
+from ..retrieval.retriever import GATED, Deadline
+from ..settings import MemorySettings, SettingOptions
+from ..stores import Store
+from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats, checked_vector
+from .api import Items, MemoryApi, OpenedMemories
+from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
+from .draining import drain
+from .tokens import Tokens
+from .validation import checked_limit, checked_min_score, masked_query, text_size
 
-__all__ = ["Items", "Job", "Memories", "Page", "Pruned", "ScopeStats"]
+__all__ = [
+    "Items",
+    "Job",
+    "Memories",
+    "MemoryApi",
+    "OpenOptions",
+    "OpenedMemories",
+    "Page",
+    "PartOptions",
+    "Pruned",
+    "ScopeStats",
+    "utc_now",
+    "without_secrets",
+]
 
-log = logging.getLogger("kagent_memory")
+logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
 
 
-class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
+class Memories(OpenedMemories):
     """One store of memories and the models that serve it; belongs to the event loop that opened it."""
 
     def __init__(self, parts: Components) -> None:
-        MaintenanceVerbs.__init__(self, parts)
+        self._parts = parts
+        self._stop = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -65,7 +96,7 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         redact: Callable[[str], str] = mask_secrets,
         settings: MemorySettings | None = None,
         clock: Callable[[], datetime] = utc_now,
-        **options: Any,
+        **options: Unpack[SettingOptions],
     ) -> Self:
         """Opens and migrates the store, checks the embedder's name against it, and starts the background work.
 
@@ -89,84 +120,35 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
             ConfigurationError: a setting, URI, model or the embedder does not fit.
             StoreError: the database cannot be reached.
         """
-        check_given(summary, rank, importance_weights, redact=redact, clock=clock)
-        bare, settings = compose(uri, settings, options, os.environ)
-        summary = summary and with_settings(summary, settings)
-        (gate, settings), redact = with_gate(gate, settings), with_table(redact, settings)
-        embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
-        model = open_llm(settings.llm if llm is None else llm, settings)
-        reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
-        allow_model = llm is not False and (settings.llm is not False or llm is not None)
-        providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
-        store = await _open_store(bare, settings, settings.pool_size)
-        try:
-            vectors = StoreEmbedder(store, embedder) if embedder is not None else None
-            if vectors is not None:
-                await vectors.check()
-            retriever = Retriever(
-                store,
-                vectors,
-                llm=model,
-                reranker=reranker,
+        memories = cls(
+            await open_components(
+                uri,
+                embedding=embedding,
+                llm=llm,
+                summary=summary,
+                rerank=rerank,
                 gate=gate,
                 rank=rank,
-                weights=importance_weights,
-                settings=settings,
-            )
-        except BaseException:
-            await store.close()
-            raise
-        steps = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
-        in_memory = ":memory:" in bare  # to which there is no second way
-        location = without_secrets(bare)
-        worker = Worker(
-            store,
-            steps.run,
-            clock=clock,
-            lease_seconds=settings.lease_seconds,
-            attempts=settings.job_attempts,
-            redact=redact,
-            beside=None if in_memory else partial(_open_store, bare, settings, 1),
-            location=location,
-        )
-        memories = cls(
-            Components(
-                store=store,
-                settings=settings,
-                location=location,
-                vectors=vectors,
-                retriever=retriever,
-                providers=providers,
-                intake=Enqueuer(store, providers, redact=redact, clock=clock),
-                steps=steps,
-                worker=worker,
-                deliveries=Deliveries(store, clock),
+                importance_weights=importance_weights,
+                resolve_llm=resolve_llm,
                 redact=redact,
+                settings=settings,
                 clock=clock,
-                weights=importance_weights,
+                **options,
             )
         )
-        memories._start()
+        if memories.settings.worker:
+            memories._start_background()
         return memories
 
-    def _start(self) -> None:
-        settings = self._parts.settings
-        if not settings.worker:
-            return
-        self._background.append(asyncio.create_task(self._parts.worker.work(self._stop), name="kagent-memory-worker"))
-        if settings.prune_every_hours:
-            kept = keep_pruned(self._parts.store, self.prune, every_hours=settings.prune_every_hours)
-            self._background.append(asyncio.create_task(kept, name="kagent-memory-prune"))
+    def _start_background(self) -> None:
+        worker, hours = self._parts.worker, self._parts.settings.prune_every_hours
+        self._background.append(asyncio.create_task(worker.work(self._stop), name="kagent-memory-worker"))
+        if hours:
+            pruning = keep_pruned(self._parts.store, self.prune, every_hours=hours)
+            self._background.append(asyncio.create_task(pruning, name="kagent-memory-prune"))
         for task in self._background:
-            task.add_done_callback(_told)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+            task.add_done_callback(_log_failure)
 
     @property
     def store(self) -> Store:
@@ -174,18 +156,23 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         return self._parts.store
 
     @property
+    def tokens(self) -> Tokens:
+        """The bearer tokens of a server of these memories."""
+        return Tokens(self._parts.store, self._parts.settings.tenant, self._parts.clock)
+
+    @property
+    @override
     def settings(self) -> MemorySettings:
-        """The settings in force."""
         return self._parts.settings
 
     @property
+    @override
     def location(self) -> str:
-        """The store's URI without password and query."""
         return self._parts.location
 
     @property
+    @override
     def mode(self) -> Mode:
-        """What reads will use when all is well."""
         return "keyword" if self._parts.vectors is None else "hybrid"
 
     @property
@@ -193,9 +180,9 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         """Whether facts are found with a model that each agent brings or names, since none is configured."""
         return self._parts.providers.needs_model
 
+    @override
     async def close(self) -> None:
-        """Lets queued work end for some seconds, then stops; what is left stays queued. Closing twice is harmless."""
-        if self._parts.settings.worker and self._background:
+        if self._background:
             await self.drain(CLOSE_SECONDS)
         self._stop.set()
         await cancel_and_wait(*self._background)
@@ -204,25 +191,384 @@ class Memories(WriteVerbs, ReadVerbs, MaintenanceVerbs):
         await self._parts.deliveries.close()
         await self._parts.store.close()
 
+    # -- writing
 
-def _told(task: asyncio.Task[None]) -> None:
+    @override
+    async def remember(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        session_id: str,
+        *,
+        ended: bool = False,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+        compaction: bool = False,
+        llm: Llm | str | None = None,
+    ) -> str | None:
+        with telemetry.operation("upsert_memory", store=self._parts.location, scope_app=scope.app):
+            job = await self._parts.enqueuer.queue(
+                scope,
+                messages,
+                session_id,
+                ended=ended,
+                save=save,
+                end_after_minutes=end_after_minutes,
+                compaction=compaction,
+                llm=llm,
+            )
+        self._parts.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
+        return job
+
+    @override
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        await self._parts.enqueuer.end_session(scope, session_id)
+        self._parts.worker.wake()
+
+    @override
+    async def add(
+        self,
+        scope: Scope,
+        items: Items,
+        *,
+        embedding: Sequence[Vector] | None = None,
+        generation: str | None = None,
+        who: str = "",
+        replaces: str | None = None,
+        max_bytes: int | None = None,  # instead of the setting max_content_bytes
+    ) -> list[str]:
+        parts = self._parts
+        most = parts.settings.max_content_bytes if max_bytes is None else max_bytes
+
+        def to_stored(item: Fact | str) -> Memory:
+            fact = checked_fact(item, max_bytes=most, redact=parts.redact)
+            return to_memory(fact, now=now, ttl_days=parts.settings.ttl_days, explicit=True)
+
+        with telemetry.operation("create_memory", store=parts.location, scope_app=scope.app) as span:
+            now = parts.clock()
+            memories = await each_aside(list(items), text_size, to_stored)
+            if not memories:
+                return []
+            if replaces is None:
+                changes = [Change(kind="add", memory=memory, who=who, explicit=True) for memory in memories]
+            elif len(memories) != 1:
+                raise InvalidInput("replaces= goes with exactly one item.")
+            else:
+                old = await parts.get(scope, replaces)
+                changes = superseding(old, memories[0], now=now, who=who, why="replaced by its author")
+            batch = Batch(changes=changes)
+            if embedding is None:
+                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
+            else:
+                batch = await parts.caller_vectors.added_to(batch, scope, memories, embedding, generation)
+            applied = await parts.store.apply(scope, batch, now=now)
+            if any(job.run_after <= now for job in batch.jobs):
+                parts.worker.wake()
+            ids = [str(id) for id in applied.ids[: len(memories)]]
+            span.records((id, memory.content, None) for id, memory in zip(ids, memories, strict=True))
+            return ids
+
+    @override
+    async def edit(
+        self,
+        scope: Scope,
+        id: str,
+        *,
+        content: str | None = None,
+        type: MemoryType | None = None,
+        topics: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ttl_days: int | None = None,
+        happened_at: datetime | None = None,
+        revision: int | None = None,
+        who: str = "",
+        why: str = "",
+    ) -> Memory:
+        edit = Edit(
+            content=content,
+            type=type,
+            topics=topics,
+            tags=tags,
+            importance=importance,
+            metadata=metadata,
+            ttl_days=ttl_days,
+            happened_at=happened_at,
+        )
+        if edit == Edit():
+            raise InvalidInput(
+                "Nothing to change was given: name content, type, topics, tags, importance, metadata, ttl_days or "
+                "happened_at."
+            )
+        return await self._edit(scope, id, edit, revision=revision, who=who, why=why)
+
+    @override
+    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
+        return await self._edit(scope, id, Edit(pinned=pinned), who=who)
+
+    async def _edit(
+        self, scope: Scope, id: str, edit: Edit, *, revision: int | None = None, who: str, why: str = ""
+    ) -> Memory:
+        parts = self._parts
+        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+            now = parts.clock()
+            old = await parts.get(scope, id)
+            if revision is not None and revision != old.revision:
+                raise Conflict(f"The memory is at revision {old.revision}, not {revision}; read it again.")
+            most = parts.settings.max_content_bytes
+            changed = partial(edited, old, edit, now=now, max_bytes=most, redact=parts.redact)
+            new = await run_in_thread(text_size(edit.content, edit.metadata), changed)
+            if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
+                return old  # what changes nothing leaves no trace in the history
+            kind = "edit" if edit.pinned is None else "pin"
+            batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
+            if new.content != old.content:
+                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
+            await parts.store.apply(scope, batch, now=now)
+            return new
+
+    @override
+    async def forget(
+        self,
+        scope: Scope,
+        ids: Sequence[str] | str = (),
+        *,
+        session_id: str | None = None,
+        everything: bool = False,
+    ) -> tuple[str, ...]:
+        wanted = (ids,) if isinstance(ids, str) else tuple(ids)
+        with telemetry.operation("delete_memory", store=self._parts.location, scope_app=scope.app):
+            erased = await self._parts.store.forget(
+                scope, ids=wanted, session_id=session_id, everything=everything, now=self._parts.clock()
+            )
+        if missing := sorted(set(wanted) - set(erased)):
+            raise NotFound(f"No memory {', '.join(missing)} in this scope.")
+        return erased
+
+    @override
+    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
+        store = self._parts.store
+        with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
+            last, now = last_change(await self.history(scope, id)), self._parts.clock()
+            if last is None:
+                raise NotFound("Nothing is left to undo: this memory is as it was when it was added.")
+            decision = await store.group(scope, last.group) if last.group else [last]
+            undone: dict[str, int] = {}
+            for revision in decision:
+                history = await store.history(scope, revision.memory_id)
+                latest = last_change(history)
+                if latest is not None and latest.revision == revision.revision:
+                    undone[revision.memory_id] = sum(other.revision > revision.revision for other in history)
+            current = await store.get(scope, [revision.memory_id for revision in decision], now=now, superseded=True)
+            changes = taken_back(decision, current, now=now, who=who, undone=undone)
+            batch = await with_vectors(self._parts.vectors, scope, Batch(changes=changes), now)
+            await store.apply(scope, batch, now=now)
+            return tuple(change.memory for change in changes)
+
+    @override
+    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
+        await self._parts.get(scope, id)
+        await self._parts.store.feedback(scope, id, success=success)
+
+    # -- reading
+
+    @override
+    async def recall(
+        self,
+        scope: Scope,
+        query: str,
+        *,
+        limit: int | None = None,
+        min_score: float | None = None,
+        filter: Filter = Filter(),
+        embedding: Vector | None = None,
+        generation: str | None = None,
+        explain: bool = False,
+        deliver: bool = True,
+        gate: bool = False,
+        tool: bool = False,
+        is_fact: bool | None = None,
+        history: Sequence[str] = (),
+        budget_tokens: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Recall:
+        parts, deadline = self._parts, Deadline(timeout_seconds)
+        text, earlier = await masked_query(query, history, parts.redact)
+        question = Query(
+            text=text,
+            limit=checked_limit(parts.settings.search_limit if limit is None else limit),
+            min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
+            filter=filter,
+            explain=explain,
+            deliver=deliver and not explain,
+        )
+        external_vector = None
+        if embedding is not None:
+            vector = checked_vector(embedding, None)
+            space = await parts.caller_vectors.space(scope, generation, vector)
+            external_vector = None if space is None else (space, vector)
+        with telemetry.operation("search_memory", store=parts.location, scope_app=scope.app, query=text) as span:
+            answer = await parts.retriever.search(
+                scope,
+                question,
+                now=parts.clock(),
+                external_vector=external_vector,
+                gated=gate,
+                tool=tool,
+                is_fact=is_fact,
+                history=earlier,
+                budget_tokens=budget_tokens,
+                deadline=deadline,
+            )
+            span.mode(answer.mode)
+            if GATED in answer.degraded:
+                span.gated()
+            else:
+                span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
+        if question.deliver:
+            ids = [hit.memory.id for hit in answer]
+            parts.deliveries.count(scope, retrieved=[*ids, *(out.memory_id for out in answer.left_out)], delivered=ids)
+        return answer if explain else replace(answer, left_out=())
+
+    async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
+        """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.
+
+        By vectors alone and exact within the scope; nothing is ranked, and nothing counts as delivered.
+
+        Raises:
+            InvalidInput: the limit or vector does not fit.
+        """
+        return await self._parts.caller_vectors.nearest(scope, vector, limit=checked_limit(limit))
+
+    def delivered(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Counts memories that were delivered by another way than `recall`; in the background, never failing."""
+        self._parts.deliveries.count(scope, retrieved=ids, delivered=ids)
+
+    @override
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
+        return await self._parts.get(scope, id, superseded=superseded)
+
+    @override
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        now = self._parts.clock()
+        return await self._parts.store.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
+
+    @override
+    async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
+        await self._parts.get(scope, id, superseded=True)
+        return await self._parts.store.history(scope, id)
+
+    @override
+    async def stats(self, scope: Scope) -> ScopeStats:
+        popular_after = self._parts.settings.popular_after
+        return await self._parts.store.stats(scope, now=self._parts.clock(), popular_after=popular_after)
+
+    async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100) -> Facets:
+        """How many memories a filter lets through, and the `most` most frequent topics and tags among them."""
+        return await self._parts.store.facets(scope, filter=filter, most=most, now=self._parts.clock())
+
+    @override
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        return await self._parts.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
+
+    # -- the queue and maintenance
+
+    @override
+    async def jobs(
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        id: str | None = None,
+        payloads: bool = True,
+    ) -> Sequence[Job]:
+        return await self._parts.store.jobs(
+            scope=scope, tenant=tenant, user=user, app=app, state=state, limit=limit, id=id, payloads=payloads
+        )
+
+    @override
+    async def retry_job(self, job_id: str) -> None:
+        await self._parts.store.retry(job_id, now=self._parts.clock())
+        self._parts.worker.wake()
+
+    @override
+    async def drop_job(self, job_id: str) -> None:
+        await self._parts.store.drop(job_id)
+
+    async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
+        """Works on the queue in this task, until told to stop or until nothing is due; gives how many jobs ended."""
+        worker = self._parts.worker
+        if until_idle:
+            return await worker.work_until_idle()
+        before = worker.finished
+        await worker.work(stop or self._stop)
+        return worker.finished - before
+
+    @override
+    async def prune(self, *, dry_run: bool = False) -> Pruned:
+        parts = self._parts
+        await parts.deliveries.flush()  # what is popular by now must not be deleted for a count that waits
+        now, most = parts.clock(), parts.settings.max_memories
+        pruned = await parts.store.prune(now=now, popular_after=parts.settings.popular_after, dry_run=dry_run)
+        if not most:
+            return pruned
+        evicted = await evict(parts.store, parts.vectors, keep=most, weights=parts.weights, now=now, dry_run=dry_run)
+        return replace(pruned, evicted=evicted)
+
+    @override
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        return await self._parts.handlers.consolidate(scope, dry_run=dry_run)
+
+    @override
+    async def check(self) -> Mapping[str, str]:
+        parts = self._parts
+        findings = {"store": "ok", "embedding": "keyword mode"}
+        try:
+            findings.update(await parts.store.about())
+        except KagentMemoryError as error:
+            findings["store"] = str(error)
+        else:
+            if "lacking" not in findings:
+                findings["writing"] = await _outcome(parts.store.lease("doctor", new_id(), seconds=1))
+        if parts.vectors is not None:
+            findings["embedding"] = await _outcome(parts.vectors.embed(["ping"], kind="query"))
+        return findings
+
+    @override
+    async def drain(self, timeout: float = 30.0) -> bool:
+        parts = self._parts
+        return await drain(parts.store, parts.worker, parts.deliveries, clock=parts.clock, seconds=timeout)
+
+
+async def _outcome(attempt: Awaitable[object]) -> str:
+    try:
+        await attempt
+    except KagentMemoryError as error:
+        return str(error)
+    return "ok"
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("%s ended: %s", task.get_name(), error, exc_info=error)
-
-
-def without_secrets(uri: str) -> str:
-    """A store's URI as it may be shown."""
-    bare = uri.partition("?")[0]
-    scheme, _, rest = bare.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
-
-
-async def _open_store(bare: str, settings: MemorySettings, pool_size: int) -> Store:
-    return await open_store(
-        bare,
-        pool_size=pool_size,
-        schema=settings.postgres_schema,
-        pool_wait_seconds=settings.pool_wait_seconds,
-        statement_timeout_seconds=settings.statement_timeout_seconds,
-        postgres_pooler=settings.postgres_pooler,
-    )
+        logger.error("%s ended: %s", task.get_name(), error, exc_info=error)

@@ -1,31 +1,58 @@
-"""What the verbs share: one store, its models, and the work beside it."""
+"""What `Memories` is made of, and how it is put together from settings and models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-import numpy as np
+from typing_extensions import Unpack
 
-from ..errors import InvalidInput, NotFound
+from ..errors import NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
-from ..records import Memory, Scope, Vector
+from ..ingestion.extraction import SummaryProvider, with_settings
+from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
+from ..models.llm import Llm, open_llm
+from ..models.reranking import Reranker, open_reranker
+from ..records import Memory, Scope
 from ..retention.deliveries import Deliveries
 from ..retrieval.embedding_spaces import StoreEmbedder
+from ..retrieval.query import Gate
+from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
-from ..settings import MemorySettings
-from ..settings.kagent_config import DIMENSIONS
-from ..stores.base import EXTERNAL, EmbeddingSpace, Store, external_name
-
-MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
-MOST_NOTED = 10_000
+from ..settings import MemorySettings, SettingOptions, compose
+from ..stores import Store, open_store
+from .caller_vectors import CallerVectors
+from .validation import check_arguments, with_gate, with_table
 
 
 def utc_now() -> datetime:
     """The time now, aware UTC."""
     return datetime.now(UTC)
+
+
+class PartOptions(SettingOptions, total=False):
+    """Settings, and the parts of `Memories.open` that any caller may bring."""
+
+    rerank: str | Reranker | None
+    gate: Gate | bool | None
+    rank: RankSettings | None
+    importance_weights: ImportanceWeights
+    redact: Callable[[str], str]
+    clock: Callable[[], datetime]
+
+
+class OpenOptions(PartOptions, total=False):
+    """All that `Memories.open` takes beside the URI."""
+
+    embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None
+    llm: str | bool | Llm | None
+    summary: SummaryProvider | None
+    resolve_llm: Callable[[str], Llm | None] | None
+    settings: MemorySettings | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,26 +62,26 @@ class Components:
     Attributes:
         location: the URI without password and query, for people and traces.
         vectors: the embedder; None: keyword mode.
+        caller_vectors: where vectors that callers bring are kept.
         redact: masks secrets before anything else sees a text.
         clock: the time now (aware UTC).
         weights: of the importance formula.
-        noted: the widths that tenants' callers keep vectors of, as far as this process has asked.
     """
 
     store: Store
     settings: MemorySettings
     location: str
     vectors: StoreEmbedder | None
+    caller_vectors: CallerVectors
     retriever: Retriever
     providers: Providers
-    intake: Enqueuer
-    steps: JobHandlers
+    enqueuer: Enqueuer
+    handlers: JobHandlers
     worker: Worker
     deliveries: Deliveries
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
     weights: ImportanceWeights
-    noted: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
         """One memory that is visible, or also one that was superseded, which has a history to look at.
@@ -67,63 +94,98 @@ class Components:
             raise NotFound(f"No memory {id} in this scope.")
         return found[id]
 
-    async def generation_for(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace:
-        """The generation that a caller's own vectors are kept in, made when it is an external one and new.
 
-        Raises:
-            InvalidInput: as `generation`; or the tenant keeps vectors of too many other widths.
-        """
-        held, width = await self.generation(scope, name, vector), len(vector)
-        if held is not None and held.name != external_name(width):
-            return held
-        if width != DIMENSIONS and (scope.tenant, width) not in self.noted:
-            widths = await self.store.note_width(scope.tenant, width, most=MOST_WIDTHS)
-            if width not in widths:
-                raise InvalidInput(
-                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and of no further width; this "
-                    f"one has {width}. Forget what you no longer need: the next prune makes room."
-                )
-            if len(self.noted) >= MOST_NOTED:
-                self.noted.clear()
-            self.noted.add((scope.tenant, width))
-        return held or await self.store.add_generation(external_name(width), width, None)
+async def open_components(
+    uri: str | None,
+    *,
+    embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None,
+    llm: str | bool | Llm | None,
+    summary: SummaryProvider | None,
+    rerank: str | Reranker | None,
+    gate: Gate | bool | None,
+    rank: RankSettings | None,
+    importance_weights: ImportanceWeights,
+    resolve_llm: Callable[[str], Llm | None] | None,
+    redact: Callable[[str], str],
+    settings: MemorySettings | None,
+    clock: Callable[[], datetime],
+    **options: Unpack[SettingOptions],
+) -> Components:
+    """Opens and migrates the store, and puts its models and the work beside it together; see `Memories.open`."""
+    check_arguments(summary, rank, importance_weights, redact=redact, clock=clock)
+    bare, settings = compose(uri, settings, options, os.environ)
+    summary = summary and with_settings(summary, settings)
+    (gate, settings), redact = with_gate(gate, settings), with_table(redact, settings)
+    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+    model = open_llm(settings.llm if llm is None else llm, settings)
+    reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
+    allow_model = llm is not False and (settings.llm is not False or llm is not None)
+    providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
 
-    async def generation(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace | None:
-        """The generation that a caller's own vector belongs to; None when it is an external one still to be made.
+    async def open_second() -> Store:
+        return await _open_store(bare, settings, pool_size=1)
 
-        Raises:
-            InvalidInput: there is no generation of this name and the vector's width; or without a name, this scope
-                holds callers' vectors of other widths only.
-        """
-        width, known = len(vector), await self.store.generations()
-        wanted = name or external_name(width)
-        found = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
-        if wanted == external_name(width):
-            if name is None:
-                await self._check_width(scope, found, width, [held for held in known if held.name.startswith(EXTERNAL)])
-            return found
-        # a name of that form says how wide its vectors are, whatever is kept under it
-        if found is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
-            raise InvalidInput(
-                f"No generation {wanted!r} holds vectors of {width} dimensions. Vectors of your own are kept by their "
-                f"width, as {external_name(width)!r}."
-            )
-        return found
+    store = await _open_store(bare, settings, pool_size=settings.pool_size)
+    try:
+        vectors = StoreEmbedder(store, embedder) if embedder is not None else None
+        if vectors is not None:
+            await vectors.check()
+        retriever = Retriever(
+            store,
+            vectors,
+            llm=model,
+            reranker=reranker,
+            gate=gate,
+            rank=rank,
+            weights=importance_weights,
+            settings=settings,
+        )
+    except BaseException:
+        await store.close()
+        raise
+    location = without_secrets(bare)
+    handlers = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
+    worker = Worker(
+        store,
+        handlers.run,
+        clock=clock,
+        lease_seconds=settings.lease_seconds,
+        attempts=settings.job_attempts,
+        redact=redact,
+        beside=None if ":memory:" in bare else open_second,  # a store in memory has one connection only
+        location=location,
+    )
+    return Components(
+        store=store,
+        settings=settings,
+        location=location,
+        vectors=vectors,
+        caller_vectors=CallerVectors(store, clock),
+        retriever=retriever,
+        providers=providers,
+        enqueuer=Enqueuer(store, providers, redact=redact, clock=clock),
+        handlers=handlers,
+        worker=worker,
+        deliveries=Deliveries(store, clock),
+        redact=redact,
+        clock=clock,
+        weights=importance_weights,
+    )
 
-    async def _check_width(
-        self, scope: Scope, own: EmbeddingSpace | None, width: int, known: Sequence[EmbeddingSpace]
-    ) -> None:
-        others = [held for held in known if held is not own]
-        if not others or (own is not None and await self._holds(scope, own)):
-            return
-        for held in others:
-            if await self._holds(scope, held):
-                raise InvalidInput(
-                    f"The vector has {width} dimensions, and those here have {held.dimensions}; pass vectors of that "
-                    f"width, or start others with generation={external_name(width)!r}."
-                )
 
-    async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:
-        anywhere = [np.ones(held.dimensions, np.float32)]
-        [found] = await self.store.search_vector(scope, held.number, anywhere, limit=1, now=self.clock())
-        return bool(found)
+async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int) -> Store:
+    return await open_store(
+        uri,
+        schema=settings.postgres_schema,
+        pool_size=pool_size,
+        pool_wait_seconds=settings.pool_wait_seconds,
+        statement_timeout_seconds=settings.statement_timeout_seconds,
+        postgres_pooler=settings.postgres_pooler,
+    )
+
+
+def without_secrets(uri: str) -> str:
+    """A store's URI as it may be shown."""
+    bare = uri.partition("?")[0]
+    scheme, _, rest = bare.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -4,12 +4,67 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from ..records import new_id
-from ..stores.base import Token
+from ..stores.base import Token, TokenStore
 
 PREFIX = "kmem_"
+
+
+class Tokens:
+    """The tokens that one store keeps."""
+
+    def __init__(self, store: TokenStore, tenant: str, clock: Callable[[], datetime]) -> None:
+        self._store, self._tenant, self._clock = store, tenant, clock
+
+    async def create(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        label: str = "",
+        days: int | None = None,
+        is_operator: bool = False,
+    ) -> tuple[str, Token]:
+        """Makes a token; durable when it returns.
+
+        Args:
+            tenant: whose memories it opens; None: the setting `tenant`.
+            user: only this user's; None: the whole tenant's.
+            label: for people.
+            days: how long it is valid; None: until it is revoked.
+            is_operator: it opens every tenant, and the verbs that cross them.
+
+        Returns:
+            The secret, which is not kept and cannot be shown again, and the token's record.
+        """
+        tenant = self._tenant if tenant is None else tenant
+        secret, token = new_token(tenant, user, label, now=self._clock(), days=days, is_operator=is_operator)
+        await self._store.add_token(token)
+        return secret, token
+
+    async def list(self) -> Sequence[Token]:
+        """All tokens, oldest first, expired ones too; never their secrets."""
+        return await self._store.tokens()
+
+    async def revoke(self, token_id: str) -> None:
+        """Revokes a token at once.
+
+        Raises:
+            NotFound: no such token.
+        """
+        await self._store.drop_token(token_id)
+
+    async def authenticate(self, secret: str) -> Token | None:
+        """The token that a secret proves; None when it is unknown, revoked or expired."""
+        if not secret.startswith(PREFIX):
+            return None
+        token = next(iter(await self._store.tokens(digest=digest(secret))), None)
+        if token is None or (token.expires_at is not None and token.expires_at <= self._clock()):
+            return None
+        return token
 
 
 def new_token(

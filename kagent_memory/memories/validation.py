@@ -1,16 +1,19 @@
-"""What a caller brings to `Memories.open` beside models is looked at before anything is opened with it."""
+"""What callers give to `Memories.open` and its verbs is checked before anything is done with it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
-from ..errors import ConfigurationError
+from ..concurrency import PORTION, run_in_thread
+from ..errors import ConfigurationError, InvalidInput
 from ..ingestion.extraction import SummaryProvider, checked_provider
+from ..records import MAX_QUERY_CHARS, Fact, checked_text
 from ..redaction import Redactor, redactor
 from ..redaction import redact as mask_secrets
-from ..retrieval.query import Gate
+from ..retrieval.query import EARLIER_TURNS, Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings
@@ -56,7 +59,7 @@ class _FactlessGate:
         return self._gate.searches(text, tool=tool)
 
 
-def check_given(
+def check_arguments(
     summary: SummaryProvider | None,
     rank: RankSettings | None,
     weights: ImportanceWeights,
@@ -72,16 +75,16 @@ def check_given(
     if summary is not None:
         checked_provider(summary)
     if rank is not None:
-        _check_kind("rank", rank, RankSettings, "retrieval.ranking")
-    _check_kind("importance_weights", weights, ImportanceWeights, "retrieval.ranking.importance")
+        _check_kind("rank", rank, RankSettings)
+    _check_kind("importance_weights", weights, ImportanceWeights)
     for name, call in (("redact", redact), ("clock", clock)):
         if not callable(call):
             raise ConfigurationError(f"{name} takes a function, not {_kind(call)}.")
 
 
-def _check_kind(name: str, value: object, kind: type, home: str) -> None:
+def _check_kind(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind):
-        raise ConfigurationError(f"{name} takes {kind.__name__}(…) of kagent_memory.{home}, not {_kind(value)}.")
+        raise ConfigurationError(f"{name} takes kagent_memory.{kind.__name__}(…), not {_kind(value)}.")
 
 
 def _takes(searches: Callable[..., object], **more: object) -> bool:
@@ -99,3 +102,63 @@ def _takes(searches: Callable[..., object], **more: object) -> bool:
 
 def _kind(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def checked_limit(limit: int) -> int:
+    """`limit` itself.
+
+    Raises:
+        InvalidInput: it is not a number of hits.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput("The limit must be a whole number, 0 or more.")
+    return limit
+
+
+def checked_min_score(min_score: float) -> float:
+    """`min_score` itself.
+
+    Raises:
+        InvalidInput: it is not a cosine.
+    """
+    if not -1 <= min_score <= 1:  # NaN is neither
+        raise InvalidInput("min_score must lie between -1 and 1; it is a cosine.")
+    return min_score
+
+
+async def masked_query(query: str, history: Sequence[str], redact: Redactor) -> tuple[str, list[str]]:
+    """The query and the last turns before it, with secrets masked.
+
+    Raises:
+        InvalidInput: one of them is not a text that can be searched with.
+    """
+    if len(checked_text(query, "The query")) > MAX_QUERY_CHARS:
+        raise InvalidInput(f"The query has {len(query):,} characters; at most {MAX_QUERY_CHARS:,} are allowed.")
+    turns = [checked_text(turn, "A turn of the history")[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
+
+    def mask() -> list[str]:
+        return [redact(text) for text in (query, *turns)]
+
+    text, *earlier = await run_in_thread(len(query) + sum(map(len, turns)), mask)
+    return text, earlier
+
+
+def text_size(*values: object) -> int:
+    """About how many characters are read when these are checked and masked; stops counting once they are many."""
+    size, left = 0, list(values)
+    while left and size <= PORTION * 8:
+        value = left.pop()
+        match value:
+            case str() as text:
+                size += len(text)
+            case Fact() as fact:
+                left += (fact.text, fact.subject, fact.attribute, fact.topics, fact.tags, fact.event_ids, fact.metadata)
+            case Mapping():
+                pairs = cast("Mapping[object, object]", value)
+                left += pairs.values()
+                size += 50 * len(pairs)
+            case list() | tuple():
+                left += cast("Sequence[object]", value)
+            case _:
+                size += 10
+    return size

@@ -13,16 +13,17 @@ from ..records import Mode, Scope, json_text
 
 
 class Transport:
-    """Asks one server."""
+    """Requests to one server."""
 
     def __init__(self, client: httpx.AsyncClient, location: str) -> None:
-        self._client, self._location = client, location
+        self._client = client
+        self.location = location
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.aclose()
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -43,24 +44,24 @@ class Transport:
         try:
             answer = await self._client.request(method, path, params=params, content=content, headers=headers)
         except httpx.HTTPError as error:
-            raise StoreError(f"The server {self._location} cannot be reached: {type(error).__name__}.") from error
+            raise StoreError(f"The server {self.location} cannot be reached: {type(error).__name__}.") from error
         if not answer.is_success:
-            raise _error(answer, self._location)
+            raise _error(answer, self.location)
         try:
             return answer.json() if answer.content else None
         except ValueError as error:
-            raise _stranger(self._location) from error
+            raise _stranger(self.location) from error
 
-    async def greet(self) -> tuple[Mode, bool]:
+    async def info(self) -> tuple[Mode, bool]:
         """How the server finds memories, and whether its sessions need a model that their agent names.
 
         Raises:
             StoreError: it cannot be reached, or something else answers there.
             ConfigurationError: the token does not hold.
         """
-        told = await self.ask("GET", "/info")
+        told = await self.request("GET", "/info")
         if not isinstance(told, dict) or "mode" not in told:
-            raise _stranger(self._location)
+            raise _stranger(self.location)
         info = cast("dict[str, Any]", told)
         return info["mode"], bool(info.get("needs_model"))
 

@@ -98,23 +98,7 @@ def _scalars(text: str) -> dict[str, Scalar]:
 @router.post("/memories/search")
 async def search(memories: TheMemories, scope: TheScope, body: Question) -> Recall:
     """The memories that answer a question, best first, and how they were found."""
-    return await memories.recall(
-        scope,
-        body.query,
-        limit=body.limit,
-        min_score=body.min_score,
-        filter=body.filter.record(body.filter.metadata),
-        embedding=None if body.vector is None else checked_vector(body.vector, None),
-        generation=body.generation,
-        explain=body.explain,
-        deliver=body.deliver,
-        gate=body.gate,
-        tool=body.tool,
-        is_fact=body.is_fact,
-        history=body.history,
-        budget_tokens=body.budget_tokens,
-        timeout_seconds=body.timeout_seconds,
-    )
+    return await memories.recall(scope, body.query, **body.options())
 
 
 @router.post("/memories/forget")

@@ -135,7 +135,7 @@ class Gate:
             return refused(request, 429, text, headers={"retry-after": str(math.ceil(waits))})
         caller = proxied
         if token is not None:  # one of ours: it must hold, also where none is needed
-            known = await self._memories().authenticate(secret)
+            known = await self._memories().tokens.authenticate(secret)
             caller = None if known is None else auth.caller_of_token(known)
             self._remember(token, caller)
         elif caller is None and not (self._access.required or self._access.trusted_proxy):

@@ -279,7 +279,7 @@ async def login(request: Request) -> Response:
     """Keeps the token in a cookie when it holds."""
     form = await own_form(request)
     secret = field(form, "token")
-    if await memories_of(request).authenticate(secret) is None:
+    if await memories_of(request).tokens.authenticate(secret) is None:
         return page(request, "login.html", {"wrong": True}, 401)
     answer = to("/")
     set_cookie(request, answer, COOKIE, secret)

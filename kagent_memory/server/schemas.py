@@ -11,8 +11,9 @@ import numpy.typing as npt
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
+from ..memories.api import RecallOptions
 from ..records import DEEPEST, MAX_QUERY_CHARS, Fact, Filter, MemoryType, Message, Mode, Origin
-from ..stores.base import Order
+from ..stores.base import Order, checked_vector
 from .body import Strict
 
 MOST_ITEMS = 500
@@ -261,6 +262,24 @@ class Question(Strict):
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="How long the caller waits.")] | None = None
     vector: Numbers | None = None
     generation: Label | None = None
+
+    def options(self) -> RecallOptions:
+        """What `MemoryApi.recall` takes beside the query."""
+        return RecallOptions(
+            limit=self.limit,
+            min_score=self.min_score,
+            filter=self.filter.record(self.filter.metadata),
+            embedding=None if self.vector is None else checked_vector(self.vector, None),
+            generation=self.generation,
+            explain=self.explain,
+            deliver=self.deliver,
+            gate=self.gate,
+            tool=self.tool,
+            is_fact=self.is_fact,
+            history=self.history,
+            budget_tokens=self.budget_tokens,
+            timeout_seconds=self.timeout_seconds,
+        )
 
 
 class Utterance(Strict):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -177,6 +177,50 @@ class MemorySettings:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
             raise ConfigurationError(f"Invalid value for the setting {name}: {first['msg']}.") from error
+
+
+class SettingOptions(TypedDict, total=False):
+    """The fields of `MemorySettings` as keyword arguments, but for `embedding`, `llm`, `rerank` and `gate`: these take
+    objects as well, and are arguments of their own.
+    """
+
+    tenant: str
+    secrets_file: str | None
+    token: str | None
+    search_limit: int
+    min_score: float
+    search_types: Sequence[str]
+    search_topics: Sequence[str]
+    search_tags: Sequence[str]
+    search_min_importance: float
+    ttl_days: int
+    popular_after: int
+    max_memories: int
+    prune_every_hours: float
+    dimensions: int | None
+    batch_size: int
+    max_content_bytes: int
+    prefetch_tokens: int
+    load_tokens: int
+    embed_timeout_seconds: float
+    query_embed_timeout_seconds: float
+    llm_timeout_seconds: float
+    rerank_base_url: str | None
+    rerank_timeout_seconds: float
+    rewrite: bool
+    hyde: bool
+    rewrite_timeout_seconds: float
+    consolidate_after: int
+    consolidate_every_hours: float
+    model_retries: int
+    lease_seconds: float
+    job_attempts: int
+    worker: bool
+    postgres_schema: str
+    pool_size: int
+    pool_wait_seconds: float
+    statement_timeout_seconds: float
+    postgres_pooler: bool | None
 
 
 def _values(settings: MemorySettings) -> dict[str, Any]:

@@ -204,7 +204,7 @@ async def test_what_was_prefetched_is_told_to_the_firewall(known: KagentMemorySe
     model = scripted("ok")
     chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
     await chat.say(ASKED)
-    assert "Ada likes oolong tea best" in known.handed.of(await chat.session())
+    assert "Ada likes oolong tea best" in known.injected.of(await chat.session())
 
 
 async def test_memory_services_of_others_are_prefetched_too() -> None:

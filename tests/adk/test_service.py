@@ -351,7 +351,7 @@ async def test_after_close_the_next_call_opens_again(uri: str) -> None:
     await service.close()
     assert await found(service, "dark mode") == ["dark mode"]
     await service.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "kagent-memory-home"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "kagent-memory-loop"]
 
 
 async def test_ending_a_session_saves_its_tail_without_waiting_for_the_timer(each_service: KagentMemoryService) -> None:

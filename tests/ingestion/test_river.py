@@ -151,9 +151,9 @@ async def test_a_worker_that_lost_its_lease_cannot_commit(store_uri: str):
         assert heir is not None
         assert heir.fence > late.fence
         with pytest.raises(Conflict):
-            await memories._parts.steps.run(late)
+            await memories._parts.handlers.run(late)
         assert await contents(memories) == []
-        await memories._parts.steps.run(heir)
+        await memories._parts.handlers.run(heir)
         assert await contents(memories) == ["Said once."]
 
 

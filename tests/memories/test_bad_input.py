@@ -282,7 +282,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "no summary": ("summary", object(), r"LlmSummary\(…\), .*`async facts\(transcript\)`; not object"),
     "a summary that is not async": ("summary", Sync(), "not Sync"),
     "a summary's class": ("summary", PassthroughSummary, "not the class PassthroughSummary"),
-    "no rank": ("rank", 3, r"takes RankSettings\(…\) of kagent_memory.retrieval.ranking, not int"),
+    "no rank": ("rank", 3, r"takes RankSettings\(…\), not int"),
     "no weights": ("importance_weights", {"recency": 1}, r"takes ImportanceWeights\(…\) .*not dict"),
     "no gate": ("gate", 3, r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); not int"),
     "a gate without tool=": ("gate", Sync(), "not Sync"),

@@ -11,7 +11,7 @@ import pytest
 
 from kagent_memory.errors import InvalidInput
 from kagent_memory.memories import Memories, utc_now
-from kagent_memory.memories.components import MOST_WIDTHS
+from kagent_memory.memories.caller_vectors import MOST_WIDTHS
 from kagent_memory.records import Scope
 from kagent_memory.stores.base import external_name
 

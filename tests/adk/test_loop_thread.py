@@ -1,4 +1,4 @@
-"""The home loop: one thread, many callers, and an orderly end."""
+"""The loop thread: one thread, many callers, and an orderly end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from kagent_memory.adk.loop_thread import Home
+from kagent_memory.adk.loop_thread import LoopThread
 
-THREAD = "kagent-memory-home"
+THREAD = "kagent-memory-loop"
 
 
 class Resource:
@@ -25,14 +25,14 @@ class Resource:
         self.closed = True
 
 
-def home() -> Home[Resource]:
+def loop_thread() -> LoopThread[Resource]:
     async def opener() -> Resource:
         await asyncio.sleep(0.01)
         opened.append(Resource())
         return opened[-1]
 
     opened: list[Resource] = []
-    made: Home[Resource] = Home(opener, Resource.close)
+    made: LoopThread[Resource] = LoopThread(opener, Resource.close)
     made.opened = opened
     return made
 
@@ -47,7 +47,7 @@ def threads() -> list[threading.Thread]:
 
 
 async def test_it_opens_once_for_all_who_come_at_the_same_time() -> None:
-    mine = home()
+    mine = loop_thread()
     loops = await asyncio.gather(*(mine.run(loop_of) for _ in range(50)))
     assert len(set(loops)) == 1
     assert loops[0] is not asyncio.get_running_loop()
@@ -66,7 +66,7 @@ async def test_a_failed_opening_is_tried_again_by_the_next() -> None:
             raise ConnectionError("down")
         return Resource()
 
-    mine: Home[Resource] = Home(opener, Resource.close)
+    mine: LoopThread[Resource] = LoopThread(opener, Resource.close)
     with pytest.raises(ConnectionError):
         await mine.run(loop_of)
     await mine.run(loop_of)
@@ -74,7 +74,7 @@ async def test_a_failed_opening_is_tried_again_by_the_next() -> None:
 
 
 async def test_close_waits_for_what_runs_and_the_next_use_starts_afresh() -> None:
-    mine = home()
+    mine = loop_thread()
     done = []
 
     async def slow(resource: Resource) -> None:
@@ -94,7 +94,7 @@ async def test_close_waits_for_what_runs_and_the_next_use_starts_afresh() -> Non
 
 
 async def test_calls_and_closes_may_overlap() -> None:
-    mine = home()
+    mine = loop_thread()
 
     async def use() -> None:
         for _ in range(20):
@@ -112,7 +112,7 @@ async def test_calls_and_closes_may_overlap() -> None:
 
 @pytest.mark.parametrize("finish", [True, False])
 async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -> None:
-    mine = home()
+    mine = loop_thread()
     ended = threading.Event()
 
     async def work(_: Resource) -> None:
@@ -131,7 +131,7 @@ async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -
 
 
 def test_work_goes_on_when_the_callers_loop_is_gone() -> None:
-    mine = home()
+    mine = loop_thread()
     ended = threading.Event()
 
     async def work(_: Resource) -> None:
@@ -148,8 +148,8 @@ def test_work_goes_on_when_the_callers_loop_is_gone() -> None:
     asyncio.run(mine.close())
 
 
-async def test_a_use_within_the_home_loop_needs_no_hop() -> None:
-    mine = home()
+async def test_a_use_within_its_loop_needs_no_hop() -> None:
+    mine = loop_thread()
 
     async def nested(resource: Resource) -> bool:
         return await mine.run(loop_of) is resource.loop
@@ -169,15 +169,15 @@ async def test_callers_context_is_seen_and_the_resource_is_not_tied_to_it() -> N
     async def read(_: Resource) -> str:
         return variable.get()
 
-    mine: Home[Resource] = Home(opener, Resource.close)
+    mine: LoopThread[Resource] = LoopThread(opener, Resource.close)
     variable.set("caller")
     assert await mine.run(read) == "caller"
     assert seen == ["none"]
     await mine.close()
 
 
-async def test_a_blocked_home_loop_does_not_block_the_caller() -> None:
-    mine = home()
+async def test_a_blocked_loop_does_not_block_the_caller() -> None:
+    mine = loop_thread()
 
     async def block(_: Resource) -> None:
         time.sleep(1)
@@ -192,8 +192,8 @@ async def test_a_blocked_home_loop_does_not_block_the_caller() -> None:
     await mine.close()
 
 
-async def test_a_home_that_nobody_holds_ends_its_thread() -> None:
-    mine = home()
+async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
+    mine = loop_thread()
     await mine.run(loop_of)
     (thread,) = threads()
     del mine
@@ -203,8 +203,8 @@ async def test_a_home_that_nobody_holds_ends_its_thread() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_starts_a_home_of_its_own() -> None:
-    mine = home()
+def test_a_forked_child_starts_a_thread_of_its_own() -> None:
+    mine = loop_thread()
     asyncio.run(mine.run(loop_of))
     pid = os.fork()
     if pid == 0:

@@ -1,0 +1,574 @@
+"""The verbs of memory, declared once: in process, behind a thread's event loop, and over a server they are the same."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypedDict, TypeVar
+
+from typing_extensions import Unpack, override
+
+from ..models.llm import Llm
+from ..records import Change, Fact, Filter, Memory, MemoryType, Message, Mode, Recall, Revision, Scope, Vector
+from ..settings import MemorySettings
+from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
+
+Items: TypeAlias = Sequence[Fact | str]
+Result = TypeVar("Result")
+
+
+class RememberOptions(TypedDict, total=False):
+    """The options of `MemoryApi.remember`."""
+
+    ended: bool
+    save: bool
+    end_after_minutes: float | None
+    compaction: bool
+    llm: Llm | str | None
+
+
+class AddOptions(TypedDict, total=False):
+    """The options of `MemoryApi.add`."""
+
+    embedding: Sequence[Vector] | None
+    generation: str | None
+    who: str
+    replaces: str | None
+
+
+class EditOptions(TypedDict, total=False):
+    """The options of `MemoryApi.edit`."""
+
+    content: str | None
+    type: MemoryType | None
+    topics: Sequence[str] | None
+    tags: Sequence[str] | None
+    importance: float | None
+    metadata: Mapping[str, Any] | None
+    ttl_days: int | None
+    happened_at: datetime | None
+    revision: int | None
+    who: str
+    why: str
+
+
+class ForgetOptions(TypedDict, total=False):
+    """The options of `MemoryApi.forget`."""
+
+    session_id: str | None
+    everything: bool
+
+
+class RecallOptions(TypedDict, total=False):
+    """The options of `MemoryApi.recall`."""
+
+    limit: int | None
+    min_score: float | None
+    filter: Filter
+    embedding: Vector | None
+    generation: str | None
+    explain: bool
+    deliver: bool
+    gate: bool
+    tool: bool
+    is_fact: bool | None
+    history: Sequence[str]
+    budget_tokens: int | None
+    timeout_seconds: float | None
+
+
+class ListOptions(TypedDict, total=False):
+    """The options of `MemoryApi.list`."""
+
+    filter: Filter
+    order: Order
+    limit: int
+    cursor: str | None
+
+
+class ScopeOptions(TypedDict, total=False):
+    """The options of `MemoryApi.scopes`."""
+
+    tenant: str | None
+    user: str | None
+    app: str | None
+    after: Scope | None
+    limit: int
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of `MemoryApi.jobs`."""
+
+    scope: Scope | None
+    tenant: str | None
+    user: str | None
+    app: str | None
+    state: JobState | None
+    limit: int
+    id: str | None
+    payloads: bool
+
+
+class MemoryApi(ABC):
+    """What can be done with memories, whoever keeps them: `Memories` here, a service's thread, or a server."""
+
+    # -- writing
+
+    @abstractmethod
+    async def remember(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        session_id: str,
+        *,
+        ended: bool = False,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+        compaction: bool = False,
+        llm: Llm | str | None = None,
+    ) -> str | None:
+        """Queues a transcript and returns when that is durable; a worker ingests it.
+
+        Args:
+            scope: whose.
+            messages: all of the session so far, or some of it; events ingested before are left out.
+            session_id: the session they belong to.
+            ended: the session is over.
+            save: False only arms the timer.
+            end_after_minutes: (re)arms a durable timer: after so long without another call the session counts as
+                ended and what was not ingested by then is.
+            compaction: uses the summaries that ADK's compaction made; the provider gets only the rest.
+            llm: the model at hand when none is configured; its name, where the model itself is elsewhere: a worker that
+                can make it of its name ingests the transcript. A server is told the name only.
+
+        Returns:
+            The job's id; None when there was nothing new.
+        """
+
+    @abstractmethod
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        """Runs the session's armed timer now; harmless without one."""
+
+    @abstractmethod
+    async def add(
+        self,
+        scope: Scope,
+        items: Items,
+        *,
+        embedding: Sequence[Vector] | None = None,
+        generation: str | None = None,
+        who: str = "",
+        replaces: str | None = None,
+    ) -> list[str]:
+        """Stores memories as given, whole or not at all; returns when they are durable.
+
+        Args:
+            scope: whose.
+            items: facts or bare texts. One that is there already is revived and its id returned.
+            embedding: vectors the caller brings, one an item.
+            generation: the embedder that made them, if the store holds vectors of it; else they are kept apart, as
+                "external-<width>": the default, but for a scope that holds others of another width only. A tenant's
+                callers may bring 8 widths, and kagent's 768 beside them.
+            who: for the history.
+            replaces: the id of the memory that the single item corrects; it stays as history.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            InvalidInput: an item or vector does not fit.
+            NotFound: `replaces` names no memory.
+            UnusableAnswer: the embedder answered NaN, zeros or another width. One that is away is no error: the
+                memories are stored, and embedded later.
+            ConfigurationError: the embedder is not the one whose vectors the store holds.
+        """
+
+    @abstractmethod
+    async def edit(
+        self,
+        scope: Scope,
+        id: str,
+        *,
+        content: str | None = None,
+        type: MemoryType | None = None,
+        topics: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ttl_days: int | None = None,
+        happened_at: datetime | None = None,
+        revision: int | None = None,
+        who: str = "",
+        why: str = "",
+    ) -> Memory:
+        """Sets what is given and keeps the former state in the history; a new TTL counts from now.
+
+        Returns:
+            The memory as it is then; as it was when that is no change.
+
+        Raises:
+            NotFound: no such memory.
+            Conflict: it is no longer at `revision`, or would equal another memory.
+            InvalidInput: a value does not fit, or none is given.
+            UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
+        """
+
+    @abstractmethod
+    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
+        """Keeps a memory from ever expiring, or lets it go again; one whose time is over by then lives its TTL anew.
+
+        Raises:
+            NotFound: no such memory.
+        """
+
+    @abstractmethod
+    async def forget(
+        self,
+        scope: Scope,
+        ids: Sequence[str] | str = (),
+        *,
+        session_id: str | None = None,
+        everything: bool = False,
+    ) -> tuple[str, ...]:
+        """Erases memories for good, with their history and what is queued of them; gives the erased ids.
+
+        Raises:
+            NotFound: one of the given ids is not there; the others are erased all the same.
+        """
+
+    @abstractmethod
+    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
+        """Takes back the last change of a memory, with all that the same decision changed; byte for byte.
+
+        Undoing again goes one change further back, until nothing is left to undo; it never redoes what was undone.
+
+        Raises:
+            NotFound: no such memory, it has expired, or nothing is left to undo.
+            Conflict: one of the memories was changed again since, or it has expired.
+        """
+
+    @abstractmethod
+    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
+        """Counts that a memory helped, or that it misled.
+
+        Raises:
+            NotFound: no such memory, or it has expired or was superseded.
+        """
+
+    # -- reading
+
+    @abstractmethod
+    async def recall(
+        self,
+        scope: Scope,
+        query: str,
+        *,
+        limit: int | None = None,
+        min_score: float | None = None,
+        filter: Filter = Filter(),
+        embedding: Vector | None = None,
+        generation: str | None = None,
+        explain: bool = False,
+        deliver: bool = True,
+        gate: bool = False,
+        tool: bool = False,
+        is_fact: bool | None = None,
+        history: Sequence[str] = (),
+        budget_tokens: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Recall:
+        """The memories that answer a query, best first.
+
+        Args:
+            scope: whose.
+            query: natural language, up to 16,384 characters; may be empty when `embedding` is given.
+            limit: hits at most; None: the setting.
+            min_score: floor on the full query's cosine for memories that only their vectors found, before the limit;
+                no effect in keyword mode. None: the setting.
+            filter: which memories count.
+            embedding: the query's vector, brought by the caller.
+            generation: see `add`.
+            explain: fills `Hit.why` and `Recall.left_out`; counts nothing.
+            deliver: counts the hits as delivered.
+            gate: lets the gate answer empty for what needs no memory; `degraded` says "gated" then.
+            tool: tells the gate that the query is meant for a tool, so that it is not searched.
+            is_fact: tells the gate what a classifier of yours found: True: the query asks for general knowledge and is
+                held back unless it holds a personal word; False: it does not; None: the gate's patterns decide.
+            history: the last user turns, oldest first, to complete a vague query from; the last three count.
+            budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters, or 1 other).
+            timeout_seconds: how long the caller waits: models that help the search get a part of it, so that it
+                goes on without them in time; None: they get what the settings give them.
+
+        Raises:
+            InvalidInput: the query, limit or vector does not fit.
+            StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
+        """
+
+    @abstractmethod
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
+        """One visible memory.
+
+        Args:
+            scope: whose.
+            id: of the memory.
+            superseded: also one that another has taken the place of.
+
+        Raises:
+            NotFound: no such memory, or it has expired.
+        """
+
+    @abstractmethod
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """A page of visible memories; counts nothing."""
+
+    @abstractmethod
+    async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
+        """What happened to a memory, oldest first: who, why, and what it was before; also to a superseded one.
+
+        Raises:
+            NotFound: no such memory, or it has expired.
+        """
+
+    @abstractmethod
+    async def stats(self, scope: Scope) -> ScopeStats:
+        """Counts of the scope."""
+
+    @abstractmethod
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        """Scopes that hold memories or jobs, in order of (tenant, app, user).
+
+        Args:
+            tenant: only scopes with this tenant.
+            user: only scopes with this user.
+            app: only scopes with this app.
+            after: only those that come after this one: the last of the former page.
+            limit: how many at most.
+        """
+
+    # -- the queue and maintenance
+
+    @abstractmethod
+    async def jobs(
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        id: str | None = None,
+        payloads: bool = True,
+    ) -> Sequence[Job]:
+        """Queued, running and dead jobs, oldest first; of one scope, or of all with this tenant, user and app.
+
+        Args:
+            scope: whose; None: everybody's.
+            tenant: only those of scopes with this tenant.
+            user: only those of scopes with this user.
+            app: only those of scopes with this app.
+            state: only those in this state.
+            limit: how many at most.
+            id: only the job of this id.
+            payloads: whether what they carry, which may be much, is read too; a server keeps it to itself.
+        """
+
+    @abstractmethod
+    async def retry_job(self, job_id: str) -> None:
+        """Queues a dead letter again.
+
+        Raises:
+            NotFound: no such dead letter.
+        """
+
+    @abstractmethod
+    async def drop_job(self, job_id: str) -> None:
+        """Deletes a job that is not running.
+
+        Raises:
+            NotFound: no such job.
+        """
+
+    @abstractmethod
+    async def prune(self, *, dry_run: bool = False) -> Pruned:
+        """Deletes what has expired and extends what is popular, in every scope; then evicts the least important from
+        scopes that hold more than `max_memories`.
+
+        Expired and delivered fewer than `popular_after` times since its last extension: deleted. As often or more:
+        extended by its own TTL, and its count begins anew. Pinned memories stay.
+
+        A dry run counts what would be extended as gone already when it looks for scopes that hold too many.
+        """
+
+    @abstractmethod
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned.
+
+        The configured model words what several memories become; without one nothing merges. Explicit saves merge only
+        here, never in the background.
+        """
+
+    @abstractmethod
+    async def check(self) -> Mapping[str, str]:
+        """What a doctor wants to know; raises nothing of ours.
+
+        Returns:
+            `store` and `embedding`: "ok", or what is wrong ("keyword mode" without an embedder); and what the store
+            says about itself: `database`, `extension`, `migrations`, and the rights it is `lacking`. Where none is
+            lacking, `writing`: "ok" when a row could be written, or what is wrong.
+        """
+
+    @abstractmethod
+    async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
+        """Waits until every accepted job is done; False when `timeout` seconds pass first, when the store is away, or
+        when dead letters lie in it: those are accepted and not done, however long one waits. The log says what is left.
+
+        Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
+        """
+
+
+class OpenedMemories(MemoryApi):
+    """The verbs of memories that were opened, here or on a server, and are to be closed."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> MemorySettings:
+        """The settings in force."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The URI without password and query."""
+
+    @property
+    @abstractmethod
+    def mode(self) -> Mode:
+        """What reads will use when all is well."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Lets queued work end for some seconds, then stops; what is left stays queued. Closing twice is harmless."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class ForwardingMemories(MemoryApi):
+    """Passes every verb on to memories that can only be reached in one place."""
+
+    @abstractmethod
+    async def _forward(self, use: Callable[[MemoryApi], Awaitable[Result]], *, finish: bool = False) -> Result:
+        """What `use` makes of those memories; `finish`: what was begun is not undone when the caller goes away."""
+
+    @override
+    async def remember(
+        self, scope: Scope, messages: Sequence[Message], session_id: str, **options: Unpack[RememberOptions]
+    ) -> str | None:
+        return await self._forward(
+            lambda memories: memories.remember(scope, messages, session_id, **options), finish=True
+        )
+
+    @override
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        return await self._forward(lambda memories: memories.end_session(scope, session_id), finish=True)
+
+    @override
+    async def add(self, scope: Scope, items: Items, **options: Unpack[AddOptions]) -> list[str]:
+        return await self._forward(lambda memories: memories.add(scope, items, **options), finish=True)
+
+    @override
+    async def edit(self, scope: Scope, id: str, **options: Unpack[EditOptions]) -> Memory:
+        return await self._forward(lambda memories: memories.edit(scope, id, **options), finish=True)
+
+    @override
+    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
+        return await self._forward(lambda memories: memories.pin(scope, id, pinned, who=who), finish=True)
+
+    @override
+    async def forget(
+        self, scope: Scope, ids: Sequence[str] | str = (), **options: Unpack[ForgetOptions]
+    ) -> tuple[str, ...]:
+        return await self._forward(lambda memories: memories.forget(scope, ids, **options), finish=True)
+
+    @override
+    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
+        return await self._forward(lambda memories: memories.undo(scope, id, who=who), finish=True)
+
+    @override
+    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
+        return await self._forward(lambda memories: memories.feedback(scope, id, success=success), finish=True)
+
+    @override
+    async def recall(self, scope: Scope, query: str, **options: Unpack[RecallOptions]) -> Recall:
+        return await self._forward(lambda memories: memories.recall(scope, query, **options))
+
+    @override
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
+        return await self._forward(lambda memories: memories.get(scope, id, superseded=superseded))
+
+    @override
+    async def list(self, scope: Scope, **options: Unpack[ListOptions]) -> Page:
+        return await self._forward(lambda memories: memories.list(scope, **options))
+
+    @override
+    async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
+        return await self._forward(lambda memories: memories.history(scope, id))
+
+    @override
+    async def stats(self, scope: Scope) -> ScopeStats:
+        return await self._forward(lambda memories: memories.stats(scope))
+
+    @override
+    async def scopes(self, **options: Unpack[ScopeOptions]) -> Sequence[Scope]:
+        return await self._forward(lambda memories: memories.scopes(**options))
+
+    @override
+    async def jobs(self, **options: Unpack[JobOptions]) -> Sequence[Job]:
+        return await self._forward(lambda memories: memories.jobs(**options))
+
+    @override
+    async def retry_job(self, job_id: str) -> None:
+        return await self._forward(lambda memories: memories.retry_job(job_id), finish=True)
+
+    @override
+    async def drop_job(self, job_id: str) -> None:
+        return await self._forward(lambda memories: memories.drop_job(job_id), finish=True)
+
+    @override
+    async def prune(self, *, dry_run: bool = False) -> Pruned:
+        return await self._forward(lambda memories: memories.prune(dry_run=dry_run), finish=True)
+
+    @override
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        return await self._forward(lambda memories: memories.consolidate(scope, dry_run=dry_run))
+
+    @override
+    async def check(self) -> Mapping[str, str]:
+        return await self._forward(lambda memories: memories.check())
+
+    @override
+    async def drain(self, timeout: float = 30.0) -> bool:
+        return await self._forward(lambda memories: memories.drain(timeout))

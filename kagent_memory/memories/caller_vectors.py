@@ -1,0 +1,116 @@
+"""Vectors that callers bring themselves: which embedding space holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+
+from ..errors import InvalidInput
+from ..records import Memory, Scope, Vector
+from ..settings.kagent_config import DIMENSIONS
+from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, MemoryStore, checked_vector, external_name
+
+MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
+MOST_NOTED = 10_000
+
+
+class CallerVectors:
+    """The embedding spaces of one store that callers' own vectors are kept in, by their width."""
+
+    def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
+        self._store, self._clock = store, clock
+        self._noted: set[tuple[str, int]] = set()  # tenants' widths, as far as this process has asked
+
+    async def added_to(
+        self, batch: Batch, scope: Scope, memories: Sequence[Memory], embedding: Sequence[Vector], name: str | None
+    ) -> Batch:
+        """The batch with the vectors that a caller brings for its memories, one each.
+
+        Raises:
+            InvalidInput: there are more or fewer vectors than memories, or as `space_for`.
+        """
+        if len(embedding) != len(memories):
+            raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
+        first = checked_vector(embedding[0], None)
+        checked = [checked_vector(vector, len(first)) for vector in embedding]
+        space = await self.space_for(scope, name, first)
+        vectors = {memory.id: vector for memory, vector in zip(memories, checked, strict=True)}
+        return replace(batch, vectors=vectors, generation=space.number)
+
+    async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
+        """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.
+
+        Raises:
+            InvalidInput: the vector does not fit.
+        """
+        space = await self.space(scope, external_name(len(checked_vector(vector, None))), vector)
+        if space is None:
+            return []
+        now = self._clock()
+        [near] = await self._store.search_vector(scope, space.number, [vector], limit=limit, now=now)
+        rows = await self._store.get(scope, [id for id, _ in near], now=now)
+        return [(rows[id], cosine) for id, cosine in near if id in rows]
+
+    async def space_for(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace:
+        """The embedding space that a caller's own vectors are kept in, made when it is an external one and new.
+
+        Raises:
+            InvalidInput: as `space`; or the tenant keeps vectors of too many other widths.
+        """
+        held, width = await self.space(scope, name, vector), len(vector)
+        if held is not None and held.name != external_name(width):
+            return held
+        if width != DIMENSIONS and (scope.tenant, width) not in self._noted:
+            widths = await self._store.note_width(scope.tenant, width, most=MOST_WIDTHS)
+            if width not in widths:
+                raise InvalidInput(
+                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and of no further width; this "
+                    f"one has {width}. Forget what you no longer need: the next prune makes room."
+                )
+            if len(self._noted) >= MOST_NOTED:
+                self._noted.clear()
+            self._noted.add((scope.tenant, width))
+        return held or await self._store.add_generation(external_name(width), width, None)
+
+    async def space(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace | None:
+        """The embedding space that a caller's own vector belongs to; None when it is an external one still to be made.
+
+        Raises:
+            InvalidInput: there is no embedding space of this name and the vector's width; or without a name, this scope
+                holds callers' vectors of other widths only.
+        """
+        width, known = len(vector), await self._store.generations()
+        wanted = name or external_name(width)
+        found = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
+        if wanted == external_name(width):
+            if name is None:
+                await self._check_width(scope, found, width, [held for held in known if held.name.startswith(EXTERNAL)])
+            return found
+        # a name of that form says how wide its vectors are, whatever is kept under it
+        if found is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
+            raise InvalidInput(
+                f"No generation {wanted!r} holds vectors of {width} dimensions. Vectors of your own are kept by their "
+                f"width, as {external_name(width)!r}."
+            )
+        return found
+
+    async def _check_width(
+        self, scope: Scope, own: EmbeddingSpace | None, width: int, known: Sequence[EmbeddingSpace]
+    ) -> None:
+        others = [held for held in known if held is not own]
+        if not others or (own is not None and await self._holds(scope, own)):
+            return
+        for held in others:
+            if await self._holds(scope, held):
+                raise InvalidInput(
+                    f"The vector has {width} dimensions, and those here have {held.dimensions}; pass vectors of that "
+                    f"width, or start others with generation={external_name(width)!r}."
+                )
+
+    async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:
+        anywhere = [np.ones(held.dimensions, np.float32)]
+        [found] = await self._store.search_vector(scope, held.number, anywhere, limit=1, now=self._clock())
+        return bool(found)

@@ -1,0 +1,63 @@
+"""Waiting until what was accepted is done, and saying what is left when it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from ..concurrency import Backoff
+from ..errors import StoreError
+from ..ingestion import Worker
+from ..retention.deliveries import Deliveries
+from ..stores.base import JobQueue
+
+logger = logging.getLogger(__name__)
+
+JOBS_READ = 100
+PAUSES = Backoff(0.01, 0.25, factor=1.5)
+
+
+async def drain(
+    queue: JobQueue, worker: Worker, deliveries: Deliveries, *, clock: Callable[[], datetime], seconds: float
+) -> bool:
+    """See `MemoryApi.drain`."""
+    end, looks = time.monotonic() + seconds, 0
+    while await _has_open_jobs(queue, clock()):
+        worker.wake()
+        if (left := end - time.monotonic()) <= 0:
+            await _log_unfinished(queue)
+            return False
+        looks += 1
+        await asyncio.sleep(min(PAUSES.seconds(looks), left))
+    try:
+        await asyncio.wait_for(deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01)
+    except TimeoutError:
+        return False
+    return await _log_unfinished(queue)
+
+
+async def _has_open_jobs(queue: JobQueue, now: datetime) -> bool:
+    try:
+        return (await queue.pending(now=now)).count > 0
+    except StoreError:
+        return True
+
+
+async def _log_unfinished(queue: JobQueue) -> bool:
+    """Logs what is left in the queue; False when dead letters are, or when it cannot be read."""
+    try:
+        dead = await queue.jobs(state="dead", limit=1, payloads=False)
+        queued = await queue.jobs(state="queued", limit=JOBS_READ, payloads=False)
+    except StoreError as error:
+        logger.warning("The rest of the queue cannot be read: %s", error)
+        return False
+    if dead:
+        text = "The queue holds dead letters, among them job %s (%s); retry or drop them."
+        logger.warning(text, dead[0].id, dead[0].error)
+        return False
+    if failing := [job for job in queued if job.error]:
+        logger.warning("Saves wait in the queue, among them job %s (%s).", failing[0].id, failing[0].error)
+    return True
