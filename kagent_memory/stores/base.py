@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
@@ -38,6 +38,7 @@ from .values import (
     Job,
     JobKind,
     JobState,
+    OpenOptions,
     Order,
     Page,
     PendingJobs,
@@ -85,24 +86,6 @@ __all__ = [
     "checked_vector",
     "external_name",
 ]
-
-
-class OpenOptions(TypedDict, total=False):
-    """How a store is opened; a store leaves aside what means nothing to it, and what is left out is at its default.
-
-    Attributes:
-        schema: of the server's database; two schemas are two stores.
-        pool_size: the most connections at a time.
-        pool_wait_seconds: the longest that a call waits for a free one of them.
-        statement_timeout_seconds: the longest that one statement may take.
-        postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
-    """
-
-    schema: str
-    pool_size: int
-    pool_wait_seconds: float
-    statement_timeout_seconds: float
-    postgres_pooler: bool | None
 
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)

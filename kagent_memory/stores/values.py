@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,24 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""
 MAX_KEY_BYTES = 1024
 EXTERNAL = "external-"
+
+
+class OpenOptions(TypedDict, total=False):
+    """How a store is opened; a store leaves aside what means nothing to it, and what is left out is at its default.
+
+    Attributes:
+        schema: of the server's database; two schemas are two stores.
+        pool_size: the most connections at a time.
+        pool_wait_seconds: the longest that a call waits for a free one of them.
+        statement_timeout_seconds: the longest that one statement may take.
+        postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
+    """
+
+    schema: str
+    pool_size: int
+    pool_wait_seconds: float
+    statement_timeout_seconds: float
+    postgres_pooler: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
