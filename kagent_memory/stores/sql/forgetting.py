@@ -42,7 +42,7 @@ async def forget(
 async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
     """See `MemoryStore.evict`."""
     await touch(session, scope, 1)
-    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now})
+    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now, "popular_after": 0})
     too_many = max(sum(row["visible"] for row in counts) - keep, 0)
     values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
     loose = {row["id"] for row in await session.rows("visible_memories", values) if not row["pinned"]}
