@@ -74,7 +74,8 @@ def test_the_picture_of_the_design_is_that_of_the_import_linter_and_of_the_folde
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    assert picture == [layer.strip("()") for layer in contracts[0]["layers"]]
+    layers = [layer.strip("()") for layer in contracts[0]["layers"]]
+    assert picture == [layer for layer in layers if layer != "__main__"]
     rooms = [room for layer in picture for room in layer.split(" | ")]
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == rooms
     there = {path.stem for path in (ROOT / "kagent_memory").iterdir() if path.suffix in ("", ".py")}

@@ -336,7 +336,7 @@ async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(tmp_path: 
 
 AS_ANOTHER = """
 import asyncio, os, sys
-import test_bad_input as tests
+from memories import test_bad_input as tests
 asyncio.run(tests.nobody_gets_in("libsql:////", tests.ConfigurationError, "is a directory"))  # imports all there is
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
@@ -358,7 +358,7 @@ async def test_a_file_without_rights_is_one_error_that_says_what_to_do(rights: i
         file.chmod(0o444)
         Path(folder).chmod(rights)
         command = [sys.executable, "-c", AS_ANOTHER, str(file), advice]
-        here = Path(__file__).parent
+        here = Path(__file__).parents[1]
         done = await asyncio.to_thread(subprocess.run, command, cwd=here, capture_output=True, text=True)
         Path(folder).chmod(0o700)
         assert done.stdout.strip() == "as it should be", done.stderr

@@ -184,7 +184,7 @@ async def test_a_cancelled_write_leaves_nothing_half_done_and_the_pool_whole(pos
     [
         (lambda uri: uri.replace("kagent_memory_test", "nowhere"), ConfigurationError, "create that database"),
         (lambda uri: uri.replace("postgres:@", "nobody:@"), ConfigurationError, "check the user"),
-        (lambda uri: uri + "&nonsense=1", ConfigurationError, "no PostgreSQL URI"),
+        (lambda uri: uri + "&nonsense=1", ConfigurationError, "Invalid PostgreSQL URI"),
         (lambda uri: "postgresql://postgres@127.0.0.1:9/x", StoreError, "memory unavailable"),
         (lambda uri: "pgserver:///", ConfigurationError, "Write pgserver:///relative/dir"),
     ],
