@@ -85,7 +85,7 @@ def test_the_lines_of_a_server_with_tokens_run_with_the_token_in_the_environment
 
     async def opener() -> Memories:
         memories = await _keyword()
-        made, _ = await memories.create_token(user="ada")
+        made, _ = await memories.tokens.create(user="ada")
         secret.append(made)
         return memories
 
@@ -154,7 +154,7 @@ async def test_the_doctor_looks_at_this_server_from_within(client: httpx.AsyncCl
 
 async def test_a_host_that_is_none_breaks_nothing() -> None:
     async with await Memories.open("libsql:///:memory:", worker=False) as memories:
-        secret, _ = await memories.create_token(is_operator=True)
+        secret, _ = await memories.tokens.create(is_operator=True)
         access = Access(required=True)
         async with client_of(memories, lambda: datetime.now(UTC), access) as client:
             for host in ("[", "x y", "a:b", "<b>", ""):
