@@ -60,6 +60,11 @@ class Shape:
 _KIND = re.compile(r"[a-z0-9][a-z0-9 .\-]{0,63}")
 
 
+def _rule(start: str, then: str, before: str = "[A-Za-z0-9]") -> re.Pattern[str]:
+    edge = "" if start[0] in "?&" else f"(?<!{before})"
+    return re.compile(f"{edge}{re.escape(start)}(?:{then})")
+
+
 def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
     """The shapes that a table holds, in the form of vendors.toml.
 
@@ -73,8 +78,7 @@ def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
                 raise ValueError(
                     f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no start may be empty"
                 )
-            then = re.compile(shape.then)
-            if not shape.starts or then.match(""):
+            if not shape.starts or any(_rule(start, shape.then).match(start) for start in shape.starts):
                 raise ValueError(f"{shape.kind} has no starts, or its `then` matches the empty string")
     except (ValueError, TypeError, re.error) as error:  # what pydantic and tomllib raise are ValueErrors
         reason = " ".join(str(error).split())[:300]
@@ -98,15 +102,14 @@ class Shapes:
         self._rules: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {}
         for shape in (*VENDORS, *more):
             for start in shape.starts:
-                edge = "" if start[0] in "?&" else "(?<![A-Za-z0-9])"
-                self._add(start, shape.kind, edge + re.escape(start) + f"(?:{shape.then})")
-        for kind, start, rest in _SEGMENTED:
-            self._add(start, kind, r"(?<![A-Za-z0-9_\-])" + re.escape(start) + rest)
+                self._add(start, shape.kind, _rule(start, shape.then))
+        for kind, start, then in _SEGMENTED:
+            self._add(start, kind, _rule(start, then, before=r"[A-Za-z0-9_\-]"))
         self._rules["-----BEGIN "] = (("private key", _PRIVATE_KEY),)
         self._anchors = re.compile("|".join(map(re.escape, sorted(self._rules, key=len, reverse=True))))
 
-    def _add(self, start: str, kind: str, pattern: str) -> None:
-        self._rules[start] = (*self._rules.get(start, ()), (kind, re.compile(pattern)))
+    def _add(self, start: str, kind: str, rule: re.Pattern[str]) -> None:
+        self._rules[start] = (*self._rules.get(start, ()), (kind, rule))
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where secrets of a known shape stand, in order, without overlaps."""

@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 GATED = "gated"
 RERANK_AT_MOST = 50
 SPARE = 5
-MODELS_SHARE = 0.6  # of the time that is left, to each model that helps a search; the rest is the search's own
+SEARCH_SHARE = 0.25  # of the whole time: the search's own, however many models hang before it
+MODEL_SHARE = 0.6  # of what is left of the rest, to each model that helps a search
 ExternalVector: TypeAlias = tuple[EmbeddingSpace, Vector]
 WINDOWS_AT_MOST = 3  # each is one more read; a pasted log names hundreds
 
@@ -60,11 +61,13 @@ class Deadline:
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and not seconds > 0:  # NaN is not
             raise InvalidInput("timeout_seconds must be more than 0.")
-        self._until = None if seconds is None else time.monotonic() + seconds
+        self._models_until = None if seconds is None else time.monotonic() + (1 - SEARCH_SHARE) * seconds
 
     def share(self, seconds: float) -> float:
-        """As many seconds, or the greater part of those that are left."""
-        return seconds if self._until is None else min(seconds, MODELS_SHARE * max(0.0, self._until - time.monotonic()))
+        """As many seconds, or the greater part of those that are left to the models."""
+        if self._models_until is None:
+            return seconds
+        return min(seconds, MODEL_SHARE * max(0.0, self._models_until - time.monotonic()))
 
 
 @dataclass(slots=True)
