@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +17,7 @@ from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.base_llm import BaseLlm
 
+from ..concurrency import LRU
 from ..errors import ConfigurationError
 from . import backend as door
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
@@ -143,7 +143,7 @@ class Courses:
     """
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _courses: OrderedDict[tuple[Key, AutoSave], _Course] = field(default_factory=OrderedDict)
+    _courses: LRU[tuple[Key, AutoSave], _Course] = field(default_factory=lambda: LRU(REMEMBERED))
 
     def step(
         self, session: Key, policy: AutoSave, invocation_id: str, events: Sequence[Event]
@@ -161,9 +161,6 @@ class Courses:
             course.settled = course.settled.at_least(counted)
             before = course.settled + course.share
             course.share = share + Progress(compacted_until=rest.compacted_until)
-            self._courses.move_to_end((session, policy))
-            while len(self._courses) > REMEMBERED:
-                self._courses.popitem(last=False)
             return before, course.settled + course.share
 
 

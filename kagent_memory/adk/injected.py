@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 
 from google.adk.sessions.session import Session
+
+from ..concurrency import LRU
 
 MAX_SESSIONS = 10_000
 MAX_TEXTS = 200
@@ -23,18 +24,15 @@ class Injected:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._texts: OrderedDict[Key, tuple[str, ...]] = OrderedDict()
+        self._texts = LRU[Key, tuple[str, ...]](MAX_SESSIONS)
 
     def add(self, session: Session, texts: Iterable[str]) -> None:
         """Notes texts that were put before a model in this session."""
         key = session_key(session)
         with self._lock:
-            joined = dict.fromkeys([*self._texts.pop(key, ()), *texts])
+            joined = dict.fromkeys([*(self._texts.get(key) or ()), *texts])
             self._texts[key] = tuple(joined)[-MAX_TEXTS:]
-            while len(self._texts) > MAX_SESSIONS:
-                self._texts.popitem(last=False)
 
     def of(self, session: Session) -> tuple[str, ...]:
         """What was handed over in this session."""
-        with self._lock:
-            return self._texts.get(session_key(session), ())
+        return self._texts.get(session_key(session)) or ()

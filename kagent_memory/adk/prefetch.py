@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -20,6 +19,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from typing_extensions import override
 
+from ..concurrency import LRU
 from ..errors import ConfigurationError
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
@@ -188,8 +188,8 @@ class _Blocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[Prefetch, Key, str], asyncio.Task[Block]] = OrderedDict()
-        self._searching: OrderedDict[Key, str] = OrderedDict()
+        self._made = LRU[tuple[Prefetch, Key, str], asyncio.Task[Block]](REMEMBERED_BLOCKS)
+        self._searching = LRU[Key, str](REMEMBERED_SESSIONS)  # which invocation of a session searches, or did
 
     async def get(self, prefetch: Prefetch, context: Context, service: BaseMemoryService) -> str:
         session = session_key(context.session)
@@ -200,8 +200,6 @@ class _Blocks:
             task = self._made.get(key)
             if task is None or not (task.done() or task.get_loop() is asyncio.get_running_loop()) or _cancelled(task):
                 task = self._made[key] = asyncio.ensure_future(prefetch.block(context, service))
-            while len(self._made) > REMEMBERED_BLOCKS:
-                self._made.popitem(last=False)
         block = task.result() if task.done() else await asyncio.shield(task)
         if not block.searched:
             self._go_on(session, context.invocation_id)
@@ -213,15 +211,12 @@ class _Blocks:
         Of a session that this process did not see begin, its earlier turns tell: a truncated one may tell wrong.
         """
         with self._lock:
-            if session not in self._searching:
-                if any(map(_was_searched, _earlier_events(context))):
-                    return False
-                self._searching[session] = NOBODY
-                while len(self._searching) > REMEMBERED_SESSIONS:
-                    self._searching.popitem(last=False)
-            if self._searching[session] == NOBODY:
-                self._searching[session] = context.invocation_id
-            return self._searching[session] == context.invocation_id
+            searching = self._searching.get(session)
+            if searching is None and any(map(_was_searched, _earlier_events(context))):
+                return False
+            if searching in (None, NOBODY):
+                self._searching[session] = searching = context.invocation_id
+            return searching == context.invocation_id
 
     def _go_on(self, session: Key, invocation_id: str) -> None:
         """This invocation searched nothing: the next one may."""

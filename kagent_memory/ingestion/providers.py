@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+from ..concurrency import LRU
 from ..errors import KagentMemoryError, ModelError
 from ..models.calls import causes, qualified, status_of
 from ..models.llm import Answer, Llm
@@ -73,7 +73,7 @@ class Providers:
         self._allow_model = allow_model
         self._resolve = resolve
         self._resolved: dict[str, Llm] = {}
-        self._brought: OrderedDict[tuple[bytes, str, str, str], Llm] = OrderedDict()
+        self._brought = LRU[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
         plain = (summary,) if summary else (LlmSummary(), PassthroughSummary())
         ours = (LlmSummary(), PassthroughSummary(), *plain, *(CompactionAwareSummary(inner) for inner in plain))
         self._providers: dict[str, SummaryProvider] = {provider_name(provider): provider for provider in ours}
@@ -127,9 +127,6 @@ class Providers:
             if job.model == llm.name:
                 for place in _places(job):
                     self._brought[place] = llm
-                    self._brought.move_to_end(place)
-        while len(self._brought) > MOST_BROUGHT:
-            self._brought.popitem(last=False)
 
     def find(self, job: Job) -> SummaryProvider:
         """The provider of a job, ready to run.
@@ -152,8 +149,8 @@ class Providers:
         if self._llm is not None and _same_model(self._llm.name, name):
             return self._llm
         for place in _places(job):
-            if place in self._brought:
-                return self._brought[place]
+            if (brought := self._brought.get(place)) is not None:
+                return brought
         return self._resolved.get(name) or self._made(name)
 
     def _made(self, name: str) -> Llm:

@@ -177,6 +177,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int) -> 
     return await open_store(
         uri,
         schema=settings.postgres_schema,
+        cache_mb=settings.cache_mb,
         pool_size=pool_size,
         pool_wait_seconds=settings.pool_wait_seconds,
         statement_timeout_seconds=settings.statement_timeout_seconds,

@@ -7,7 +7,6 @@ import logging
 import math
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..concurrency import LRU
 from ..errors import KagentMemoryError
 from ..memories import Memories
 from ..memories.tokens import PREFIX, digest
@@ -58,7 +58,7 @@ class Gate:
         self._app, self._access, self._memories = app, access, memories
         self._rate = RateLimit(access.requests_per_minute)
         self._room = Room(max(BODIES_AT_ONCE * access.max_body_bytes, LEAST_ROOM))
-        self._known: OrderedDict[str, str] = OrderedDict()  # digests of tokens that held, and their ids
+        self._known = LRU[str, str](MOST_KNOWN)  # digests of tokens that held, and their ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers itself when the call may not pass."""
@@ -137,7 +137,10 @@ class Gate:
         if token is not None:  # one of ours: it must hold, also where none is needed
             known = await self._memories().tokens.authenticate(secret)
             caller = None if known is None else auth.caller_of_token(known)
-            self._remember(token, caller)
+            if caller is None:
+                self._known.pop(token)
+            else:
+                self._known[token] = caller.id
         elif caller is None and not (self._access.required or self._access.trusted_proxy):
             caller = auth.LOCAL
         if caller is None and request.url.path not in OPEN_PATHS:
@@ -161,14 +164,8 @@ class Gate:
             return f"address {network}"
         if auth.is_loopback(address):
             return f"token {token}"
-        return f"token {self._known[token]} at {network}" if token in self._known else f"address {network}"
-
-    def _remember(self, token: str, caller: Caller | None) -> None:
-        self._known.pop(token, None)
-        if caller is not None:
-            self._known[token] = caller.id
-            if len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
+        known = self._known.get(token)
+        return f"address {network}" if known is None else f"token {known} at {network}"
 
 
 def _address(request: Request) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
+
+from ..concurrency import LRU
 
 MOST_CALLERS = 10_000
 SMALL_BODY = 65_536  # of no account: so much is always taken in
@@ -43,7 +45,7 @@ class RateLimit:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._levels: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+        self._levels = LRU[bytes, tuple[float, float]](MOST_CALLERS)
 
     def wait_seconds(self, caller: str, now: float) -> float:
         """0 when the caller may go on (which is counted), otherwise how long to wait. `now`: monotonic seconds."""
@@ -51,12 +53,10 @@ class RateLimit:
             return 0.0
         per_second = self._per_minute / 60
         key = hashlib.blake2b(caller.encode(errors="replace"), digest_size=16).digest()  # names may be long
-        level, at = self._levels.pop(key, (float(self._per_minute), now))
+        level, at = self._levels.get(key) or (float(self._per_minute), now)
         level = min(float(self._per_minute), level + (now - at) * per_second)
         waits = 0.0 if level >= 1 else (1 - level) / per_second
         self._levels[key] = (level if waits else level - 1, now)
-        if len(self._levels) > MOST_CALLERS:
-            self._levels.popitem(last=False)
         return waits
 
 

@@ -200,12 +200,6 @@ class StoreWithQueueBeside(Store):
         return await self._memories.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
 
     @override
-    async def search_text(
-        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> TextMatches:
-        return await self._memories.search_text(scope, terms, limit=limit, filter=filter, now=now)
-
-    @override
     async def search_texts(
         self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
     ) -> Sequence[TextMatches]:

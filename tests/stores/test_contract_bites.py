@@ -42,8 +42,8 @@ class ExpiredStaysVisible(LibSQLStore):
 
 
 class SupersededIsFound(LibSQLStore):
-    async def search_text(self, scope, terms, *, filter=Filter(), **options):
-        return await super().search_text(scope, terms, filter=replace(filter, superseded=True), **options)
+    async def search_texts(self, scope, queries, *, filter=Filter(), **options):
+        return await super().search_texts(scope, queries, filter=replace(filter, superseded=True), **options)
 
 
 class WritesChangeByChange(LibSQLStore):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kagent_memory import ConfigurationError, Memories
 from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, RankFeatures
@@ -84,7 +85,7 @@ async def test_many_loads_one_row_at_a_time_answer_as_one_load_of_all(pair):
     for number in range(30):
         await add(there, memory(f"tea number {number} of {number % 3}", session_id="s"))
         await found(here, "tea")
-    late = Indexes()
+    late = Indexes(max_bytes=2**20)
     ask = {"terms": ["tea", "1", "2"], "limit": 7, "filter": Filter(), "now": NOW}
     piecemeal = await here.search_text(SCOPE, **ask)
     here._indexes = late
@@ -94,6 +95,15 @@ async def test_many_loads_one_row_at_a_time_answer_as_one_load_of_all(pair):
     assert (piecemeal.documents, piecemeal.average_length, piecemeal.frequencies) == (
         anew.documents, anew.average_length, anew.frequencies,
     )  # fmt: skip
+
+
+async def test_what_is_kept_in_memory_is_bounded_by_one_setting(tmp_path):
+    async with await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb=3", llm=False, worker=False) as memories:
+        store = memories.store
+        assert (store._indexes._kept._bound, store._cache._held._bound) == (3 * 2**20, 3 * 2**20)
+    for wrong in ("0", "-1", "much"):
+        with pytest.raises(ConfigurationError, match="cache_mb"):
+            await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb={wrong}")
 
 
 async def test_only_the_scopes_searched_last_are_kept(pair):
@@ -147,7 +157,7 @@ async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
         await found(here, "tea", scope=scope)
         if dice.random() < 0.1:
             here._indexes.drop(dice.choice([None, *scopes]))
-        kept = [one.index.size for one in here._indexes._kept.values()]
+        kept = [one.index.size for one in map(here._indexes._kept.get, here._indexes._kept)]
         assert here._indexes.size == sum(kept)
         assert here._indexes.size <= 6000 or len(kept) == 1
     here._indexes.drop()

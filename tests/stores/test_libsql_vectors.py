@@ -65,12 +65,12 @@ def passing(good):
 def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(table, limit, share):
     good = {id for number, id in enumerate(sorted(table.rows)) if number % share == 0}
     queries = [table.rows["m0003"][1].astype(np.float32), -np.ones(DIMENSIONS, np.float32)]
-    found = search(current(VectorCache(), table, 1), queries, limit, passing(good))
+    found = search(current(VectorCache(max_bytes=2**26), table, 1), queries, limit, passing(good))
     assert found == [table.nearest(query, limit, good) for query in queries]
 
 
 def test_a_second_call_loads_only_what_was_set_since_even_when_the_version_stood_still(table):
-    cache = VectorCache()
+    cache = VectorCache(max_bytes=2**26)
     current(cache, table, 1)
     table.loaded = table.counted = 0
     table.set("m0003", -table.rows["m0003"][1])
@@ -82,7 +82,7 @@ def test_a_second_call_loads_only_what_was_set_since_even_when_the_version_stood
 
 
 def test_what_was_removed_and_perhaps_replaced_by_as_much_is_noticed(table):
-    cache = VectorCache()
+    cache = VectorCache(max_bytes=2**26)
     current(cache, table, 1)
     del table.rows["m0007"], table.rows["m1259"]
     table.set("new", np.ones(DIMENSIONS))

@@ -11,7 +11,7 @@ from typing_extensions import Unpack, override
 from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions, Pruned
 from ..codec import bounded
-from ..sql.store import SqlStore
+from ..sql.store import CACHE_MB, SqlStore
 from .database import Database
 from .session import LibSQLSession
 from .vector_search import VectorCache, nearest
@@ -23,18 +23,18 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own).
     """
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, *, cache_mb: int = CACHE_MB) -> None:
+        super().__init__(database, cache_mb=cache_mb)
         self._file = database
-        self._cache = VectorCache()
+        self._cache = VectorCache(cache_mb * 2**20)
 
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Opens or makes the file; the options are a server's, and are left aside: a file has one schema and one
-        connection, and waits five seconds for another process's lock.
+        """Opens or makes the file; the options but `cache_mb` are a server's, and are left aside: a file has one schema
+        and one connection, and waits five seconds for another process's lock.
         """
-        return cls(await Database.open(uri))
+        return cls(await Database.open(uri), cache_mb=options.get("cache_mb", CACHE_MB))
 
     @classmethod
     @override

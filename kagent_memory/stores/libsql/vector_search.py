@@ -7,20 +7,18 @@ whatever removes vectors moves the scope's version, and then the count tells whe
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence, Set
 from datetime import datetime
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from ...concurrency import LRU
 from ...records import Filter, Scope, Vector
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from .session import LibSQLSession, sql
 
-MAX_BYTES = 256 * 2**20
 ID_BYTES = 200
 LOAD_ROWS = 500
 _SLACK = 1e-5
@@ -100,11 +98,8 @@ class ScopeVectors:
 class VectorCache:
     """The vectors of the scopes searched last, up to so many bytes."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._held: OrderedDict[tuple[bytes, int], ScopeVectors] = OrderedDict()
-        self._size = 0
-        self._guard = Lock()  # searches run on the driver's thread
+    def __init__(self, max_bytes: int) -> None:
+        self._held = LRU[tuple[bytes, int], ScopeVectors](max_bytes, lambda vectors: vectors.size)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -112,37 +107,24 @@ class VectorCache:
     @property
     def size(self) -> int:
         """About how many bytes all of them hold."""
-        return self._size
+        return self._held.size
 
     def current(
         self, key: tuple[bytes, int], dimensions: int, *, version: int, loader: Loader, count: Callable[[], int]
     ) -> ScopeVectors:
         """The scope's vectors as the database holds them in the transaction that `loader` and `count` read in."""
-        held = self._taken(key) or ScopeVectors(dimensions)
+        held = self._held.pop(key) or ScopeVectors(dimensions)
         held.load(loader)
         if held.version != version and len(held.ids) != count():
             held = ScopeVectors(dimensions)
             held.load(loader)
         held.version = version
-        with self._guard:
-            self._held[key] = held
-            self._size += held.size
-            while self._size > self._max_bytes and self._held:
-                _, gone = self._held.popitem(last=False)
-                self._size -= gone.size
+        self._held[key] = held
         return held
 
     def drop(self) -> None:
         """Lets go of all."""
-        with self._guard:
-            self._held.clear()
-            self._size = 0
-
-    def _taken(self, key: tuple[bytes, int]) -> ScopeVectors | None:
-        with self._guard:
-            held = self._held.pop(key, None)
-            self._size -= held.size if held else 0
-            return held
+        self._held.clear()
 
 
 def search(

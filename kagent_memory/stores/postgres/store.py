@@ -15,7 +15,7 @@ from ...errors import ConfigurationError
 from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions
 from ..codec import bounded
-from ..sql.store import SqlStore
+from ..sql.store import CACHE_MB, SqlStore
 from . import embedded_server as server
 from .connection import Connection, Target, dial
 from .database import PostgresDatabase
@@ -68,7 +68,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             first.pgconn.finish()
         else:
             pool.add(first)
-        return cls(PostgresDatabase(pool, directory))
+        return cls(PostgresDatabase(pool, directory), cache_mb=options.get("cache_mb", CACHE_MB))
 
     @override
     @classmethod

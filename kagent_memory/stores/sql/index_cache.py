@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from threading import Lock
 
+from ...concurrency import LRU
 from ...records import Scope
 from ..codec import ids_in
 from ..text_index import Entry, ScopeIndex
 from .decoding import to_place
 from .session import Row, Session
 
-MAX_BYTES = 256 * 2**20
 LOAD_ROWS = 250
 
 
@@ -21,7 +19,6 @@ LOAD_ROWS = 250
 class _Kept:
     index: ScopeIndex = field(default_factory=ScopeIndex)
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    size: int = 0  # of the index, as it counts in the sum
 
 
 class Indexes:
@@ -32,11 +29,8 @@ class Indexes:
     first: what is written meanwhile is at worst loaded twice.
     """
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
-        self._size = 0
-        self._guard = Lock()  # libSQL searches on a thread of its own
+    def __init__(self, max_bytes: int) -> None:
+        self._kept = LRU[bytes, _Kept](max_bytes, lambda kept: kept.index.size)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -44,14 +38,14 @@ class Indexes:
     @property
     def size(self) -> int:
         """About how many bytes all of them hold."""
-        return self._size
+        return self._kept.size
 
     def drop(self, scope: Scope | None = None) -> None:
         """Lets go of one scope's index, or of all."""
-        with self._guard:
-            for key in list(self._kept) if scope is None else [scope.id]:
-                if (gone := self._kept.pop(key, None)) is not None:
-                    self._size -= gone.size
+        if scope is None:
+            self._kept.clear()
+        else:
+            self._kept.pop(scope.id)
 
     def known(self, scope: Scope, version: int | None) -> ScopeIndex | None:
         """The scope's index as of this version or a later one, if it is kept."""
@@ -65,29 +59,13 @@ class Indexes:
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
-        kept = self._used(scope)
+        kept = self._kept.setdefault(scope.id, _Kept())
         if _stands(kept.index, found[0]):
             return kept.index
         async with kept.loading:  # one loads for all who wait
             kept.index = index = await _loaded(session, scope, kept.index)
-            self._weigh(scope, kept)
+            self._kept.resize(scope.id, kept)
         return index
-
-    def _used(self, scope: Scope) -> _Kept:
-        with self._guard:
-            kept = self._kept.setdefault(scope.id, _Kept())
-            self._kept.move_to_end(scope.id)
-            return kept
-
-    def _weigh(self, scope: Scope, kept: _Kept) -> None:
-        """Counts the index as it is now, and lets those go that were used longest ago while all hold too much."""
-        with self._guard:
-            if self._kept.get(scope.id) is kept:  # else it was let go while it loaded
-                self._size += kept.index.size - kept.size
-                kept.size = kept.index.size
-            while self._size > self._max_bytes and len(self._kept) > 1:
-                _, gone = self._kept.popitem(last=False)
-                self._size -= gone.size
 
 
 def _stands(index: ScopeIndex, scope: Row) -> bool:

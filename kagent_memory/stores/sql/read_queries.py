@@ -70,23 +70,6 @@ async def passing(session: Session, scope: Scope, filter: Filter, now: datetime)
     return [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
 
 
-async def search_text(
-    session: Session,
-    indexes: Indexes,
-    scope: Scope,
-    terms: Sequence[str],
-    *,
-    limit: int,
-    filter: Filter,
-    now: datetime,
-) -> TextMatches:
-    """See `MemoryStore.search_text`."""
-    index = await indexes.current(session, scope)
-    among = await passing(session, scope, filter, now)
-    visible = index.visible(now, superseded=bool(filter.superseded), among=among)
-    return replace(index.search(terms, visible, bounded(limit)), passing=among)
-
-
 async def search_texts(
     session: Session,
     indexes: Indexes,

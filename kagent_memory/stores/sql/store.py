@@ -43,6 +43,7 @@ from .index_cache import Indexes
 from .session import Database, Session
 
 AnySession = TypeVar("AnySession", bound=Session)
+CACHE_MB = 256
 CANDIDATES = 20
 ATTEMPTS = 20
 
@@ -53,10 +54,10 @@ class SqlStore(Store, Generic[AnySession]):
     An adapter adds `open` and `search_vector`, which are its own, and how the table of an embedding space is made.
     """
 
-    def __init__(self, database: Database[AnySession]) -> None:
+    def __init__(self, database: Database[AnySession], *, cache_mb: int = CACHE_MB) -> None:
         self._database = database
         self._dimensions: dict[int, int] = {}
-        self._indexes = Indexes()
+        self._indexes = Indexes(cache_mb * 2**20)
         self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     @override
@@ -144,14 +145,6 @@ class SqlStore(Store, Generic[AnySession]):
     async def _checked_vectors(self, generation: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
         dimensions = await self._dimensions_of(generation)
         return [checked_vector(vector, dimensions) for vector in vectors]
-
-    @override
-    async def search_text(
-        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> TextMatches:
-        return await self._database.read(
-            reading.search_text, self._indexes, scope, terms, limit=limit, filter=filter, now=now
-        )
 
     @override
     async def search_texts(
