@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import LiteralString, NamedTuple, cast
 
-_HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
@@ -22,13 +22,25 @@ class Migration(NamedTuple):
 
 @cache
 def queries(dialect: str) -> Mapping[str, LiteralString]:
-    """Name → statement of every `*.sql` file of the dialect but the migrations."""
-    found: dict[str, LiteralString] = {}
+    """Name → statement of every `*.sql` file of the dialect but the migrations.
+
+    What several statements share is a fragment of their file: it stands in them where `{its_name}` is written.
+    """
+    statements: dict[str, LiteralString] = {}
     for file in sorted(files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name):
-        if file.name.endswith(".sql") and not _NUMBERED.match(file.name):
-            _, *parts = _HEADER.split(file.read_text(encoding="utf-8"))
-            found.update(zip(parts[::2], (cast("LiteralString", part.strip()) for part in parts[1::2]), strict=True))
-    return found
+        if not file.name.endswith(".sql") or _NUMBERED.match(file.name):
+            continue
+        _, *parts = _HEADER.split(file.read_text(encoding="utf-8"))
+        fragments: dict[str, str] = {}
+        for kind, name, part in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            text = part.strip()
+            if kind == "fragment":
+                fragments[f"{{{name}}}"] = text
+                continue
+            for place, fragment in fragments.items():
+                text = text.replace(place, fragment)
+            statements[name] = cast("LiteralString", text)
+    return statements
 
 
 @cache

@@ -58,13 +58,14 @@ def job_values(job: Job) -> dict[str, Any]:
 def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]:
     """What every statement with a filter takes: the scope, the time, and each condition or None.
 
-    `filtered` says whether any condition but `superseded` is set.
+    `filtered` says whether any condition is set; to take superseded memories too is none.
     """
     values: dict[str, Any] = {field.name: getattr(filter, field.name) for field in fields(Filter)}
     for name in (*_LISTS, "metadata"):
         values[name] = values[name] or None
-    filtered = any(value is not None for name, value in values.items() if name != "superseded")
-    values |= {"superseded": bool(filter.superseded), "active": filter.superseded != "only"}
+    only = values.pop("superseded") == "only"
+    filtered = only or any(value is not None for value in values.values())
+    values |= {"superseded": bool(filter.superseded), "active": not only}
     return {**values, "filtered": filtered, "scope_id": scope.id, "now": now}
 
 

@@ -1,3 +1,33 @@
+-- fragment: passes_filter
+-- Whether a memory m is visible and meets every condition of a filter; a NULL sets none.
+(
+    (m.state = 'active' OR :superseded)
+    AND (m.state <> 'active' OR :active)
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
+    AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
+    AND (:topics IS NULL OR EXISTS (
+        SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
+    ))
+    AND (:tags IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
+    ))
+    AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
+    AND (:metadata IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:metadata) AS w
+        WHERE NOT EXISTS (
+            SELECT 1 FROM json_each(m.metadata) AS h
+            WHERE h.key = w.key AND h.value IS w.value
+                AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
+        )
+    ))
+    AND (:session_id IS NULL OR m.session_id = :session_id)
+    AND (:min_importance IS NULL OR m.importance >= :min_importance)
+    AND (:created_after IS NULL OR m.created_at >= :created_after)
+    AND (:created_before IS NULL OR m.created_at < :created_before)
+    AND (:happened_after IS NULL OR m.happened_at >= :happened_after)
+    AND (:happened_before IS NULL OR m.happened_at < :happened_before)
+)
+
 -- name: visible_memories
 SELECT * FROM remembered
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
@@ -33,31 +63,7 @@ FROM (
         :order IN ('oldest', 'expires') AS upwards
     FROM remembered AS m
     WHERE m.scope_id = :scope_id
-        AND (m.state = 'active' OR :superseded)
-        AND (m.state <> 'active' OR :active)
-        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
-        AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
-        AND (:topics IS NULL OR EXISTS (
-            SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
-        ))
-        AND (:tags IS NULL OR NOT EXISTS (
-            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
-        ))
-        AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
-        AND (:metadata IS NULL OR NOT EXISTS (
-            SELECT 1 FROM json_each(:metadata) AS w
-            WHERE NOT EXISTS (
-                SELECT 1 FROM json_each(m.metadata) AS h
-                WHERE h.key = w.key AND h.value IS w.value
-                    AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
-            )
-        ))
-        AND (:session_id IS NULL OR m.session_id = :session_id)
-        AND (:min_importance IS NULL OR m.importance >= :min_importance)
-        AND (:created_after IS NULL OR m.created_at >= :created_after)
-        AND (:created_before IS NULL OR m.created_at < :created_before)
-        AND (:happened_after IS NULL OR m.happened_at >= :happened_after)
-        AND (:happened_before IS NULL OR m.happened_at < :happened_before)
+        AND {passes_filter}
 ) AS l
 WHERE :after_id IS NULL
     OR l.key > :after_key + 0
@@ -84,30 +90,7 @@ WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = :scope_id
-    AND (m.state = 'active' OR :superseded)
-    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
-    AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
-    AND (:topics IS NULL OR EXISTS (
-        SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
-    ))
-    AND (:tags IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
-    ))
-    AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
-    AND (:metadata IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(:metadata) AS w
-        WHERE NOT EXISTS (
-            SELECT 1 FROM json_each(m.metadata) AS h
-            WHERE h.key = w.key AND h.value IS w.value
-                AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
-        )
-    ))
-    AND (:session_id IS NULL OR m.session_id = :session_id)
-    AND (:min_importance IS NULL OR m.importance >= :min_importance)
-    AND (:created_after IS NULL OR m.created_at >= :created_after)
-    AND (:created_before IS NULL OR m.created_at < :created_before)
-    AND (:happened_after IS NULL OR m.happened_at >= :happened_after)
-    AND (:happened_before IS NULL OR m.happened_at < :happened_before)
+    AND {passes_filter}
 
 -- name: taken_events
 SELECT event_id FROM taken_event
@@ -139,31 +122,7 @@ WITH passing AS (
     SELECT m.topics, m.tags
     FROM memory AS m
     WHERE m.scope_id = :scope_id
-        AND (m.state = 'active' OR :superseded)
-        AND (m.state <> 'active' OR :active)
-        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
-        AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
-        AND (:topics IS NULL OR EXISTS (
-            SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
-        ))
-        AND (:tags IS NULL OR NOT EXISTS (
-            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
-        ))
-        AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
-        AND (:metadata IS NULL OR NOT EXISTS (
-            SELECT 1 FROM json_each(:metadata) AS w
-            WHERE NOT EXISTS (
-                SELECT 1 FROM json_each(m.metadata) AS h
-                WHERE h.key = w.key AND h.value IS w.value
-                    AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
-            )
-        ))
-        AND (:session_id IS NULL OR m.session_id = :session_id)
-        AND (:min_importance IS NULL OR m.importance >= :min_importance)
-        AND (:created_after IS NULL OR m.created_at >= :created_after)
-        AND (:created_before IS NULL OR m.created_at < :created_before)
-        AND (:happened_after IS NULL OR m.happened_at >= :happened_after)
-        AND (:happened_before IS NULL OR m.happened_at < :happened_before)
+        AND {passes_filter}
 )
 SELECT 'total' AS kind, '' AS label, count(*) AS memories FROM passing
 UNION ALL

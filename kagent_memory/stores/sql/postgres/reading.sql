@@ -1,3 +1,22 @@
+-- fragment: passes_filter
+-- Whether a memory m is visible and meets every condition of a filter; a NULL sets none.
+(
+    (m.state = 'active' OR %(superseded)s)
+    AND (m.state <> 'active' OR %(active)s)
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+    AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
+    AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
+    AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
+    AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
+    AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
+    AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
+    AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
+    AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
+    AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
+    AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
+    AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+)
+
 -- name: visible_memories
 SELECT * FROM remembered
 WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
@@ -31,20 +50,7 @@ FROM (
         %(order)s::text IN ('oldest', 'expires') AS upwards
     FROM remembered AS m
     WHERE m.scope_id = %(scope_id)s
-        AND (m.state = 'active' OR %(superseded)s)
-        AND (m.state <> 'active' OR %(active)s)
-        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
-        AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
-        AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
-        AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
-        AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
-        AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
-        AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
-        AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
-        AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
-        AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
-        AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
-        AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+        AND {passes_filter}
 ) AS l
 WHERE %(after_id)s::uuid IS NULL
     OR l.key > %(after_key)s::numeric
@@ -75,19 +81,7 @@ WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[])
 SELECT m.id
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s
-    AND (m.state = 'active' OR %(superseded)s)
-    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
-    AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
-    AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
-    AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
-    AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
-    AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
-    AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
-    AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
-    AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
-    AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
-    AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
-    AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+    AND {passes_filter}
 
 -- name: taken_events
 SELECT event_id FROM taken_event
@@ -119,20 +113,7 @@ WITH passing AS (
     SELECT m.topics, m.tags
     FROM memory AS m
     WHERE m.scope_id = %(scope_id)s
-        AND (m.state = 'active' OR %(superseded)s)
-        AND (m.state <> 'active' OR %(active)s)
-        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
-        AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
-        AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
-        AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
-        AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
-        AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
-        AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
-        AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
-        AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
-        AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
-        AND (%(happened_after)s::timestamptz IS NULL OR m.happened_at >= %(happened_after)s::timestamptz)
-        AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
+        AND {passes_filter}
 )
 SELECT 'total' AS kind, '' AS label, count(*) AS memories FROM passing
 UNION ALL
