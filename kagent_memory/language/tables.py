@@ -108,6 +108,7 @@ class Lexeme(NamedTuple):
         role: "from", "to", "by" or itself, when it is a preposition.
         even: around it both sides may change places.
         sides: "axis:side" of the opposites that it belongs to; a "!" behind: only when it stands by itself.
+        turns: what it makes of what is so: a wish, a doubt.
         groups: those it is a synonym in.
         starts, follows: see `Language.starts` and `Language.after_names`.
         phrase: a phrase may begin with it.
@@ -127,6 +128,7 @@ class Lexeme(NamedTuple):
     role: str
     even: bool
     sides: tuple[str, ...]
+    turns: tuple[str, ...]
     groups: tuple[str, ...]
     starts: bool
     follows: bool
@@ -162,10 +164,13 @@ def lexeme(word: str, spoken: frozenset[str]) -> Lexeme:
             word in unspaced_words(code, name) for code in ("zh", "ja", "ko") for name in ("copulas", "conjunctions")
         ),
         sides=tuple(dict.fromkeys(entry.value for entry in opposites().of(word, spoken))),
+        turns=tuple(entry.value for entry in turns().of(word, spoken)),
         groups=tuple(entry.value for entry in synonyms().of(word, spoken)),
         starts=holds("starts"),
         follows=holds("after_names"),
-        phrase=any(table.begins_phrase(word) for table in (opposites(), dates(), nearness(), field("negations"))),
+        phrase=any(
+            table.begins_phrase(word) for table in (opposites(), turns(), dates(), nearness(), field("negations"))
+        ),
     )
 
 
@@ -290,6 +295,12 @@ def opposites() -> Words:
 
 
 @cache
+def turns() -> Words:
+    """Words that make something else of what is so → what."""
+    return Words((form, _entry(language, form, name)) for language in SPACED for name, form in _named(language.turns))
+
+
+@cache
 def synonyms() -> Words:
     """Words → the name of a group that says the same."""
     return Words(
@@ -378,6 +389,10 @@ def months(*codes: str) -> Mapping[str, int]:
 
 def symbol(text: str) -> str | None:
     """The name of the unit that a symbol stands for: by its case where that tells units apart."""
+    whole, _, part = text.partition("/")
+    if part and _symbols().get(text.casefold()) is None:
+        names = symbol(whole), symbol(part)
+        return None if None in names else "/".join(map(str, names))
     return _cased().get(text) or _symbols().get(text.casefold()) or (text if keeps_case(text) else None)
 
 

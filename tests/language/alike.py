@@ -57,6 +57,11 @@ ALIKE: dict[str, list[tuple[str, str]]] = {
         ("The rent rose to 900 euros.", "The rent rose to 900 €."),
         ("The user goes running on Tuesdays.", "On Tuesdays the user goes running."),
         ("Bob's birthday is on 3 May.", "Bob's birthday is May 3."),
+        ("The user may bring a guest.", "A guest may be brought by the user."),
+        ("In May the user must renew the passport.", "The user has to renew the passport in May."),
+        ("The lamp on the desk is green.", "Green is the lamp on the desk."),
+        ("The user wants to visit Kyoto.", "The user would like to visit Kyoto."),
+        ("Rated ★★★", "Rated: ★★★"),
     ],
     "de": [
         ("Er wohnt in Köln.", "In Köln wohnt er."),

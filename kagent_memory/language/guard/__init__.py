@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from .. import tables
 from ..handing_on import is_idle, is_praise, is_turning
-from .annotated_text import LONGEST, AnnotatedText, Word, has_no_case, is_unspaced, read
+from .annotated_text import LONGEST, AnnotatedText, Word, has_no_case, is_unread, is_unspaced, read
 from .word_order import denials, denies_something_else, reordered
 
 __all__ = ["KINDS", "Kind", "adds", "differences", "marks", "missing", "new_in", "same_words"]
@@ -30,7 +30,8 @@ def differences(a: str, b: str) -> frozenset[Kind]:
 
     Numbers (also in words), dates and times of all sorts, units and what is counted, what is denied, identifiers
     (codes, paths, options, acronyms), names (capitalised words; in scripts without capitals every word that tells),
-    common opposites, the order and the parts that people and things play, a single word in the place of another.
+    common opposites, what is wished, doubted or asked instead of being so, the order and the parts that people and
+    things play, a single word in the place of another.
     Texts of more than 20,000 characters differ unless they are equal.
     """
     if a == b:
@@ -41,11 +42,11 @@ def differences(a: str, b: str) -> frozenset[Kind]:
     found: set[Kind] = {kind for kind in _MARKS if kind != "name" and _differ(kind, ours, theirs)}
     if _strangers(ours, theirs) or _strangers(theirs, ours) or _other_letters(ours, theirs):
         found.add("name")
-    if _excluding(ours, theirs):
+    if _excluding(ours, theirs) or _turned(ours) != _turned(theirs) or _asks(a) != _asks(b):
         found.add("opposite")
     if reordered(ours, theirs):
         found.add("order")
-    if not found and _replaced(ours, theirs):
+    if not found and (_replaced(ours, theirs) or _unread(ours) != _unread(theirs)):
         found.add("word")
     return frozenset(found)
 
@@ -165,7 +166,7 @@ class _Held:
     def has(self, word: Word, spoken: frozenset[str]) -> bool:
         if word.value in self._values or word.low in self._values:
             return True
-        if word.kind not in ("", "name") or is_unspaced(word.low):
+        if word.kind not in ("", "name") or is_unspaced(word.low) or not any(map(str.isalnum, word.low)):
             return False
         if not self._groups.isdisjoint(_synonyms(word, spoken)):
             return True
@@ -244,6 +245,10 @@ def _letters(reading: AnnotatedText) -> frozenset[str]:
     return frozenset(letter for word in reading.words if not word.kind and is_unspaced(word.low) for letter in word.low)
 
 
+def _unread(reading: AnnotatedText) -> frozenset[str]:
+    return frozenset(word.low for word in reading.words if is_unread(word))
+
+
 def _caseless(a: AnnotatedText, b: AnnotatedText) -> list[str]:
     held, spoken = _Held(b), a.spoken | b.spoken
     return [word.low for word in a.words if not word.kind and has_no_case(word) and not held.has(word, spoken)]
@@ -256,6 +261,14 @@ def _excluding(a: AnnotatedText, b: AnnotatedText) -> bool:
         if ours[axis] - theirs[axis] and theirs[axis] - ours[axis]:
             return True
     return _by_prefix(a, b) or _by_prefix(b, a)
+
+
+def _turned(reading: AnnotatedText) -> frozenset[str]:
+    return frozenset(turn for word in reading.words for turn in word.turns)
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip("\"'”’)» \n")[-1:] in ("?", "？", "؟")
 
 
 def _by_axis(reading: AnnotatedText) -> dict[str, set[str]]:
@@ -282,6 +295,8 @@ _PREFIXES = (
     "o",
     "u",
     "не",
+    "ne",
+    "nie",
     "без",
     "a",
     "on",

@@ -53,6 +53,11 @@ _SCRIPTS = re.compile("[\u3041-\u3096]+|[\u30a1-\u30fa\u30fc]+|[\u3005\u3400-\u9
 _LONGEST_NUMERAL = 12
 _NUMERALS = re.compile(f"[零〇一二两兩三四五六七八九十百千万萬亿]{{1,{_LONGEST_NUMERAL}}}")
 _CASELESS = re.compile("[\u0590-\u08ff\u0900-\u0dff]")
+# Syriac, Thaana, N'Ko, the Indian scripts after Devanagari, Tibetan, Georgian, Ethiopic, Mongolian
+_UNREAD = re.compile(
+    "[\u0530-\u058f\u0700-\u074f\u0780-\u085f\u0980-\u0dff\u0f00-\u0fff\u10a0-\u10ff\u1200-\u139f\u1800-\u18af]"
+)
+_SMILEY = re.compile(r"[:;=][-'’]?[()\[\]{}<>|]")
 _DETERMINERS = frozenset(
     ("the", "a", "an", "my", "his", "her", "their", "our", "your", "this", "that", "each", "every")
 )
@@ -83,6 +88,7 @@ class Word:
         clause: which part between punctuation it stands in.
         begins: it begins a sentence.
         sides: of a word that has opposites: "axis:side".
+        turns: what it makes of what is so, such as a wish or a doubt.
     """
 
     raw: str
@@ -94,6 +100,7 @@ class Word:
     clause: int = 0
     begins: bool = False
     sides: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
 
     @property
     def tells(self) -> bool:
@@ -153,6 +160,8 @@ def _scan(text: str, spoken: frozenset[str]) -> Iterator[Word]:
         chunk = found.group()
         core = chunk.strip(_EDGES)
         if not core:
+            if _SMILEY.fullmatch(chunk):
+                yield Word(chunk, chunk, "identifier", chunk, clause=clause)
             clause += 1
             begins = begins or chunk in ("*", "•") or not _SENTENCE_ENDS.isdisjoint(chunk)
             continue
@@ -428,8 +437,10 @@ def _known(words: Sequence[Word], spoken: frozenset[str]) -> Iterator[Word]:
             continue
         known = tables.lexeme(word.low, spoken)
         word.kind, word.value = _kind(words, lows, place, known, spoken)
-        if known.sides or known.phrase:
+        if (known.sides or known.turns or known.phrase) and word.kind != "date":
             word.sides = _sides(words, lows, place, known, spoken)
+            phrases = tables.turns().phrases(lows, place, spoken) if known.phrase else ()
+            word.turns = (*known.turns, *(entry.value for entry in phrases))
         yield word
 
 
@@ -525,6 +536,11 @@ def _roled(words: Iterator[Word], spoken: frozenset[str]) -> Iterator[Word]:
         yield word
         if word.kind != "name":
             waits = min(waits, 0 if word.kind in ("date", "identifier") else 1)
+
+
+def is_unread(word: Word) -> bool:
+    """Whether it is of a script of which no word is known here, so that every word may deny."""
+    return bool(_UNREAD.match(word.low))
 
 
 def has_no_case(word: Word) -> bool:

@@ -358,7 +358,7 @@ PERSIAN: Final = Language(
     dates="yesterday: دیروز | today: امروز | tomorrow: فردا",
     nearness="this: این | next: آینده بعد | last: گذشته پیش قبل",
     periods="هفته ماه سال",
-    negations="نمی* نیست نه هرگز بدون هیچ نبود ندارد نداشت نیستند",
+    negations="نہیں نمی* نیست نه هرگز بدون هیچ نبود ندارد نداشت نیستند",
     opposites="""
         open: باز / بسته |
         side: چپ / راست |

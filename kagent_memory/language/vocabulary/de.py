@@ -83,7 +83,7 @@ GERMAN: Final = Language(
     """,
     refusals="kaum verweigert vermeidet hasst scheiterte",
     opposites="""
-        open: offen* öffne* öffnet geöffnet* aufgemacht / geschlossen* schließ* schliess* zu! |
+        open: offen* öffne* öffnet geöffnet* aufgemacht auf! / geschlossen* schließ* schliess* zu! |
         side: links linke linken linker linkes / rechts rechte rechten rechter rechtes |
         before: vor vorher zuvor davor / nach nachher danach |
         relative: bruder* brüder* / schwester* / mutter* mama / vater* papa / sohn söhne sohnes / tochter töchter /
@@ -189,6 +189,11 @@ GERMAN: Final = Language(
         urban: stadt / land dorf |
         vote: ja / nein |
         attract: mag mögen / hasst verabscheut
+    """,
+    turns="""
+        doubt: vielleicht eventuell möglicherweise wahrscheinlich womöglich angeblich vermutlich | past: früher damals |
+        wish: möchte möchten wünsch* hofft hoffen plant planen beabsichtig* | attempt: versuch* | nearly: fast beinahe |
+        pretence: tut_so
     """,
     synonyms="""
         mag mögen liebt gefällt gern gerne |

@@ -151,7 +151,7 @@ ENGLISH: Final = Language(
         safe: safe* secure* / danger* unsafe insecure risky |
         public: public* / private* secret* |
         interior: internal* inner inside indoor* within / external* outer outside outdoor* |
-        above: above over atop / below under beneath underneath |
+        above: above over atop on_the on_a on_my on_his on_her on_top_of / below under beneath underneath |
         top: top upper topmost / bottom lower bottommost |
         front: front in_front_of ahead / back behind rear |
         near: near nearby close / far distant remote* |
@@ -269,7 +269,31 @@ ENGLISH: Final = Language(
         synchrony: synchronous* / asynchronous* |
         mode: dark_mode / light_mode |
         wake: wake wakes woke / sleep sleeps slept |
-        pass_side: sunrise dawn / sunset dusk
+        pass_side: sunrise dawn / sunset dusk |
+        obligation: must should shall has_to have_to had_to / may can |
+        certainty: will definitely certainly surely / may might maybe perhaps possibly probably |
+        choice: and / or |
+        condition: if / unless |
+        exclusivity: only solely exclusively / also too as_well additionally |
+        cap: up_to at_most no_more_than / over more_than at_least exceeding beyond |
+        inward: in! moved_in move_in moves_in moving_in logged_in log_in logs_in signed_in sign_in signs_in checked_in
+            check_in checks_in / out! moved_out move_out moves_out moving_out logged_out log_out logs_out signed_out
+            sign_out signs_out checked_out check_out checks_out |
+        working: works_for work_for worked_for working_for / works_with work_with worked_with working_with |
+        status: done completed finished / pending outstanding unfinished incomplete in_progress |
+        both: both / either |
+        part_of_him: he / him |
+        part_of_her: she / her! |
+        part_of_them: they / them |
+        part_of_me: i / me |
+        part_of_us: we / us
+    """,
+    turns="""
+        past: used_to | unpaid_yet: yet_to | doubt: might may maybe perhaps possibly probably supposedly allegedly |
+        wish: want_to wants_to wanted_to wish* hope* would_like would_love plan_to plans_to planned_to planning_to
+            intend* considering considers |
+        attempt: try_to tries_to tried_to trying_to attempt* | pretence: pretend* | nearly: almost nearly |
+        alternate: every_other every_second
     """,
     synonyms="""
         like likes liked liking enjoy enjoys enjoyed enjoying love loves loved fond keen |

@@ -164,6 +164,10 @@ SPANISH: Final = Language(
         urban: ciudad / campo |
         vote: sí / no
     """,
+    turns="""
+        doubt: quizás quizá tal_vez probablemente posiblemente | wish: quisiera querría espera_que desea desean |
+        attempt: intenta intentó intentan | nearly: casi | past: solía solían
+    """,
     synonyms="""
         gusta encanta adora disfruta agrada |
         vive reside habita |

@@ -68,7 +68,7 @@ FRENCH: Final = Language(
         roubles | inr: roupie roupies | peso: peso pesos | page: page pages | degree: degré degrés | star: étoile
         étoiles | cup: tasse tasses
     """,
-    negations="pas jamais aucun aucune sans ni rien guère nullement personne non plus_jamais nulle_part",
+    negations="ne pas jamais aucun aucune sans ni rien guère nullement personne non plus_jamais nulle_part",
     concord=True,
     opposites="""
         open: ouvert* ouvr* / fermé* ferme ferment fermer |
@@ -166,6 +166,10 @@ FRENCH: Final = Language(
         love: aime aiment adore* / déteste* hait |
         urban: ville / campagne |
         vote: oui / non
+    """,
+    turns="""
+        doubt: peut-être probablement sans_doute éventuellement | wish: voudrait aimerait espère espèrent envisage* |
+        attempt: essaie essaye essayé tente | nearly: presque | past: autrefois jadis
     """,
     synonyms="""
         aime adore apprécie plaît |

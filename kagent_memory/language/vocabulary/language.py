@@ -34,6 +34,8 @@ class Language:
             front; `refusals`: verbs and others that deny by what they mean.
         concord: several denials in one clause are one.
         opposites: groups by an axis's name, their sides separated by "/": words of different sides exclude each other.
+        turns: groups by a name, of words that make of what is so what was, may be, is wished or tried: a text that
+            holds one of a group says something else than one that holds none.
         synonyms: groups of words for the same.
         doubtful: words above that mean something else in another language: they count only where this one is spoken.
         starts: capitalised at the beginning of a sentence, and no names.
@@ -67,6 +69,7 @@ class Language:
     refusals: str = ""
     concord: bool = False
     opposites: str = ""
+    turns: str = ""
     synonyms: str = ""
     doubtful: str = ""
     starts: str = ""

@@ -212,7 +212,7 @@ DANISH: Final = Language(
         percent: procent prosent | metre: meter | kilometre: kilometer | gram: gram | kilogram: kilo kilogram | litre:
         liter | usd: dollar | eur: euro | krona: krone kroner kr | page: side sider | degree: grader
     """,
-    negations="ikke ikkje ej aldrig aldri ingen intet ingenting inga uden uten hverken verken næppe nej nei",
+    negations="ikke ikkje ekki ej aldrig aldri ingen intet ingenting inga uden uten hverken verken næppe nej nei",
     negation_forms="....løs ....løst ....løse ....fri ....frit ....fritt",
     opposites="""
         open: åben* åpen* åpne* åbne* / lukke* stengt* |
