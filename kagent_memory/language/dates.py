@@ -23,6 +23,10 @@ _NAMED = re.compile(
     rf"(?: (?:the )?(?P<after>\d{{1,2}}){_ORDINAL}(?![\d:]))?(?:,? (?:of |de )?(?P<year>{_YEAR})\b)?"
 )
 _NUMERIC = re.compile(rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)")
+# 23.1.2024, 23-01-2024; with slashes the month may stand first: 1/23/2024, and 3/4/2024 is either day.
+_DAY_FIRST = re.compile(
+    rf"(?<![\w.,:/-])(?P<first>\d{{1,2}})(?P<mark>[./-]) ?(?P<second>\d{{1,2}})(?P=mark) ?(?P<year>{_YEAR})(?![\w/-]|\.\d)"
+)
 _LONE_YEAR = re.compile(rf"(?<![\w.-]){_YEAR}(?![\w-]|\.\d)")
 _RELATIVE = re.compile(
     r"\b(?:(?P<word>today|yesterday|last night)|last (?P<unit>week|month|year)"
@@ -82,7 +86,7 @@ def bare_dates(query: str) -> str | None:
     """
     folded = query.casefold()
     rest, written = _RELATIVE.sub(" ", folded), list[str]()
-    for pattern in (_NUMERIC, _NAMED, _LONE_YEAR):
+    for pattern in (_NUMERIC, _DAY_FIRST, _NAMED, _LONE_YEAR):
         written += (found.group() for found in pattern.finditer(rest))
         rest = pattern.sub(" ", rest)
     if STOP_WORDS.union(_asking()).issuperset(tokens(rest)):
@@ -161,6 +165,12 @@ def _by_number(query: str) -> Iterator[Span]:
     for found in _NUMERIC.finditer(query):
         if 1 <= int(found["month"]) <= 12:
             yield _span(found["year"], found["month"], found["day"])
+    for found in _DAY_FIRST.finditer(query):
+        first, second = found["first"], found["second"]
+        readings = ((first, second), (second, first)) if found["mark"] == "/" else ((first, second),)
+        for day, month in readings:
+            if 1 <= int(month) <= 12 and 1 <= int(day) <= 31:
+                yield _span(found["year"], month, day)
 
 
 def _by_distance(query: str, today: date) -> Iterator[Span]:

@@ -24,15 +24,35 @@ NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
         ("last year", Span(2025)),
         ("on Monday", Span(2026, 3, 2)),
         ("last wednesday", Span(2026, 2, 25)),
+        ("Who came to lunch on 23.01.2024?", Span(2024, 1, 23)),
+        ("Was war am 3. 4. 2024?", Span(2024, 4, 3)),
+        ("since 9-1-2024.", Span(2024, 1, 9)),
+        ("shipped 1/23/2024", Span(2024, 1, 23)),
     ],
 )
 def test_days_months_and_years_are_read(query: str, span: Span) -> None:
     assert named_spans(query, NOW) == [span]
 
 
+def test_with_slashes_either_number_may_be_the_month() -> None:
+    assert named_spans("between 3/4/2024 and lunch", NOW) == [Span(2024, 4, 3), Span(2024, 3, 4)]
+
+
 @pytest.mark.parametrize(
     "query",
-    ["May I have a look?", "a long march", "the error ERR-2023 in v2023.1", "What is new?", "port 8080", "13-45"],
+    [
+        "May I have a look?",
+        "a long march",
+        "the error ERR-2023 in v2023.1",
+        "What is new?",
+        "port 8080",
+        "13-45",
+        "release v10.01.2024",
+        "10.01.2024.5",
+        "at 192.168.1.2024",
+        "40.13.2024",
+        "10.01-2024",
+    ],
 )
 def test_what_only_looks_like_a_date_is_none(query: str) -> None:
     assert named_spans(query, NOW) == []

@@ -34,7 +34,10 @@ def texts(found: Recall) -> set[str]:
     return {hit.memory.content for hit in found}
 
 
-@pytest.mark.parametrize("query", ["What happened on 3 May 2024?", "2024-05-03", "Tell me about May 3rd, 2024"])
+@pytest.mark.parametrize(
+    "query",
+    ["What happened on 3 May 2024?", "2024-05-03", "Tell me about May 3rd, 2024", "What did I do on 03.05.2024?"],
+)
 async def test_a_question_that_names_only_a_day_finds_what_happened_then_first(memories: Memories, query: str):
     assert texts(await memories.recall(SCOPE, query, limit=2)) == {KAYAK, PASTA}
 
