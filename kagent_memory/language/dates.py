@@ -25,7 +25,8 @@ _NAMED = re.compile(
 _NUMERIC = re.compile(rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)")
 # 23.1.2024, 23-01-2024; with slashes the month may stand first: 1/23/2024, and 3/4/2024 is either day.
 _DAY_FIRST = re.compile(
-    rf"(?<![\w.,:/-])(?P<first>\d{{1,2}})(?P<mark>[./-]) ?(?P<second>\d{{1,2}})(?P=mark) ?(?P<year>{_YEAR})(?![\w/-]|\.\d)"
+    r"(?<![\w.,:/-])(?P<first>\d{1,2})(?P<mark>[./-]) ?(?P<second>\d{1,2})"
+    rf"(?P=mark) ?(?P<year>{_YEAR})(?![\w/-]|\.\d)"
 )
 _LONE_YEAR = re.compile(rf"(?<![\w.-]){_YEAR}(?![\w-]|\.\d)")
 _RELATIVE = re.compile(
