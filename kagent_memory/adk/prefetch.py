@@ -21,13 +21,14 @@ from typing_extensions import override
 
 from ..concurrency import LRU
 from ..errors import ConfigurationError
+from ..memories.tool_answers import report
+from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
 from ..settings import MemorySettings
 from . import backend as door
 from .event_converter import is_user_turn, text_of
 from .injected import Key, session_key
-from .prompt_safety import OPENING, fenced, memory_line
 from .service import KagentMemoryService
 from .validation import checked_policy, checked_whole
 
@@ -106,7 +107,7 @@ class Prefetch:
         try:
             found = await asyncio.wait_for(search, self.timeout_seconds)
         except Exception as error:
-            door.report("prefetch_memory", error)
+            report("prefetch_memory", error)
             return Block(searched=isinstance(error, TimeoutError))  # else it heals by itself: the next turn tries again
         # The search lends a hit's neighbours their place; what a tool said stays out however it was found.
         shown = [memory for memory in found if self.tool_memories or memory.origin != "tool"]
@@ -285,7 +286,7 @@ class PrefetchMemoryTool(BaseTool):
             service = door.service_of(tool_context, self.memory_service)
             await self.prefetch.insert(tool_context, llm_request, service)
         except Exception as error:
-            door.report(self.name, error)
+            report(self.name, error)
 
 
 class PreloadMemoryTool(PrefetchMemoryTool):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -68,28 +66,6 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
     return min(filter(None, (one, other)), default=None)
-
-
-def given(args: Mapping[str, Any], name: str) -> str:
-    """A text argument that must be there."""
-    value = args.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"{name} is required.")
-    return value
-
-
-def whole(args: Mapping[str, Any], name: str) -> int | None:
-    """A whole number of 1 or more; models write numbers as texts too."""
-    value = args.get(name)
-    if value is None or value == "":
-        return None
-    try:
-        number = None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = None
-    if number is None or not number >= 1 or (number != math.inf and number % 1):
-        raise InvalidInput(f"{name} must be a whole number, 1 or more.")
-    return int(min(number, sys.maxsize))
 
 
 def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:

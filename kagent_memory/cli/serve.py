@@ -1,17 +1,18 @@
-"""Commands that run or guard something: demo, serve, token, doctor."""
+"""Commands that run or guard something: demo, serve, mcp, token, doctor."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import logging
+from functools import partial
 
 from .. import doctor
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..memories import utc_now
 from ..remote import is_remote
 from ..stores.base import Token
-from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, settings_of, stopping
+from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, scope_of, settings_of, stopping
 from .output import Output, day
 
 PORT = 8080
@@ -56,6 +57,17 @@ async def serve(args: argparse.Namespace, say: Output) -> int:
             say.note(f"Memories of {memories.location} on http://{host}:{bound.getsockname()[1]}; stop with Ctrl-C.")
             await serve_on(create_app(memories, access), bound, stop)
             say.note("Stopping.")
+    return 0
+
+
+async def mcp(args: argparse.Namespace, say: Output) -> int:
+    """Serves one agent's and user's memories to a client of MCP on standard input and output."""
+    try:
+        from ..server.mcp_tools import serve_stdio
+    except ImportError as error:
+        raise ConfigurationError(f'MCP needs an extra: pip install "kagent-memory[mcp]" ({error}).') from error
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    await serve_stdio(opened(args, works=True), partial(scope_of, args))
     return 0
 
 
@@ -177,6 +189,20 @@ COMMANDS = (
             ),
         ),
         run=serve,
+        makes=True,
+    ),
+    Command(
+        name="mcp",
+        help="Serve one agent's and user's memories to a client of MCP, on standard input and output.",
+        examples=[
+            "kagent-memory mcp --uri libsql:////home/ada/memory.db --app assistant --user ada",
+            "kagent-memory mcp --uri https://memory.example.org --app assistant --user ada",
+        ],
+        options=(
+            option("--app", help="whose memories: the agent's app name", required=True),
+            option("--user", help="whose memories: the user", required=True),
+        ),
+        run=mcp,
         makes=True,
     ),
     Command(

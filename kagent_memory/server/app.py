@@ -1,4 +1,4 @@
-"""The web application: kagent's contract, /api/v1 and the page over one `Memories`."""
+"""The web application: kagent's contract, /api/v1, /mcp and the page over one `Memories`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
+from starlette.routing import Route
 
 from .. import __version__
 from ..memories import Memories, utc_now
@@ -29,6 +30,7 @@ from . import (
     maintenance as upkeep,
 )
 from .auth import Access
+from .mcp_endpoint import McpEndpoint
 from .middleware import Gate
 
 DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."
@@ -79,6 +81,7 @@ def create_app(
     app.add_api_route("/static/style.css", _style, include_in_schema=False)
     for path in ("/static/icon.svg", "/favicon.ico"):
         app.add_api_route(path, _icon, include_in_schema=False)
+    app.router.routes.append(Route(problems.MCP_PATH, McpEndpoint()))
     problems.install(app)
     app.add_middleware(Gate, access=access, memories=lambda: app.state.memories)
     return app

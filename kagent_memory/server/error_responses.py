@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: problem+json (RFC 9457), kagent's form, or a page."""
+"""Errors as HTTP answers: problem+json (RFC 9457), kagent's form, JSON-RPC's, or a page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from .templating import render
 
 PROBLEM = "application/problem+json"
 KAGENT_PREFIX = "/api/memories"
+MCP_PATH = "/mcp"
+INVALID_REQUEST, INTERNAL_ERROR = -32600, -32603  # of JSON-RPC
 URN = "urn:kagent-memory:"
 TITLES: Mapping[int, str] = {
     400: "Invalid input",
@@ -51,10 +53,13 @@ def printable(text: str) -> str:
 def refused(
     request: Request, status: int, text: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A failure in the form that the route's callers read: kagent's, problem+json, or a page."""
+    """A failure in the form that the route's callers read: kagent's, JSON-RPC's, problem+json, or a page."""
     path = request.url.path
     if path.startswith(KAGENT_PREFIX):
         return JSONResponse({"error": printable(text)}, status, headers=dict(headers or {}))
+    if path == MCP_PATH:
+        error = {"code": INVALID_REQUEST if status < 500 else INTERNAL_ERROR, "message": printable(text)}
+        return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers=dict(headers or {}))
     if path.startswith(("/api/", "/openapi.json")):
         return problem(status, text, kind=kind, headers=headers)
     values = {"title": TITLES.get(status, "Error"), "text": text, "status": status}
@@ -78,7 +83,7 @@ def unauthorized(request: Request) -> Response:
     path = request.url.path
     if path.startswith(KAGENT_PREFIX):
         return PlainTextResponse("Unauthorized\n", 401, challenge)
-    if request.method == "GET" and not path.startswith(("/api/", "/openapi.json")):
+    if request.method == "GET" and not path.startswith(("/api/", "/openapi.json", MCP_PATH)):
         return RedirectResponse("/login", 303)
     return refused(request, 401, "Send `Authorization: Bearer <token>`.", headers=challenge)
 

@@ -21,8 +21,8 @@ from ..memories import Memories
 from ..memories.tokens import PREFIX, digest
 from . import auth
 from .auth import Access, Caller
-from .error_responses import failed, refused, unauthorized
-from .rate_limit import Body, RateLimit, Room, TooLarge
+from .error_responses import MCP_PATH, failed, refused, unauthorized
+from .rate_limit import SMALL_BODY, Body, RateLimit, Room, TooLarge
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +105,8 @@ class Gate:
 
     def _most(self, request: Request) -> int:
         most = self._access.max_body_bytes
+        if request.url.path == MCP_PATH:  # read on the event loop; one content, of which JSON may escape every letter
+            return min(most, SMALL_BODY + 6 * self._memories().settings.max_content_bytes)
         return most if request.url.path in STORING else min(most, MOST_ELSEWHERE)
 
     def _refusal(self, request: Request) -> Response | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from kagent_memory.adk.event_converter import is_user_turn, live_events, messages, user_turns
-from kagent_memory.adk.prompt_safety import CLOSING, OPENING, fenced_answer
+from kagent_memory.models.prompts.fence import CLOSING, OPENING, fenced_answer
 
 
 def event(*parts: Any, author: str = "user", invocation: str = "i1", **fields: Any) -> Event:
@@ -87,6 +88,11 @@ def test_rewound_invocations_are_dropped() -> None:
     assert live_events([*events, back]) == events[:1]
 
 
+def by_mcp(text: str) -> dict[str, Any]:
+    """A tool's answer as ADK's toolset for MCP hands it on."""
+    return {"content": [{"type": "text", "text": text}], "isError": False}
+
+
 @pytest.mark.parametrize(
     ("name", "response"),
     [
@@ -95,11 +101,29 @@ def test_rewound_invocations_are_dropped() -> None:
         ("my_own_memory_search", fenced_answer([{"id": "1", "text": "Ada likes tea"}])),
         ("load_memory", {"result": {"memories": [{"content": {"parts": [{"text": "Ada likes tea"}]}, "id": "1"}]}}),
         ("prefetch_memory", {"memories": [{"content": "Ada likes tea"}]}),
+        ("notes_load_memory", by_mcp(json.dumps(fenced_answer([{"id": "1", "text": "Ada likes tea"}])))),
+        ("list_memories", by_mcp(json.dumps(fenced_answer([{"id": "1", "text": "Ada likes tea"}])))),
     ],
 )
 def test_what_memory_answered_is_recalled_and_never_text(name: str, response: dict[str, Any]) -> None:
     (message,) = messages([event(answer(name, response), author="assistant")])
     assert (message.text, message.recalled) == ("", ("Ada likes tea",))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": "{}"}],
+        [{"type": "text", "text": '{"begin": "' + OPENING + '", "memories": [{"te'}],  # cut off
+        [{"type": "text", "text": '{"begin": "' + OPENING + '", "memories": ' + "[" * 100_000}],
+        [{"type": "text", "text": 7}, "text", None],
+        "text",
+    ],
+)
+def test_an_answer_of_mcp_that_is_no_answer_of_memory_is_an_answer(content: Any) -> None:
+    (message,) = messages([event(answer("weather", {"content": content, "isError": False}), author="assistant")])
+    assert message.text
+    assert message.recalled == ()
 
 
 def test_a_save_answer_says_nothing() -> None:

@@ -18,8 +18,8 @@ from kagent_memory import (
     RecallMemoryTool,
     Scope,
 )
-from kagent_memory.adk.prompt_safety import CLOSING, NOTICE, OPENING, fenced, memory_line
 from kagent_memory.models.prompts.escaping import escaped
+from kagent_memory.models.prompts.fence import CLOSING, NOTICE, OPENING, fenced, memory_line
 
 from .payloads import FORGED_NAMES, FORGED_ROLES, LABELS, PAYLOADS
 from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted, system, texts

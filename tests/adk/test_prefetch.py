@@ -25,8 +25,8 @@ from kagent_memory import (
     PreloadMemoryTool,
     Scope,
 )
-from kagent_memory.adk.prompt_safety import CLOSING, OPENING
 from kagent_memory.errors import StoreError
+from kagent_memory.models.prompts.fence import CLOSING, OPENING
 from kagent_memory.testing import HashEmbedder
 
 from .scripted import APP, USER, Chat, assistant, call, declarations, scripted, system, texts

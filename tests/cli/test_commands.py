@@ -24,8 +24,8 @@ from kagent_memory.stores.base import Job
 
 ROOT = Path(__file__).parents[2]
 SCOPE = Scope("", "ada", "demo")
-WANTED = """demo serve worker prune consolidate search list show add edit pin forget history undo feedback jobs stats
-migrate token doctor"""
+WANTED = """demo serve mcp worker prune consolidate search list show add edit pin forget history undo feedback jobs
+stats migrate token doctor"""
 
 
 @pytest.fixture

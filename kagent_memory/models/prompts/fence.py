@@ -6,11 +6,13 @@ role, a tag or an instruction of the system. Nothing here decides which memories
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 
-from ..models.prompts.escaping import FENCE, escaped, escaped_value
+from .escaping import FENCE, escaped, escaped_value
 
 OPENING = f"<{FENCE}>"
 CLOSING = f"</{FENCE}>"
@@ -44,9 +46,19 @@ def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def is_fenced_answer(response: Any) -> bool:
-    """Whether a tool's answer is one of `fenced_answer`'s, whatever the tool was called."""
+def fenced_answer_in(response: object) -> Mapping[str, Any] | None:
+    """The answer of `fenced_answer` that a tool gave, whatever the tool was called; a client of MCP gives it as JSON
+    within a text of its content.
+    """
     if not isinstance(response, Mapping):
-        return False
-    begin = cast("Mapping[str, Any]", response).get("begin")
-    return isinstance(begin, str) and begin.startswith(OPENING)
+        return None
+    answer = cast("Mapping[str, Any]", response)
+    begin, content = answer.get("begin"), answer.get("content")
+    if isinstance(begin, str) and begin.startswith(OPENING):
+        return answer
+    for part in cast("list[object]", content) if isinstance(content, list) else ():
+        text = cast("Mapping[str, object]", part).get("text") if isinstance(part, Mapping) else None
+        if isinstance(text, str) and text.startswith(f'{{"begin": "{OPENING}'):
+            with suppress(ValueError, RecursionError):  # cut off, say
+                return fenced_answer_in(json.loads(text))
+    return None

@@ -1,0 +1,55 @@
+"""`/mcp`: finds out whose memories a request of MCP is about, and hands it on. Imports MCP's SDK when first asked."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+
+from fastapi import HTTPException, Request
+from starlette.types import Receive, Send
+from starlette.types import Scope as Connection
+
+from ..errors import InvalidInput, NotFound
+from ..records import Scope
+from .dependencies import caller_of, memories_of, who
+
+LONGEST_NAME = 1024
+MISSING = "Name the agent and the user in the URL, /mcp?app=…&user=…; a user's token names the user by itself."
+FOREIGN = "What the URL names (app, user, tenant) is not open to this caller."
+NO_EXTRA = 'MCP needs an extra where this server is installed: pip install "kagent-memory[mcp]".'
+
+
+class McpEndpoint:
+    """The ASGI application of `/mcp`: streamable HTTP without sessions, in JSON."""
+
+    async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        request = Request(connection, receive)
+        try:
+            if request.method != "POST":  # there is nothing to stream, and no session to end
+                raise HTTPException(405, "Only POST is answered here.", {"allow": "POST"})
+            scope = _scope_of(request)
+            await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")  # the first time it takes long
+            from .mcp_tools import serve_http
+        except ImportError:
+            raise HTTPException(501, NO_EXTRA) from None
+        except NotFound:  # as 404 it would tell a client of MCP that its session is over
+            raise HTTPException(403, FOREIGN) from None
+        await serve_http(memories_of(request), scope, who("mcp", caller_of(request)), connection, receive, send)
+
+
+def _scope_of(request: Request) -> Scope:
+    """The scope that a request's URL and its caller name together.
+
+    Raises:
+        InvalidInput: they leave it open.
+        NotFound: it is not the caller's.
+    """
+    caller, named = caller_of(request), request.query_params
+    app, user = named.get("app", caller.app), named.get("user", caller.user)
+    tenant = named.get("tenant", memories_of(request).settings.tenant if caller.tenant is None else caller.tenant)
+    if not app or not user:
+        raise InvalidInput(MISSING)
+    if max(map(len, (app, user, tenant))) > LONGEST_NAME:
+        raise InvalidInput(f"app, user and tenant have at most {LONGEST_NAME} characters.")
+    return caller.checked(Scope(tenant, user, app))
