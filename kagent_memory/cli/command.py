@@ -151,7 +151,9 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
         if not equals or name not in {field.name for field in fields(MemorySettings)}:
             raise ConfigurationError(f"--set takes NAME=VALUE with a known setting, not {pair!r}.")
         given[name] = value
-    given |= {name: getattr(args, name) for name in ("embedding", "llm", "tenant") if getattr(args, name) is not None}
+    for name in ("embedding", "llm", "tenant", "rls"):
+        if (value := getattr(args, name, None)) is not None:
+            given[name] = value
     return given
 
 

@@ -237,7 +237,18 @@ COMMANDS = (
     Command(
         name="migrate",
         help="Bring the database to the newest schema; every start does so too, where its user may.",
-        examples=["kagent-memory migrate --uri postgresql://owner@db/agents"],
+        examples=[
+            "kagent-memory migrate --uri postgresql://owner@db/agents",
+            "kagent-memory migrate --rls --uri postgresql://owner@db/agents",
+        ],
+        options=(
+            option(
+                "--rls",
+                help="switch row level security on, so that PostgreSQL itself keeps scopes apart",
+                action="store_const",
+                const=True,
+            ),
+        ),
         run=migrate,
         makes=True,
     ),

@@ -182,6 +182,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int) -> 
         pool_wait_seconds=settings.pool_wait_seconds,
         statement_timeout_seconds=settings.statement_timeout_seconds,
         postgres_pooler=settings.postgres_pooler,
+        rls=settings.rls,
     )
 
 

@@ -103,6 +103,8 @@ class MemorySettings:
             2 s longer is given up. Migrations may take longer.
         postgres_pooler: whether a pooler that hands its connections around from transaction to transaction (PgBouncer,
             say) stands before Postgres; None: each connection finds out.
+        rls: switches row level security on in Postgres, so that the database itself keeps scopes apart; once it is on,
+            every process finds out, and leaving it out does not switch it off.
     """
 
     embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
@@ -147,6 +149,7 @@ class MemorySettings:
     pool_wait_seconds: float = Field(default=60.0, gt=0)
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
     postgres_pooler: bool | None = None
+    rls: bool = False
 
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:
@@ -225,6 +228,7 @@ class SettingOptions(TypedDict, total=False):
     pool_wait_seconds: float
     statement_timeout_seconds: float
     postgres_pooler: bool | None
+    rls: bool
 
 
 def _values(settings: MemorySettings) -> dict[str, Any]:

@@ -45,6 +45,11 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
         ConfigurationError: the adapter's own reasons.
         StoreError: the database cannot be reached.
     """
+    if options.get("rls") and not adapter.has_row_security:
+        raise ConfigurationError(
+            "rls keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, "
+            "or leave rls out."
+        )
     memories = await adapter.open(uri, **options)
     if isinstance(memories, Store):
         return memories

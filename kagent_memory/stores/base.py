@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
@@ -117,7 +117,12 @@ class MemoryStore(_Open):
 
     The abstract verbs are all that a store needs. The others are made of them, and right for any store; one that keeps
     many memories in a scope answers them faster by itself.
+
+    Attributes:
+        has_row_security: whether the database itself can keep scopes apart (the option `rls`).
     """
+
+    has_row_security: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

@@ -33,6 +33,7 @@ class OpenOptions(TypedDict, total=False):
         pool_wait_seconds: the longest that a call waits for a free one of them.
         statement_timeout_seconds: the longest that one statement may take.
         postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
+        rls: switches row level security on; once it is, every store finds out.
     """
 
     schema: str
@@ -41,6 +42,7 @@ class OpenOptions(TypedDict, total=False):
     pool_wait_seconds: float
     statement_timeout_seconds: float
     postgres_pooler: bool | None
+    rls: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,12 @@ ALONE = {
         "tune_long_vectors",
         "set_up",
         "set_locally",
+        "act_for_scope",
+        "act_for_all",
+        "guard",
+        "make_roles",
+        "guard_schema",
+        "guard_tables",
     },
     "libsql": {"make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors"},
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ...errors import KagentMemoryError
+from ...records import Scope
 from .connection import Busy, Connection
 from .location import MEMORY, check_file, to_path
 from .schema import has_ledger, migrate
@@ -76,6 +77,10 @@ class Database:
             return await thread.run(_is_ours, path)
         finally:
             thread.end()
+
+    def within(self, scope: Scope) -> Self:
+        """The same: a file has no users to tell apart."""
+        return self
 
     def read(
         self,

@@ -107,6 +107,7 @@ class Connection(AsyncConnection[Row]):
         patience: the same for now, less while it is only tried out or a caller who left is cleaned up after.
         pooled: whether a pooler stands in between that may give every transaction another server; then nothing is set
             for longer than a transaction, and no statement has a name.
+        row_security: whether the tables are guarded, so that each transaction says for whom it acts.
         settings: what `set_locally` takes.
         has_vectors: whether pgvector's types are known.
         made_at, answered_at: when it was made, and when the server last answered, on the event loop's clock.
@@ -115,6 +116,7 @@ class Connection(AsyncConnection[Row]):
     answer_seconds: float = CONNECT_SECONDS
     patience: float = CONNECT_SECONDS
     pooled: bool = False
+    row_security: bool = False
     settings: Mapping[str, str]
     has_vectors: bool = False
     made_at: float = 0.0
@@ -210,6 +212,7 @@ async def _set_up(connection: Connection, target: Target) -> None:
     connection.made_at = connection.answered_at = asyncio.get_running_loop().time()
     connection.answer_seconds = connection.patience = target.statement_seconds + NETWORK_SECONDS
     connection.pooled = found["pooled"]
+    connection.row_security = found["row_security"]
     connection.settings = {"path": found["path"], **target.limits}
     connection.adapters.register_loader("uuid", IdLoader)
     if found["halfvec"] is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, LiteralString, ParamSpec, Self, TypeVar
 
 import psycopg
 
+from ...records import Scope
 from . import embedded_server as server
+from .connection import Connection
 from .errors import ours
 from .pool import Pool
 from .session import PostgresSession, statement
@@ -24,11 +26,27 @@ class PostgresDatabase:
     Args:
         pool: of connections to the database.
         directory: of the private server that ends with the store; None: the server is somebody else's.
+        scope: whose rows alone its scripts see where row level security is on; None: it acts for maintenance.
     """
 
-    def __init__(self, pool: Pool, directory: Path | None) -> None:
+    def __init__(self, pool: Pool, directory: Path | None, scope: Scope | None = None) -> None:
         self.pool = pool
         self._directory = directory
+        self._scope = scope
+
+    def within(self, scope: Scope) -> Self:
+        """The same connections for scripts of one scope alone."""
+        return type(self)(self.pool, None, scope)
+
+    def _preamble(self, connection: Connection) -> list[tuple[LiteralString, Mapping[str, str]]]:
+        """What every transaction on this connection begins with; gone with the transaction."""
+        begun: list[tuple[LiteralString, Mapping[str, str]]] = (
+            [(statement("set_locally"), connection.settings)] if connection.pooled else []
+        )
+        if connection.row_security:
+            whose = None if self._scope is None else {"scope": self._scope.id.hex()}
+            begun.append((statement("act_for_all"), {}) if whose is None else (statement("act_for_scope"), whose))
+        return begun
 
     async def read(
         self,
@@ -40,7 +58,7 @@ class PostgresDatabase:
         """What a script reads, each statement for itself."""
         connection = await self.pool.take()
         try:
-            return await script(PostgresSession(connection), *args, **kwargs)
+            return await script(PostgresSession(connection, self._preamble(connection)), *args, **kwargs)
         except psycopg.Error as error:
             raise ours(error) from error
         finally:
@@ -53,14 +71,14 @@ class PostgresDatabase:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What came of a script in one transaction, with the settings of its own where no session has any."""
+        """What came of a script in one transaction, with what it sets for itself alone."""
         connection = await self.pool.take()
         try:
             async with connection.pipeline() as pipeline, connection.transaction():
-                if connection.pooled:
-                    await connection.execute(statement("set_locally"), connection.settings)
+                for text, values in self._preamble(connection):
+                    await connection.execute(text, values, prepare=True)
                 try:
-                    return await script(PostgresSession(connection, pipeline), *args, **kwargs)
+                    return await script(PostgresSession(connection, pipeline=pipeline), *args, **kwargs)
                 except asyncio.CancelledError:
                     connection.hurry()
                     raise

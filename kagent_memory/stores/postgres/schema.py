@@ -9,6 +9,7 @@ from ...errors import ConfigurationError
 from ..sql import migrations
 from .connection import DIALECT, Connection
 from .errors import ours
+from .row_security import guard, is_guarded, join_roles
 
 MIGRATION_SECONDS = 1800.0
 _LOCK = 0x6B61_6765_6E74_6D65
@@ -19,21 +20,28 @@ CREATE TABLE schema_migration (
 """
 
 
-async def prepare(connection: Connection, schema: str) -> bool:
-    """Migrates the schema where it must; gives whether there was something to do.
+async def prepare(connection: Connection, schema: str, *, row_security: bool = False) -> bool:
+    """Migrates the schema where it must, and guards its rows where that is asked for or was once; gives whether there
+    was something to do.
 
     Raises:
         ConfigurationError: the user's rights or a missing pgvector do not allow it.
         StoreError: the database went away.
     """
+    guarded = row_security or connection.row_security
     try:
-        if connection.has_vectors and not await _missing(connection, schema):
+        if connection.row_security:  # else not even the schema may be looked into
+            await join_roles(connection, schema)
+        newest = connection.has_vectors and not await _missing(connection, schema)
+        if newest and (not guarded or await is_guarded(connection, schema)):
             return False
         connection.patience = MIGRATION_SECONDS
         async with connection.transaction():
             await connection.execute("SELECT set_config('statement_timeout', '0', true)")
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             await _migrate(connection, schema)
+            if guarded:
+                await guard(connection, schema)
     except psycopg.Error as error:
         raise ours(error) from error
     return True

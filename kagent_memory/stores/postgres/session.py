@@ -108,11 +108,29 @@ def _size(values: Values) -> int:
 
 
 class PostgresSession:
-    """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip."""
+    """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip.
 
-    def __init__(self, connection: Connection, pipeline: AsyncPipeline | None = None) -> None:
+    Args:
+        connection: the connection.
+        preamble: statements that each transaction begins with, where the session makes its own.
+        pipeline: of the transaction that the session is in; None: what is asked at once is a transaction of its own.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        preamble: Sequence[tuple[LiteralString, Mapping[str, str]]] = (),
+        *,
+        pipeline: AsyncPipeline | None = None,
+    ) -> None:
         self._connection = connection
+        self._preamble = preamble
         self._pipeline = pipeline
+
+    @property
+    def row_security(self) -> bool:
+        """Whether the tables here are guarded, so that new ones must be."""
+        return self._connection.row_security
 
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
@@ -124,9 +142,10 @@ class PostgresSession:
         return await self._asked([(statement(query), values) for query, values in queries])
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
-        if self._pipeline is None and self._connection.pooled:
+        if self._preamble:
             async with self._connection.pipeline():  # what is sent before its sync is one transaction
-                await self._connection.execute(statement("set_locally"), self._connection.settings)
+                for text, values in self._preamble:
+                    await self._connection.execute(text, values, prepare=True)
                 cursors = [await self._executed(text, values) for text, values in queries]
         else:
             cursors = [await self._executed(text, values) for text, values in queries]

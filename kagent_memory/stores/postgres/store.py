@@ -34,6 +34,8 @@ MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
 class PostgresStore(SqlStore[PostgresSession]):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
+    has_row_security = True
+
     @override
     @classmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
@@ -58,7 +60,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         )
         first = await _first(target)
         try:
-            migrated = await prepare(first, target.schema)
+            migrated = await prepare(first, target.schema, row_security=options.get("rls", False))
         except BaseException:
             first.pgconn.finish()
             raise
@@ -85,7 +87,8 @@ class PostgresStore(SqlStore[PostgresSession]):
             )
         made = "make_vectors" if width <= COVERED_DIMENSIONS else "make_wide_vectors"
         tuned = "tune_vectors" if width <= INLINE_DIMENSIONS else "tune_long_vectors"
-        for query in (made, tuned):
+        guarded = ("guard_tables",) if session.row_security else ()
+        for query in (made, tuned, *guarded):
             await session.define(query, generation.number, width)
 
     @override
@@ -104,7 +107,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         checked = await self._checked_vectors(generation, vectors)
         if not checked:
             return []
-        return await self._database.read(
+        return await self._database.within(scope).read(
             nearest,
             self._indexes,
             scope,

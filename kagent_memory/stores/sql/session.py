@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from ...records import Scope
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Row: TypeAlias = Mapping[str, Any]
@@ -59,6 +61,12 @@ class Database(Protocol[Of]):
         """What came of a script run in one transaction, committed when it returns and rolled back whole when it raises.
 
         Run again where the database asks for it.
+        """
+        ...
+
+    def within(self, scope: Scope) -> Database[Of]:
+        """The same database for scripts of one scope alone, which the engine holds them to where it can; without it a
+        script is one of maintenance, which crosses scopes.
         """
         ...
 

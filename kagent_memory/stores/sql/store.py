@@ -68,6 +68,10 @@ class SqlStore(Store, Generic[AnySession]):
     async def _make_vectors(self, session: AnySession, generation: EmbeddingSpace) -> None:
         """Makes the table of a new generation's vectors."""
 
+    def _of(self, scopes: Collection[Scope]) -> Database[AnySession]:
+        """The database for scripts of these scopes: held to the one where it is one."""
+        return self._database.within(*scopes) if len(scopes) == 1 else self._database
+
     async def _dimensions_of(self, generation: int) -> int:
         if generation not in self._dimensions:
             self._dimensions.update((one.number, one.dimensions) for one in await self.generations())
@@ -84,7 +88,9 @@ class SqlStore(Store, Generic[AnySession]):
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
         batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
-        return await self._database.write(writing.apply, scope, batch, texts=texts, now=now)
+        return await self._of({scope} | {job.scope for job in batch.jobs}).write(
+            writing.apply, scope, batch, texts=texts, now=now
+        )
 
     @override
     async def forget(
@@ -97,7 +103,7 @@ class SqlStore(Store, Generic[AnySession]):
         event_ids: Sequence[str] = (),
         now: datetime,
     ) -> tuple[str, ...]:
-        gone = await self._database.write(
+        gone = await self._database.within(scope).write(
             forgetting.forget,
             scope,
             ids=ids,
@@ -111,13 +117,13 @@ class SqlStore(Store, Generic[AnySession]):
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
-        gone = await self._database.write(forgetting.evict, scope, ids, keep=keep, now=now)
+        gone = await self._database.within(scope).write(forgetting.evict, scope, ids, keep=keep, now=now)
         self._indexes.drop(scope)
         return gone
 
     @override
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
-        await self._database.write(writing.feedback, scope, memory_id, success=success)
+        await self._database.within(scope).write(writing.feedback, scope, memory_id, success=success)
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -125,7 +131,7 @@ class SqlStore(Store, Generic[AnySession]):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        return await self._database.read(reading.get, scope, ids, now=now, superseded=superseded)
+        return await self._database.within(scope).read(reading.get, scope, ids, now=now, superseded=superseded)
 
     @override
     async def list(
@@ -138,7 +144,7 @@ class SqlStore(Store, Generic[AnySession]):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        return await self._database.read(
+        return await self._database.within(scope).read(
             reading.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
 
@@ -152,7 +158,7 @@ class SqlStore(Store, Generic[AnySession]):
     ) -> Sequence[TextMatches]:
         if not queries:
             return []
-        return await self._database.read(
+        return await self._database.within(scope).read(
             reading.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
         )
 
@@ -162,40 +168,40 @@ class SqlStore(Store, Generic[AnySession]):
     ) -> Sequence[RankFeatures]:
         if (known := self._indexes.known(scope, version)) is not None:
             return known.places(ids, reach, now)
-        return await self._database.read(reading.places, self._indexes, scope, ids, reach=reach, now=now)
+        return await self._database.within(scope).read(reading.places, self._indexes, scope, ids, reach=reach, now=now)
 
     @override
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        return await self._database.read(reading.in_slots, scope, slots=slots, now=now)
+        return await self._database.within(scope).read(reading.in_slots, scope, slots=slots, now=now)
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        return await self._database.read(reading.taken, scope, session_id, event_ids)
+        return await self._database.within(scope).read(reading.taken, scope, session_id, event_ids)
 
     @override
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        return await self._database.read(reading.history, scope, memory_id)
+        return await self._database.within(scope).read(reading.history, scope, memory_id)
 
     @override
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        return await self._database.read(reading.group, scope, group)
+        return await self._database.within(scope).read(reading.group, scope, group)
 
     @override
     async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         await self._dimensions_of(generation)
-        return await self._database.read(reading.unembedded, scope, generation, limit=limit, now=now)
+        return await self._database.within(scope).read(reading.unembedded, scope, generation, limit=limit, now=now)
 
     @override
     async def version(self, scope: Scope) -> int:
-        return await self._database.read(reading.version, scope)
+        return await self._database.within(scope).read(reading.version, scope)
 
     @override
     async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
-        return await self._database.read(reading.facets, scope, filter=filter, most=most, now=now)
+        return await self._database.within(scope).read(reading.facets, scope, filter=filter, most=most, now=now)
 
     @override
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        return await self._database.read(reading.stats, scope, now=now, popular_after=popular_after)
+        return await self._database.within(scope).read(reading.stats, scope, now=now, popular_after=popular_after)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 
@@ -235,7 +241,7 @@ class SqlStore(Store, Generic[AnySession]):
     @override
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         if jobs:
-            await self._database.write(queue.enqueue, jobs)
+            await self._of({job.scope for job in jobs}).write(queue.enqueue, jobs)
 
     @override
     async def claim(
@@ -243,19 +249,21 @@ class SqlStore(Store, Generic[AnySession]):
     ) -> Job | None:
         while found := await self._database.read(queue.claimable, now=now, exclude=exclude, limit=CANDIDATES):
             for job in found:
-                if mine := await self._database.write(queue.take, job, owner, now=now, lease_seconds=lease_seconds):
+                if mine := await self._database.within(job.scope).write(
+                    queue.take, job, owner, now=now, lease_seconds=lease_seconds
+                ):
                     return mine
         return None
 
     @override
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
-        return await self._database.write(queue.renew, job, lease_seconds=lease_seconds)
+        return await self._database.within(job.scope).write(queue.renew, job, lease_seconds=lease_seconds)
 
     @override
     async def release(
         self, job: Job, *, run_after: datetime, error: str, dead: bool = False, payload: Mapping[str, Any] | None = None
     ) -> bool:
-        return await self._database.write(
+        return await self._database.within(job.scope).write(
             queue.release, job, run_after=run_after, error=error, dead=dead, payload=payload
         )
 
@@ -272,7 +280,7 @@ class SqlStore(Store, Generic[AnySession]):
         everything: bool = False,
         event_ids: Collection[str] = (),
     ) -> None:
-        await self._database.write(
+        await self._database.within(scope).write(
             queue.withdraw, scope, session_id=session_id, everything=everything, event_ids=event_ids
         )
 
@@ -289,7 +297,8 @@ class SqlStore(Store, Generic[AnySession]):
         id: str | None = None,
         payloads: bool = True,
     ) -> Sequence[Job]:
-        return await self._database.read(
+        database = self._database if scope is None else self._database.within(scope)
+        return await database.read(
             queue.jobs,
             scope=scope,
             tenant=tenant,
@@ -303,7 +312,7 @@ class SqlStore(Store, Generic[AnySession]):
 
     @override
     async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
-        return await self._database.read(queue.waiting, scope, kind=kind, key=key)
+        return await self._database.within(scope).read(queue.waiting, scope, kind=kind, key=key)
 
     @override
     async def pending(self, *, now: datetime) -> PendingJobs:
@@ -312,7 +321,7 @@ class SqlStore(Store, Generic[AnySession]):
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
         if any(one.retrieved or one.delivered or one.successes or one.failures for one in deliveries):
-            await self._database.write(writing.count, deliveries)
+            await self._of({one.scope for one in deliveries}).write(writing.count, deliveries)
 
     @override
     async def retry(self, job_id: str, *, now: datetime) -> None:

@@ -8,14 +8,19 @@ WITH server AS MATERIALIZED (
         coalesce(%(pooled)s::boolean, pg_backend_pid() <> %(pid)s::integer) AS pooled,
         quote_ident(%(schema)s::text) || ', ' || quote_ident(n.nspname) AS path,
         t.oid::bigint AS halfvec,
-        t.typarray::bigint AS halfvecs
+        t.typarray::bigint AS halfvecs,
+        EXISTS (
+            SELECT FROM pg_class AS c
+            JOIN pg_namespace AS s ON s.oid = c.relnamespace
+            WHERE s.nspname = %(schema)s::text AND c.relname = 'memory' AND c.relforcerowsecurity
+        ) AS row_security
     FROM (VALUES (1)) AS one (x)
     LEFT JOIN pg_extension AS e ON e.extname = 'vector'
     LEFT JOIN pg_namespace AS n ON n.oid = e.extnamespace
     LEFT JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname = 'halfvec'
 )
 SELECT
-    pooled, path, halfvec, halfvecs,
+    pooled, path, halfvec, halfvecs, row_security,
     CASE
         WHEN NOT pooled AND halfvec IS NOT NULL
         THEN set_config('search_path', path, false) || set_config('TimeZone', 'UTC', false)

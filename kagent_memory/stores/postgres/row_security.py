@@ -1,0 +1,83 @@
+"""Row level security: the database itself keeps scopes apart, whatever a statement forgets to ask for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from psycopg import errors, sql
+
+from ...errors import ConfigurationError
+from ..sql import queries
+from ..sql.session import Row
+from .connection import DIALECT, Connection
+
+ROLES = frozenset({"kagent_memory_app", "kagent_memory_maintenance"})
+OLDEST_VERSION = 15_00_00  # views look with their caller's eyes from here on
+ATTEMPTS = 5
+
+
+async def join_roles(connection: Connection, schema: str) -> None:
+    """Lets the user act as both roles where it may not yet.
+
+    Raises:
+        ConfigurationError: it may not let itself.
+    """
+    found = await _look(connection, schema)
+    if not found["member"]:
+        await _make_roles(connection, found["login"])
+
+
+async def is_guarded(connection: Connection, schema: str) -> bool:
+    """Whether every table is guarded, and the roles are as they must be."""
+    found = await _look(connection, schema)
+    return not found["unguarded"] and not found["unfit"]
+
+
+async def guard(connection: Connection, schema: str) -> None:
+    """Makes the roles and guards every table, in the transaction that migrates; harmless where that was done.
+
+    Raises:
+        ConfigurationError: the server is too old, a role is not fit, or the user may not make or grant the roles.
+        psycopg.Error: the user owns no tables here, say.
+    """
+    found = await _look(connection, schema)
+    if found["version"] < OLDEST_VERSION:
+        raise ConfigurationError("rls needs PostgreSQL 15 or newer; leave it out, or update the server.")
+    if found["unfit"]:
+        raise ConfigurationError(
+            f"rls needs roles that see no more than their policies let them: {found['unfit']} may log in or passes row "
+            "level security by. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER."
+        )
+    if found["superuser"] or not found["member"] or ROLES - {*found["roles"]}:
+        await _make_roles(connection, found["login"])
+    if not (await _look(connection, schema))["unguarded"]:
+        return
+    for name in ("guard_schema", "guard_tables"):
+        await connection.execute(queries(DIALECT)[name])
+
+
+async def _look(connection: Connection, schema: str) -> Row:
+    cursor = await connection.execute(queries(DIALECT)["guard"], {"schema": schema}, prepare=False)
+    [found] = await cursor.fetchall()
+    return found
+
+
+async def _make_roles(connection: Connection, login: str) -> None:
+    # Roles are the whole server's: somebody may make them from another database at the same moment.
+    for attempt in range(ATTEMPTS):
+        try:
+            async with connection.transaction():
+                await connection.execute(queries(DIALECT)["make_roles"])
+            return
+        except errors.InsufficientPrivilege as error:
+            name = sql.Identifier(login).as_string(connection)
+            raise ConfigurationError(
+                f"rls needs two roles, which the user {login!r} may not make or grant "
+                f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE kagent_memory_app NOLOGIN; "
+                "CREATE ROLE kagent_memory_maintenance NOLOGIN; "
+                f"GRANT kagent_memory_app, kagent_memory_maintenance TO {name};"
+            ) from error
+        except (errors.UniqueViolation, errors.DuplicateObject, errors.InternalError_):
+            if attempt == ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(0.05 * (attempt + 1))

@@ -1,0 +1,120 @@
+-- Row level security, where it is switched on: who may see which rows, and as whom a transaction acts.
+
+-- name: act_for_scope
+-- For one transaction, and gone with it: as a role that sees the rows of one scope.
+SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', 'kagent_memory_app', true)
+
+-- name: act_for_all
+-- The same for what crosses scopes.
+SELECT set_config('role', 'kagent_memory_maintenance', true)
+
+-- name: guard
+-- What stands here, and what the user may: "unguarded" are the tables with rows of scopes or tenants that anybody sees,
+-- and the views that look with their owner's eyes.
+SELECT
+    current_user::text AS login,
+    current_setting('is_superuser') = 'on' AS superuser,
+    current_setting('server_version_num')::integer AS version,
+    (SELECT string_agg(rolname, ' and ') FROM pg_roles
+     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance') AND (rolcanlogin OR rolbypassrls OR rolsuper)
+    ) AS unfit,
+    (SELECT coalesce(array_agg(rolname::text), ARRAY[]::text[]) FROM pg_roles
+     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')) AS roles,
+    (SELECT count(*) FROM pg_roles
+     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
+        AND pg_has_role(
+            current_user, oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END
+        )
+    ) = 2 AS member,
+    (SELECT count(*) FROM pg_class AS c
+     WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind IN ('r', 'p')
+        AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+        AND EXISTS (
+            SELECT FROM pg_attribute AS a
+            WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
+        )
+    ) + (
+        SELECT count(*) FROM pg_class AS c
+        WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind = 'v'
+            AND NOT coalesce('security_invoker=true' = ANY(c.reloptions), false)
+    ) AS unguarded
+
+-- name: make_roles
+-- Nobody logs in as them, and they own no table of the schema's owner; roles belong to the whole server.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_app') THEN
+        CREATE ROLE kagent_memory_app NOLOGIN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_maintenance') THEN
+        CREATE ROLE kagent_memory_maintenance NOLOGIN;
+    END IF;
+    GRANT kagent_memory_app, kagent_memory_maintenance TO CURRENT_USER;
+END $$
+
+-- name: guard_schema
+-- The rights that rows are then taken from; the view looks with its caller's eyes.
+DO $$
+DECLARE
+    place text;
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO kagent_memory_app, kagent_memory_maintenance', current_schema());
+    EXECUTE format('GRANT CREATE ON SCHEMA %I TO kagent_memory_maintenance', current_schema());
+    SELECT n.nspname INTO place FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector';
+    IF NOT (
+        has_schema_privilege('kagent_memory_app', place, 'USAGE')
+        AND has_schema_privilege('kagent_memory_maintenance', place, 'USAGE')
+    ) THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO kagent_memory_app, kagent_memory_maintenance', place);
+    END IF;
+    ALTER VIEW remembered SET (security_invoker = true);
+    GRANT SELECT ON remembered, embedder TO kagent_memory_app;
+    GRANT SELECT ON remembered, schema_migration TO kagent_memory_maintenance;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON embedder, lease TO kagent_memory_maintenance;
+END $$
+
+-- name: guard_tables
+-- Every table of the schema with rows of scopes that is not guarded yet; those with rows of tenants are maintenance's.
+-- What a session sets as its scope may be anything: what is no scope's id is nobody's. Asked once a statement, and equal
+-- to the statement's own condition, so the planner does not ask again for each row.
+DO $$
+DECLARE
+    part record;
+    given constant text := 'replace(current_setting(''kagent.scope'', true), ''-'', '''')';
+BEGIN
+    FOR part IN
+        SELECT
+            c.oid::regclass AS place,
+            EXISTS (
+                SELECT FROM pg_attribute AS a
+                WHERE a.attrelid = c.oid AND a.attname = 'scope_id' AND NOT a.attisdropped
+            ) AS scoped
+        FROM pg_class AS c
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+            AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+            AND EXISTS (
+                SELECT FROM pg_attribute AS a
+                WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
+            )
+    LOOP
+        EXECUTE format('DROP POLICY IF EXISTS of_one_scope ON %s', part.place);
+        EXECUTE format('DROP POLICY IF EXISTS of_maintenance ON %s', part.place);
+        EXECUTE format(
+            'CREATE POLICY of_maintenance ON %s TO kagent_memory_maintenance '
+            'USING ((SELECT current_user) = ''kagent_memory_maintenance'')',
+            part.place
+        );
+        EXECUTE format('GRANT SELECT ON %s TO kagent_memory_app', part.place);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO kagent_memory_maintenance', part.place);
+        IF part.scoped THEN
+            EXECUTE format(
+                'CREATE POLICY of_one_scope ON %s TO kagent_memory_app USING (scope_id = ('
+                'SELECT CASE WHEN length(%s) = 32 AND %s ~ ''^[0-9A-Fa-f]+$'' THEN %s::uuid END))',
+                part.place, given, given, given
+            );
+            EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO kagent_memory_app', part.place);
+        END IF;
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part.place);
+    END LOOP;
+END $$

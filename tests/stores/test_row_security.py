@@ -1,0 +1,439 @@
+"""Row level security: the whole contract under it, and what raw SQL sees and may do."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from kagent_memory import Memories
+from kagent_memory.cli import main
+from kagent_memory.errors import ConfigurationError
+from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores.base import Batch, Job, Token
+from kagent_memory.testing import HashEmbedder, StoreContract
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
+APP, MAINTENANCE = "kagent_memory_app", "kagent_memory_maintenance"
+PLACES = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r'"
+SCOPED = (
+    f"{PLACES} AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attname = 'scope_id') ORDER BY 1"
+)
+WRONG = (
+    None,
+    "",
+    "nonsense",
+    "-",
+    "0" * 32,
+    "00000000-0000-0000-0000-000000000000",
+    Scope("acme", "ada", "note").id.hex(),
+    ADA.id.hex()[:-1],
+    ADA.id.hex() + "0",
+    "' OR true --",
+    "%",
+    "é" * 32,
+)
+_numbers = itertools.count()
+
+
+class TestUnderRowSecurity(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, postgres_uri):
+        self.uri = postgres_uri
+
+    async def open_store(self):
+        return await open_store(self.uri, rls=True)
+
+
+class TestUnderRowSecurityBehindAPooler(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, pooled_uri):
+        self.uri = pooled_uri
+
+    async def open_store(self):
+        return await open_store(self.uri, rls=True)
+
+
+def user_of(uri: str) -> str:
+    return uri.split("//")[1].split(":")[0]
+
+
+@contextmanager
+def a_login(uri: str, attributes: str = "") -> Iterator[str]:
+    """The URI of a user of the database who is no superuser and owns nothing."""
+    name = f"login_{next(_numbers)}"
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN {attributes}")
+        try:
+            yield uri.replace("postgres:@", f"{name}:@")
+        finally:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE usename = %s AND datname = current_database()",
+                (name,),
+            )
+            # What was granted in its name is taken back by the superuser, who granted nothing of it.
+            connection.execute("DROP SCHEMA IF EXISTS kagent_memory CASCADE")
+            connection.execute(f"DROP OWNED BY {name} CASCADE")
+            connection.execute(f"DROP ROLE {name}")
+
+
+@contextmanager
+def an_owner(uri: str) -> Iterator[str]:
+    """The URI of a user who may make roles, in a database with nothing but pgvector."""
+    with a_login(uri, "CREATEROLE") as mine:
+        with psycopg.connect(uri, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA kagent_memory CASCADE")
+            for role in (APP, MAINTENANCE):  # the roles belong to the server: another test has made them most likely
+                if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
+                    connection.execute(f"DROP OWNED BY {role}")
+                    try:
+                        connection.execute(f"DROP ROLE {role}")
+                    except psycopg.errors.DependentObjectsStillExist:  # of a database of another process's tests
+                        connection.execute(f"GRANT {role} TO {user_of(mine)} WITH ADMIN OPTION")
+            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {user_of(mine)}")
+        yield mine
+
+
+@pytest.fixture(params=["superuser", "owner"])
+def guarded_uri(request: pytest.FixtureRequest, postgres_uri: str) -> Iterator[str]:
+    """A database's URI, for a superuser who owns the schema or an owner who is none."""
+    if request.param == "superuser":
+        yield postgres_uri
+    else:
+        with an_owner(postgres_uri) as uri:
+            yield uri
+
+
+async def fill(store: MemoryStore) -> None:
+    """Rows of two scopes in every table that holds such."""
+    generation = (await store.add_generation("g", 4, None)).number
+    for scope in (ADA, BEN):
+        first, second = (
+            Memory(
+                id=new_id(),
+                content=f"{scope.tenant} says {number}",
+                created_at=NOW,
+                updated_at=NOW,
+                session_id="s",
+                event_ids=(f"{number}",),
+            )
+            for number in range(2)
+        )
+        batch = Batch(
+            changes=[Change(kind="add", memory=one) for one in (first, second)],
+            vectors={one.id: np.asarray([1, 2, 3, 4], np.float32) for one in (first, second)},
+            generation=generation,
+            taken=[("s", "0"), ("s", "1")],
+            jobs=[Job(id=new_id(), scope=scope, kind="embed", run_after=NOW, created_at=NOW)],
+        )
+        await store.apply(scope, batch, now=NOW)
+        stored = (await store.get(scope, [first.id], now=NOW))[first.id]
+        edited = replace(stored, content=f"{scope.tenant} says more", revision=stored.revision + 1)
+        again = Batch(
+            changes=[Change(kind="edit", memory=edited, who="me")],
+            vectors={first.id: np.asarray([4, 3, 2, 1], np.float32)},
+            generation=generation,
+        )
+        await store.apply(scope, again, now=NOW)
+        await store.forget(scope, ids=[second.id], now=NOW)
+        await store.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
+        await store.note_width(scope.tenant, 7, most=3)
+        token = Token(id=new_id(), digest=scope.tenant, tenant=scope.tenant, created_at=NOW)
+        await store.add_token(token)  # type: ignore[attr-defined]
+
+
+def rows(connection: psycopg.Connection, table: str) -> int:
+    [(count,)] = connection.execute(f"SELECT count(*) FROM {table}")  # type: ignore[arg-type]
+    return count
+
+
+@contextmanager
+def raw(uri: str, role: str | None, setting: str | None) -> Iterator[psycopg.Connection]:
+    """A session of anybody with SQL, as the role, with the setting; a superuser is one of none only as a role."""
+    with psycopg.connect(uri, autocommit=True) as connection:
+        if role:
+            connection.execute(f"SET ROLE {role}")
+        if setting is not None:
+            connection.execute("SELECT set_config('kagent.scope', %s, false)", (setting,))
+        yield connection
+
+
+async def test_raw_sql_with_a_wrong_or_missing_setting_sees_no_row_and_writes_none(guarded_uri):
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+        roles = (APP,) if guarded_uri.startswith("postgresql://postgres") else (None, APP)
+        with psycopg.connect(guarded_uri, autocommit=True) as connection:
+            tables = [table for (table,) in connection.execute(SCOPED)]
+            assert len(tables) == 8
+            connection.execute(f"SET ROLE {MAINTENANCE}")
+            held = {table: rows(connection, table) for table in (*tables, "kagent_memory.caller_width")}
+            assert all(held.values()), held
+        for role, setting in itertools.product(roles, WRONG):
+            with raw(guarded_uri, role, setting) as connection:
+                for table in (*tables, "kagent_memory.remembered", "kagent_memory.token", "kagent_memory.caller_width"):
+                    assert rows(connection, table) == 0, (role, setting, table)
+                for table in tables:
+                    assert connection.execute(f"DELETE FROM {table}").rowcount == 0
+                    assert connection.execute(f"UPDATE {table} SET scope_id = scope_id").rowcount == 0
+                for whose in (ADA, BEN):
+                    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                        connection.execute(
+                            "INSERT INTO kagent_memory.tombstone (scope_id, kind, key, at) "
+                            "VALUES (%s, 'event', 'x', %s)",
+                            (whose.id.hex(), NOW),
+                        )
+        with psycopg.connect(guarded_uri, autocommit=True) as connection:
+            connection.execute(f"SET ROLE {MAINTENANCE}")
+            assert {table: rows(connection, table) for table in held} == held
+
+
+async def test_raw_sql_with_a_scopes_setting_sees_and_writes_that_scopes_rows_alone(guarded_uri):
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+        with psycopg.connect(guarded_uri) as connection:
+            tables = [table for (table,) in connection.execute(SCOPED)]
+        for scope, other, form in ((ADA, BEN, ADA.id.hex()), (BEN, ADA, BEN.id.hex().upper())):
+            with raw(guarded_uri, APP, form) as connection:
+                for table in (*tables, "kagent_memory.remembered"):
+                    found = {row for (row,) in connection.execute(f"SELECT DISTINCT scope_id::text FROM {table}")}
+                    assert {one.replace("-", "") for one in found} == {scope.id.hex()}, table
+                [(content,)] = connection.execute("SELECT content FROM kagent_memory.remembered")
+                assert content == f"{scope.tenant} says more"
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                    connection.execute("UPDATE kagent_memory.memory SET scope_id = %s", (other.id.hex(),))
+                moved = "UPDATE kagent_memory.memory SET content = 'x' WHERE scope_id = %s"
+                assert connection.execute(moved, (other.id.hex(),)).rowcount == 0
+                # as a foreign key or a unique index might, a conflict tells nothing of others' rows
+                added = "INSERT INTO kagent_memory.scope (scope_id, tenant, user_id, app, version, salt) "
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(
+                        added + "VALUES (%s, '', '', '', 1, '') ON CONFLICT (scope_id) DO UPDATE SET version = 99",
+                        (other.id.hex(),),
+                    )
+
+
+async def test_a_script_that_asks_for_another_scope_than_its_own_gets_nothing(postgres_uri):
+    async with await open_store(postgres_uri, rls=True) as store:
+        await fill(store)
+        database: Any = store._database  # type: ignore[attr-defined]
+
+        async def ask(session, scope):
+            return await session.rows("scope_memories", {"scope_id": scope.id})
+
+        async def write(session, scope):
+            return await session.run("erase_memories", {"scope_ids": [scope.id] * len(ids), "ids": ids})
+
+        ids = [row["id"] for row in await database.read(ask, BEN)]
+        assert ids
+        for asked in (database.within(ADA).read, database.within(ADA).write):
+            assert await asked(ask, BEN) == []
+            assert await asked(ask, ADA)
+        assert await database.within(ADA).write(write, BEN) == 0
+        assert await database.within(BEN).write(write, BEN) == len(ids)
+
+
+@pytest.mark.parametrize("where", ["postgres_uri", "pooled_uri"])
+async def test_a_connection_of_the_pool_carries_nothing_over(request, where):
+    uri = request.getfixturevalue(where)
+    async with await open_store(uri, rls=True, pool_size=2) as store:
+        await fill(store)
+
+        async def failing(session, scope):
+            await session.rows("scope_memories", {"scope_id": scope.id})
+            raise ValueError(scope)
+
+        database: Any = store._database  # type: ignore[attr-defined]
+        for _ in range(20):
+            calls = [store.list(scope, now=NOW) for scope in (ADA, BEN)]
+            calls += [store.deliver(scope, retrieved=["x"], delivered=[], now=NOW) for scope in (ADA, BEN)]
+            calls += [store.generations(), database.within(ADA).write(failing, ADA)]
+            ended = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(one).__name__ for one in ended if isinstance(one, BaseException)] == ["ValueError"]
+        for _ in range(20):
+            cut = asyncio.ensure_future(store.list(ADA, now=NOW))
+            await asyncio.sleep(0.0005 * _)
+            cut.cancel()
+            await asyncio.wait([cut])
+        connections = [await database.pool.take() for _ in range(2)]
+        for connection in connections:
+            cursor = await connection.execute(
+                "SELECT current_user = session_user AS free, "
+                "coalesce(current_setting('kagent.scope', true), '') AS scope"
+            )
+            [found] = await cursor.fetchall()
+            assert found == {"free": True, "scope": ""}
+            database.pool.give_back(connection)
+
+
+async def test_the_roles_may_not_log_in_pass_the_policies_by_or_own_anything(guarded_uri):
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+        with psycopg.connect(guarded_uri) as connection:
+            found = connection.execute(
+                "SELECT rolname, rolcanlogin, rolbypassrls, rolsuper, rolcreaterole, rolcreatedb FROM pg_roles "
+                "WHERE rolname IN (%s, %s)",
+                (APP, MAINTENANCE),
+            ).fetchall()
+            assert sorted(found) == [(APP, *[False] * 5), (MAINTENANCE, *[False] * 5)]
+            owned = connection.execute("SELECT count(*) FROM pg_class WHERE relowner = %s::regrole", (APP,)).fetchone()
+            assert owned == (0,)
+            [(granted,)] = connection.execute(
+                "SELECT count(DISTINCT roleid) FROM pg_auth_members WHERE member = current_user::regrole "
+                "AND roleid IN (%s::regrole, %s::regrole)",
+                (APP, MAINTENANCE),
+            )
+            assert granted == 2
+            [(reached,)] = connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (APP, MAINTENANCE))
+            assert not reached
+
+
+async def test_an_embedding_space_that_is_made_later_is_guarded_as_it_is_made(guarded_uri):
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+        later = (await store.add_generation("later", 5000, None)).number
+        [memory] = (await store.list(ADA, now=NOW)).memories
+        vector = np.ones(5000, np.float32)
+        await store.apply(ADA, Batch(vectors={memory.id: vector}, generation=later), now=NOW)
+        assert await store.search_vector(ADA, later, [vector], limit=9, now=NOW) == [[(memory.id, 1.0)]]
+        assert await store.search_vector(BEN, later, [vector], limit=9, now=NOW) == [[]]
+        for setting, count in (("", 0), (BEN.id.hex(), 0), (ADA.id.hex(), 1)):
+            with raw(guarded_uri, APP, setting) as connection:
+                assert rows(connection, f"kagent_memory.memory_vector_{later}") == count
+
+
+async def test_switching_it_on_keeps_what_is_there_and_every_store_opened_afterwards_finds_out(guarded_uri):
+    async with await open_store(guarded_uri) as store:
+        await fill(store)
+        before = await store.list(ADA, now=NOW)
+    async with await open_store(guarded_uri, rls=True) as store:
+        assert await store.list(ADA, now=NOW) == before
+    async with await open_store(guarded_uri) as store:  # says nothing of it
+        assert await store.list(ADA, now=NOW) == before
+        assert len(await store.scopes()) == 2
+        await store.add_generation("more", 9, None)
+    with raw(guarded_uri, APP, "") as connection:
+        assert rows(connection, "kagent_memory.memory") == 0
+        assert rows(connection, "kagent_memory.memory_vector_2") == 0
+
+
+async def test_what_somebody_left_unguarded_is_guarded_when_the_store_is_opened(guarded_uri):
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+    with psycopg.connect(guarded_uri, autocommit=True) as connection:
+        connection.execute("ALTER TABLE kagent_memory.tombstone NO FORCE ROW LEVEL SECURITY")
+        connection.execute("ALTER VIEW kagent_memory.remembered RESET (security_invoker)")
+        connection.execute("CREATE TABLE kagent_memory.later (scope_id uuid)")
+    await (await open_store(guarded_uri)).close()
+    with psycopg.connect(guarded_uri) as connection:
+        open_ones = [
+            table for (table,) in connection.execute(f"{SCOPED.replace('ORDER', 'AND NOT relforcerowsecurity ORDER')}")
+        ]
+        assert open_ones == []
+        [(options,)] = connection.execute("SELECT reloptions FROM pg_class WHERE relname = 'remembered'")
+        assert options == ["security_invoker=true"]
+
+
+async def test_several_that_switch_it_on_at_once_do_it_once(postgres_uri):
+    stores = await asyncio.gather(*(open_store(postgres_uri, rls=True) for _ in range(6)))
+    await fill(stores[0])
+    for store in stores:
+        assert len((await store.list(ADA, now=NOW)).memories) == 1
+        await store.close()
+
+
+async def test_a_user_who_is_only_a_member_of_the_roles_works_with_all_of_it(postgres_uri):
+    await (await open_store(postgres_uri, rls=True)).close()
+    with a_login(postgres_uri) as member:
+        with pytest.raises(ConfigurationError, match="GRANT kagent_memory_app, kagent_memory_maintenance TO"):
+            await open_store(member)
+        with psycopg.connect(postgres_uri, autocommit=True) as connection:
+            connection.execute(f"GRANT {APP}, {MAINTENANCE} TO {user_of(member)}")
+        async with await Memories.open(member, embedding=HashEmbedder(dimensions=16)) as memories:
+            [id] = await memories.add(ADA, ["The bicycle is red."])
+            assert [hit.memory.id for hit in await memories.recall(ADA, "bicycle")] == [id]
+            assert await memories.drain()
+            assert (await memories.prune()).deleted == 0
+            assert len(await memories.scopes()) == 1
+        with raw(member, None, None) as connection:
+            assert rows(connection, "kagent_memory.memory") == 0
+            assert rows(connection, "kagent_memory.memory_vector_1") == 0
+
+
+async def test_a_user_who_may_not_make_roles_is_told_what_to_do_and_nothing_is_half_done(postgres_uri):
+    with a_login(postgres_uri) as uri:
+        with psycopg.connect(postgres_uri, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA kagent_memory CASCADE")
+            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {user_of(uri)}")
+            for existing in (False, True):
+                if existing:
+                    async with await open_store(uri) as store:
+                        await fill(store)
+                with pytest.raises(ConfigurationError, match=r"superuser run once.*GRANT kagent_memory_app"):
+                    await open_store(uri, rls=True)
+                [(there,)] = connection.execute("SELECT to_regnamespace('kagent_memory') IS NOT NULL")
+                assert there is existing
+                [(policies,)] = connection.execute("SELECT count(*) FROM pg_policies")
+                assert policies == 0
+        async with await open_store(uri) as store:
+            assert len((await store.list(ADA, now=NOW)).memories) == 1
+
+
+async def test_roles_that_could_pass_the_policies_by_are_refused(postgres_uri):
+    await (await open_store(postgres_uri, rls=True)).close()
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        for wrong, right in (("LOGIN", "NOLOGIN"), ("BYPASSRLS", "NOBYPASSRLS"), ("SUPERUSER", "NOSUPERUSER")):
+            connection.execute(f"ALTER ROLE {APP} {wrong}")
+            try:
+                with pytest.raises(ConfigurationError, match=APP):
+                    await open_store(postgres_uri, rls=True)
+            finally:
+                connection.execute(f"ALTER ROLE {APP} {right}")
+    await (await open_store(postgres_uri)).close()
+
+
+async def test_a_file_has_no_row_security_and_says_so(tmp_path):
+    for uri in (f"libsql:///{tmp_path}/memory.db?rls=true", f"libsql:///{tmp_path}/memory.db?rls=1"):
+        with pytest.raises(ConfigurationError, match="row level security"):
+            await Memories.open(uri)
+    assert not (tmp_path / "memory.db").exists()
+
+
+async def test_two_tenants_live_beside_each_other_with_queue_prune_and_search(guarded_uri):
+    async with await Memories.open(guarded_uri, rls=True, embedding=HashEmbedder(dimensions=16)) as memories:
+        for scope in (ADA, BEN):
+            for number in range(20):
+                await memories.add(scope, [f"{scope.tenant} keeps key {number} in drawer {number}."])
+        for scope in (ADA, BEN):
+            found = await memories.recall(scope, "Which drawer has key 7?", limit=50)
+            assert {hit.memory.content.split()[0] for hit in found} == {scope.tenant}
+            assert found.mode == "hybrid"
+        assert await memories.drain()
+        store: Any = memories.store
+        pruned = await store.prune(now=datetime.now(UTC) + timedelta(days=100), popular_after=10)
+        assert pruned.deleted == 40
+
+
+def test_migrate_switches_it_on_beforehand_and_doctor_finds_nothing_lacking(guarded_uri, capsys):
+    assert main(["migrate", "--rls", "--uri", guarded_uri]) == 0
+    with raw(guarded_uri, APP, "") as connection:
+        forced = f"SELECT count(*) FROM ({SCOPED}) AS t JOIN pg_class AS c ON c.oid = t.oid::regclass"
+        assert connection.execute(f"{forced} WHERE NOT c.relforcerowsecurity").fetchone() == (0,)  # type: ignore[arg-type]
+    capsys.readouterr()
+    assert main(["doctor", "--uri", guarded_uri, "--json"]) == 0
+    assert "lacking" not in capsys.readouterr().out
+
+
+def test_migrate_of_a_file_with_row_security_says_what_to_do(tmp_path, capsys):
+    assert main(["migrate", "--rls", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 5
+    assert "PostgreSQL's row level security" in capsys.readouterr().err
