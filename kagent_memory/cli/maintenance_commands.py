@@ -21,6 +21,7 @@ from .command import (
     scope_of,
     stopping,
 )
+from .logs import LOG_FORMAT, logged
 from .output import Output, span
 
 JOB = option("id", help="the job's id")
@@ -37,6 +38,8 @@ async def worker(args: argparse.Namespace, say: Output) -> int:
         say.value({"jobs": done})
         say.line(f"{done} jobs done.")
         return 0
+    if args.log_format == "json":
+        say = logged(args.log_format, say)
     stop = stopping()  # before anything is opened that a signal must close
     async with opened_here(args, works=True) as memories:
         say.note(f"Working on {memories.location}; stop with Ctrl-C.")
@@ -188,7 +191,7 @@ COMMANDS = (
         name="worker",
         help="Work on the queue and prune on time, until stopped; run as many as you like.",
         examples=["kagent-memory worker --uri postgresql://memory@db/agents", "kagent-memory worker --until-idle"],
-        options=(option("--until-idle", help="end when nothing is due", action="store_true"),),
+        options=(option("--until-idle", help="end when nothing is due", action="store_true"), LOG_FORMAT),
         run=worker,
         makes=True,
     ),

@@ -13,6 +13,7 @@ from ..memories import utc_now
 from ..remote import is_remote
 from ..stores.base import Token
 from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, scope_of, settings_of, stopping
+from .logs import LOG_FORMAT, logged
 from .output import Output, day
 
 PORT = 8080
@@ -43,7 +44,9 @@ async def serve(args: argparse.Namespace, say: Output) -> int:
         requests_per_minute=args.requests_per_minute,
     )
     check_binding(args.host, access)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    say = logged(args.log_format, say)
+    # it would speak twice a request
+    logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
     stop = stopping()  # before anything is opened that a signal must close
     try:
         bound = bound_socket(args.host, args.port)
@@ -66,7 +69,7 @@ async def mcp(args: argparse.Namespace, say: Output) -> int:
         from ..server.mcp_tools import serve_stdio
     except ImportError as error:
         raise ConfigurationError(f'MCP needs an extra: pip install "kagent-memory[mcp]" ({error}).') from error
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logged(args.log_format, say, level=logging.WARNING)
     await serve_stdio(opened(args, works=True), partial(scope_of, args))
     return 0
 
@@ -187,6 +190,7 @@ COMMANDS = (
                 type=between(0, 10**9),
                 default=3000,
             ),
+            LOG_FORMAT,
         ),
         run=serve,
         makes=True,
@@ -201,6 +205,7 @@ COMMANDS = (
         options=(
             option("--app", help="whose memories: the agent's app name", required=True),
             option("--user", help="whose memories: the user", required=True),
+            LOG_FORMAT,
         ),
         run=mcp,
         makes=True,

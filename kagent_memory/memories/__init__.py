@@ -531,10 +531,13 @@ class Memories(OpenedMemories):
         await parts.deliveries.flush()  # what is popular by now must not be deleted for a count that waits
         now, most = parts.clock(), parts.settings.max_memories
         pruned = await parts.store.prune(now=now, popular_after=parts.settings.popular_after, dry_run=dry_run)
-        if not most:
-            return pruned
-        evicted = await evict(parts.store, parts.vectors, keep=most, weights=parts.weights, now=now, dry_run=dry_run)
-        return replace(pruned, evicted=evicted)
+        if most:
+            weights = parts.weights
+            evicted = await evict(parts.store, parts.vectors, keep=most, weights=weights, now=now, dry_run=dry_run)
+            pruned = replace(pruned, evicted=evicted)
+        if not dry_run:
+            telemetry.pruned(deleted=pruned.deleted, extended=pruned.extended, evicted=pruned.evicted)
+        return pruned
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
@@ -552,8 +555,18 @@ class Memories(OpenedMemories):
             if "lacking" not in findings:
                 findings["writing"] = await _outcome(parts.store.lease("doctor", new_id(), seconds=1))
         if parts.vectors is not None:
-            findings["embedding"] = await _outcome(parts.vectors.embed(["ping"], kind="query"))
+            findings["embedding"] = await _outcome(self.try_embedder())
         return findings
+
+    async def try_embedder(self) -> None:
+        """Embeds a word, where there is an embedder.
+
+        Raises:
+            ModelError: it is away, or answers what cannot be used.
+            ConfigurationError: it does not fit the store.
+        """
+        if self._parts.vectors is not None:
+            await self._parts.vectors.embed(["ping"], kind="query")
 
     @override
     async def drain(self, timeout: float = 30.0) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from .. import telemetry
 from ..concurrency import Backoff, cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Scope
@@ -91,6 +92,7 @@ class Deliveries:
                 while left:
                     some = _first(left)
                     await self._store.count([_delivery(scope, tally) for scope, tally in some])
+                    telemetry.delivered(sum(tally.delivered.total() for _, tally in some))
                     for scope, _ in some:
                         del left[scope]
             except Exception:

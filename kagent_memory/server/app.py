@@ -31,7 +31,9 @@ from . import (
 )
 from .auth import Access
 from .mcp_endpoint import McpEndpoint
+from .metrics import metrics, metrics_or_none
 from .middleware import Gate
+from .readiness import Readiness, ready
 
 DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."
 
@@ -77,7 +79,10 @@ def create_app(
         app.state.memories = memories
     for router in (kagent.router, api.router, upkeep.router, pages.router, jobs.router, dashboard.router, setup.router):
         app.include_router(router)
+    app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
     app.add_api_route("/healthz", _healthy, include_in_schema=False)
+    app.add_api_route("/readyz", ready, include_in_schema=False)
+    app.add_api_route("/metrics", metrics, include_in_schema=False)
     app.add_api_route("/static/style.css", _style, include_in_schema=False)
     for path in ("/static/icon.svg", "/favicon.ico"):
         app.add_api_route(path, _icon, include_in_schema=False)
@@ -88,7 +93,7 @@ def create_app(
 
 
 async def _healthy() -> Response:
-    """Says that the process answers; what it needs is checked by `kagent-memory doctor`."""
+    """Says that the process answers; what it needs is checked by `/readyz`, and by `kagent-memory doctor`."""
     return PlainTextResponse("ok\n")
 
 

@@ -15,6 +15,7 @@ from .templating import render
 PROBLEM = "application/problem+json"
 KAGENT_PREFIX = "/api/memories"
 MCP_PATH = "/mcp"
+FOR_PROGRAMS = ("/api/", "/openapi.json", "/metrics")
 INVALID_REQUEST, INTERNAL_ERROR = -32600, -32603  # of JSON-RPC
 URN = "urn:kagent-memory:"
 TITLES: Mapping[int, str] = {
@@ -60,7 +61,7 @@ def refused(
     if path == MCP_PATH:
         error = {"code": INVALID_REQUEST if status < 500 else INTERNAL_ERROR, "message": printable(text)}
         return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers=dict(headers or {}))
-    if path.startswith(("/api/", "/openapi.json")):
+    if path.startswith(FOR_PROGRAMS):
         return problem(status, text, kind=kind, headers=headers)
     values = {"title": TITLES.get(status, "Error"), "text": text, "status": status}
     return HTMLResponse(render("failed.html", values), status, headers=dict(headers or {}))
@@ -83,7 +84,7 @@ def unauthorized(request: Request) -> Response:
     path = request.url.path
     if path.startswith(KAGENT_PREFIX):
         return PlainTextResponse("Unauthorized\n", 401, challenge)
-    if request.method == "GET" and not path.startswith(("/api/", "/openapi.json", MCP_PATH)):
+    if request.method == "GET" and not path.startswith((*FOR_PROGRAMS, MCP_PATH)):
         return RedirectResponse("/login", 303)
     return refused(request, 401, "Send `Authorization: Bearer <token>`.", headers=challenge)
 

@@ -26,7 +26,7 @@ from .rate_limit import SMALL_BODY, Body, RateLimit, Room, TooLarge
 
 logger = logging.getLogger(__name__)
 
-HEALTH = "/healthz"
+PROBES = frozenset({"/healthz", "/readyz"})
 OPEN_PATHS = frozenset({"/login", "/static/style.css", "/static/icon.svg", "/favicon.ico"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 STORING = frozenset({"/api/memories/sessions", "/api/memories/sessions/batch", "/api/v1/memories", "/api/v1/sessions"})
@@ -62,7 +62,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers itself when the call may not pass."""
-        if scope["type"] != "http" or scope["path"] == HEALTH:
+        if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)

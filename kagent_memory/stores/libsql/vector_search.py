@@ -13,6 +13,7 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
+from ... import telemetry
 from ...concurrency import LRU
 from ...records import Filter, Scope, Vector
 from ..sql import read_queries
@@ -114,6 +115,7 @@ class VectorCache:
     ) -> ScopeVectors:
         """The scope's vectors as the database holds them in the transaction that `loader` and `count` read in."""
         held = self._held.pop(key) or ScopeVectors(dimensions)
+        telemetry.cache_looked_up("vectors", hit=held.version == version and bool(held.ids))
         held.load(loader)
         if held.version != version and len(held.ids) != count():
             held = ScopeVectors(dimensions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from ... import telemetry
 from ...concurrency import LRU
 from ...records import Scope
 from ..codec import ids_in
@@ -55,12 +56,15 @@ class Indexes:
     async def current(self, session: Session, scope: Scope, version: int | None = None) -> ScopeIndex:
         """The scope's index as the database holds it now, or as of this version of the scope or a later one."""
         if (known := self.known(scope, version)) is not None:
+            telemetry.cache_looked_up("text", hit=True)
             return known
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
         kept = self._kept.setdefault(scope.id, _Kept())
-        if _stands(kept.index, found[0]):
+        stands = _stands(kept.index, found[0])
+        telemetry.cache_looked_up("text", hit=stands)
+        if stands:
             return kept.index
         async with kept.loading:  # one loads for all who wait
             kept.index = index = await _loaded(session, scope, kept.index)

@@ -1,0 +1,90 @@
+"""`/readyz`: whether requests can be served, in fixed words, so that anybody may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Mapping
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from ..errors import KagentMemoryError
+from ..memories import Memories
+from ..stores.sql import migrations
+from .dependencies import memories_of
+
+logger = logging.getLogger(__name__)
+FRESH_SECONDS = 5.0  # so many who ask do not ask the database
+EMBEDDER_FRESH_SECONDS = 60.0  # its calls may cost money
+PATIENCE_SECONDS = 2.0
+OK, AWAY, SLOW = "ok", "unavailable", "no answer in time"
+
+
+class Readiness:
+    """What was found last, and when."""
+
+    def __init__(self) -> None:
+        self._asking = asyncio.Lock()
+        self._found: dict[str, str] = {}
+        self._at = self._embedder_at = float("-inf")
+
+    async def of(self, memories: Memories) -> Mapping[str, str]:
+        """The state of each part; one asks for all who wait."""
+        async with self._asking:
+            now = time.monotonic()
+            if now - self._at >= FRESH_SECONDS:
+                told = await asyncio.gather(self._store(memories), self._embedder(memories, now))
+                self._found = {**told[0], "embedder": told[1]}
+                self._at = time.monotonic()
+            return self._found
+
+    async def _store(self, memories: Memories) -> Mapping[str, str]:
+        applied: list[Mapping[str, str]] = []
+
+        async def ask() -> None:
+            applied.append(await memories.store.about())
+
+        database = await _outcome("database", ask())
+        return {"database": database, "migrations": _migrations(memories, applied[0]) if applied else database}
+
+    async def _embedder(self, memories: Memories, now: float) -> str:
+        former = self._found.get("embedder", AWAY)
+        if former == OK and now - self._embedder_at < EMBEDDER_FRESH_SECONDS:
+            return former
+        if memories.mode == "keyword":
+            return "none: memories are found by words"
+        self._embedder_at = now
+        return await _outcome("embedder", memories.try_embedder())
+
+
+async def _outcome(part: str, attempt: Awaitable[object]) -> str:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await attempt
+    except TimeoutError:
+        logger.warning("Not ready: the %s does not answer within %s s.", part, PATIENCE_SECONDS)
+        return SLOW
+    except KagentMemoryError as error:
+        logger.warning("Not ready: the %s is unavailable (%s).", part, type(error).__name__)
+        return AWAY
+    return OK
+
+
+def _migrations(memories: Memories, about: Mapping[str, str]) -> str:
+    """Whether the schema is this version's; a store of others has its own."""
+    if "migrations" not in about:
+        return OK
+    dialect = "libsql" if memories.location.removeprefix("kagent+").startswith("libsql") else "postgres"
+    applied = set(about["migrations"].split(", "))
+    missing = [one for one in migrations(dialect) if f"{one.number} {one.name}" not in applied]
+    return "missing: run kagent-memory migrate" if missing else OK
+
+
+async def ready(request: Request) -> Response:
+    """Answers `/readyz`: 503 while the database cannot serve. Without its embedder a server finds by words."""
+    kept: Readiness = request.app.state.readiness
+    found = await kept.of(memories_of(request))
+    is_ready = found["database"] == found["migrations"] == OK
+    return JSONResponse({"ready": is_ready, **found}, 200 if is_ready else 503)

@@ -1,0 +1,371 @@
+"""What a cluster asks a server: whether it can serve, and how it does; and the dashboard that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kagent_memory import telemetry
+from kagent_memory.cli.logs import JsonFormatter
+from kagent_memory.errors import ModelUnavailable
+from kagent_memory.memories import Memories, utc_now
+from kagent_memory.records import Scope, new_id
+from kagent_memory.server import metrics as metrics_of_server
+from kagent_memory.server import readiness
+from kagent_memory.server.auth import Access
+from kagent_memory.stores.base import Job
+from kagent_memory.testing.scripted_models import HashEmbedder
+
+from .ground import Clock, client_of
+
+ROOT = Path(__file__).parents[2]
+ADA = Scope("", "ada", "demo")
+DASHBOARD = json.loads((ROOT / "deploy/grafana/kagent-memory.json").read_text(encoding="utf-8"))
+
+
+async def values(client: httpx.AsyncClient, **headers: str) -> dict[str, float]:
+    """Every sample of /metrics by its name and labels."""
+    answer = await client.get("/metrics", headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    return {
+        ",".join([sample.name, *(f"{label}={value}" for label, value in sorted(sample.labels.items()))]): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture(autouse=True)
+def asks_each_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(metrics_of_server, "FRESH_SECONDS", 0.0)
+
+
+class AwayEmbedder(HashEmbedder):
+    """An embedder that may be away, or say nothing at all."""
+
+    away = False
+    silent = False
+
+    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+        if self.silent:
+            await asyncio.sleep(3600)
+        if self.away:
+            raise ModelUnavailable("no route to secret-host:11434")
+        return np.asarray(await super().embed(texts, kind=kind))
+
+
+# -- /readyz
+
+
+async def test_a_server_that_can_serve_is_ready(client: httpx.AsyncClient):
+    answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "ready": True,
+        "database": "ok",
+        "migrations": "ok",
+        "embedder": "none: memories are found by words",
+    }
+
+
+async def test_anybody_may_ask_whether_it_is_ready_and_hears_no_name(memories: Memories, clock: Clock):
+    async with client_of(memories, clock, Access(required=True)) as client:
+        answer = await client.get("/readyz", headers={"host": "10.0.0.9"})  # a kubelet's
+    assert answer.status_code == 200
+    assert set(answer.json()) == {"ready", "database", "migrations", "embedder"}
+
+
+async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
+    embedder = AwayEmbedder()
+    async with (
+        await Memories.open("libsql:///:memory:", embedding=embedder, worker=False, model_retries=0) as memories,
+        client_of(memories, clock) as client,
+    ):
+        embedder.away = True
+        answer = await client.get("/readyz")
+        assert (answer.status_code, answer.json()["embedder"]) == (200, "unavailable")
+        assert "secret" not in answer.text
+        embedder.away = False
+        for _ in range(100):  # until the circuit closes again
+            if (answer := await client.get("/readyz")).json()["embedder"] == "ok":
+                break
+            await asyncio.sleep(0.1)
+        assert answer.json() == {"ready": True, "database": "ok", "migrations": "ok", "embedder": "ok"}
+        asked = len(embedder.calls)
+        assert {(await client.get("/readyz")).status_code for _ in range(5)} == {200}
+        assert len(embedder.calls) == asked  # an embedder's calls may cost money
+
+
+async def test_an_embedder_that_says_nothing_holds_nobody_up(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.2)
+    embedder = AwayEmbedder()
+    async with (
+        await Memories.open("libsql:///:memory:", embedding=embedder, worker=False) as memories,
+        client_of(memories, clock) as client,
+    ):
+        embedder.silent = True
+        answers = await asyncio.wait_for(asyncio.gather(*(client.get("/readyz") for _ in range(3))), 20)
+    assert {(answer.status_code, answer.json()["embedder"]) for answer in answers} == {(200, "no answer in time")}
+
+
+async def test_a_server_whose_database_is_away_is_not_ready_until_it_is_back(
+    postgres_server: str, postgres_uri: str, clock: Clock
+):
+    name = urlsplit(postgres_uri).path.lstrip("/")
+
+    def let_in(may: bool) -> None:
+        with psycopg.connect(postgres_server, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}")
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+    async with await Memories.open(postgres_uri, worker=False) as memories, client_of(memories, clock) as client:
+        assert (await client.get("/readyz")).json()["ready"] is True
+        let_in(False)
+        try:
+            away = await client.get("/readyz")
+            measured = await values(client)
+        finally:
+            let_in(True)
+        assert away.status_code == 503
+        assert away.json()["ready"] is False
+        assert away.json()["database"] in ("unavailable", "no answer in time")
+        assert name not in away.text
+        assert measured["kagent_memory_store_up"] == 0
+        for _ in range(100):  # a pause between tries to connect
+            if (await client.get("/readyz")).status_code == 200:
+                break
+            await asyncio.sleep(0.2)
+        assert (await client.get("/readyz")).json()["ready"] is True
+        assert (await values(client))["kagent_memory_store_up"] == 1
+
+
+async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, clock: Clock):
+    async with await Memories.open(store_uri, worker=False) as memories, client_of(memories, clock) as client:
+        assert (await client.get("/readyz")).json()["migrations"] == "ok"
+        if store_uri.startswith("postgres"):
+            with psycopg.connect(store_uri, autocommit=True) as connection:
+                connection.execute("DELETE FROM kagent_memory.schema_migration WHERE number = 3")
+        else:
+            import libsql
+
+            connection = libsql.connect(store_uri.removeprefix("libsql:///"))
+            connection.execute("DELETE FROM schema_migration WHERE number = 3")
+            connection.commit()
+            connection.close()
+        answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["database"]) == (503, "ok")
+    assert "migrate" in answer.json()["migrations"]
+
+
+async def test_many_who_ask_at_once_ask_the_database_once(
+    memories: Memories, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 60.0)
+    asked = 0
+    about = type(memories.store).about
+
+    async def counted(self: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return await about(self)
+
+    monkeypatch.setattr(type(memories.store), "about", counted)
+    async with client_of(memories, clock) as client:
+        answers = await asyncio.gather(*(client.get("/readyz") for _ in range(50)))
+    assert ({answer.status_code for answer in answers}, asked) == ({200}, 1)
+
+
+# -- /metrics
+
+
+async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    assert (await values(client))["kagent_memory_store_up"] == 1
+    old, kept = await memories.add(ADA, ["Ada likes tea.", "Ada likes jazz."])
+    await memories.recall(ADA, "tea")
+    await memories.recall(ADA, "tea")
+    await memories.drain(10)
+    measured = await values(client)
+    searches = "kagent_memory_operation_duration_seconds_count,error=,mode=keyword,operation=search_memory"
+    adds = "kagent_memory_operation_duration_seconds_count,error=,mode=,operation=create_memory"
+    assert (measured[searches], measured[adds]) == (2, 1)
+    assert measured["kagent_memory_deliveries_total"] >= 2
+    assert measured["kagent_memory_cache_lookups_total,cache=text,result=miss"] >= 1
+    assert measured["kagent_memory_cache_lookups_total,cache=text,result=hit"] >= 1
+    await memories.pin(ADA, kept)
+    clock.forward(days=400)
+    assert (await memories.prune(dry_run=True)).deleted == 1
+    assert "kagent_memory_pruned_memories_total,outcome=deleted" not in await values(client)  # nothing was done
+    assert (await memories.prune()).deleted == 1
+    measured = await values(client)
+    assert measured["kagent_memory_pruned_memories_total,outcome=deleted"] == 1
+    assert measured["kagent_memory_prunes_total"] == 1
+    assert old
+
+
+async def test_metrics_tell_a_failure_by_its_kind(client: httpx.AsyncClient, memories: Memories):
+    with pytest.raises(LookupError):
+        await memories.undo(ADA, new_id(memories._parts.clock()))
+    failed = "kagent_memory_operation_duration_seconds_count,error=NotFound,mode=,operation=update_memory"
+    assert (await values(client))[failed] == 1
+
+
+async def test_metrics_tell_how_the_queue_stands(client: httpx.AsyncClient, memories: Memories, clock: Clock):
+    names = ("open_jobs", "oldest_job_age_seconds", "dead_letters")
+
+    async def queue() -> list[float]:
+        measured = await values(client)
+        return [measured[f"kagent_memory_queue_{name}"] for name in names]
+
+    assert await queue() == [0, 0, 0]
+    created = utc_now() - timedelta(hours=1)
+    jobs = [
+        Job(id=new_id(created), scope=ADA, kind="transcript", created_at=created, run_after=created) for _ in range(3)
+    ]
+    await memories.store.enqueue(jobs)
+    claimed = await memories.store.claim("somebody", now=utc_now(), lease_seconds=30)
+    assert claimed is not None
+    assert await memories.store.release(claimed, run_after=created, error="no retry mends it", dead=True)
+    opened, age, dead = await queue()
+    assert (opened, dead) == (2, 1)
+    assert 3500 < age < 4000
+
+
+async def test_metrics_want_a_token_where_calls_do(memories: Memories, clock: Clock):
+    secret, _ = await memories.tokens.create(tenant="metrics", user="prometheus")
+    async with client_of(memories, clock, Access(required=True)) as client:
+        refused = await client.get("/metrics")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert (await client.get("/metrics", headers={"authorization": "Bearer kmem_wrong"})).status_code == 401
+        assert "kagent_memory_store_up" in await values(client, authorization=f"Bearer {secret}")
+
+
+async def test_metrics_name_nobody_and_quote_nothing(client: httpx.AsyncClient, memories: Memories):
+    scope = Scope("acme-tenant", "grace-user", "shop-app")
+    await memories.add(scope, ["Xylophones are what Grace collects."])
+    await memories.recall(scope, "xylophones")
+    text = (await client.get("/metrics")).text.lower()
+    assert not [word for word in ("acme", "grace", "shop", "xylophone", "memory.db") if word in text]
+
+
+async def test_an_app_that_is_gone_listens_no_more(memories: Memories, clock: Clock):
+    import gc
+
+    gc.collect()
+    before = len(telemetry._listeners)
+    async with client_of(memories, clock):
+        assert len(telemetry._listeners) == before + 1
+    del clock
+    gc.collect()
+    assert len(telemetry._listeners) <= before + 1
+
+
+async def test_without_the_extra_metrics_say_what_to_install(
+    memories: Memories, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    async with client_of(memories, clock) as client:
+        answer = await client.get("/metrics")
+        assert (answer.status_code, (await client.get("/healthz")).status_code) == (501, 200)
+    assert "kagent-memory[metrics]" in answer.json()["detail"]
+
+
+def test_importing_the_server_imports_neither_metrics_nor_mcp():
+    code = "import sys, kagent_memory.server.app; print({'prometheus_client', 'mcp', 'grpc'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.strip() == "set()"
+
+
+# -- the dashboard
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+
+
+async def test_each_metric_of_the_dashboard_exists_and_each_of_ours_is_shown(
+    client: httpx.AsyncClient, memories: Memories
+):
+    text = (await client.get("/metrics")).text
+    told = text_string_to_metric_families(text)
+    families = {family.name: family.type for family in told if not family.name.endswith("_created")}
+    suffixes = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+    there = {name + end: name for name, kind in families.items() for end in suffixes[kind]}
+    shown = {name for text in expressions() for name in re.findall(r"kagent_memory_\w+", text)}
+    assert shown <= set(there)
+    assert {there[name] for name in shown} == set(families)
+
+
+async def test_each_label_of_the_dashboard_exists(client: httpx.AsyncClient, memories: Memories):
+    known = {"le", "instance", "operation", "mode", "error", "cache", "result", "outcome"}
+    for text in expressions():
+        named = re.findall(r"by \(([^)]*)\)", text) + re.findall(r"(\w+)[!=]=?~?\"", text)
+        assert {label.strip() for part in named for label in part.split(",")} <= known, text
+
+
+def test_the_panels_of_the_dashboard_lie_apart_and_are_titled():
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in DASHBOARD["panels"]]
+    assert len(set(places)) == len(places)
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+    assert all(panel["title"] for panel in DASHBOARD["panels"])
+
+
+# -- structured logs
+
+
+def test_a_log_line_is_one_json_object_whatever_it_holds():
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.getLogger("kagent_memory.test_logs")
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        logger.warning("two\nlines and %s", '"quotes"')
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            logger.exception("it failed")
+    finally:
+        logger.removeHandler(handler)
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["level"], first["logger"]) == ("warning", "kagent_memory.test_logs")
+    assert first["message"] == 'two\nlines and "quotes"'
+    assert first["time"].endswith("+00:00")
+    assert "ValueError: broken" in second["exception"]
+
+
+def test_serve_and_worker_log_json_when_told_to(tmp_path: Path):
+    for command in (["serve", "--port", "0"], ["worker"]):
+        words = [*command, "--log-format", "json", "--uri", f"libsql:///{tmp_path}/{command[0]}.db"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kagent_memory", *words], stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+        )
+        assert process.stderr
+        begun = process.stderr.readline()
+        process.terminate()
+        _, rest = process.communicate(timeout=60)
+        told = [json.loads(line) for line in (begun + rest).splitlines()]
+        assert process.returncode == 0
+        assert any(str(tmp_path) in line["message"] for line in told)
+        assert all({"time", "level", "logger", "message"} <= set(line) for line in told)
