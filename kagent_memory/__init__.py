@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .memories import Memories
     from .models.embedding import Embedder, EmbeddingConfig
     from .models.llm import Llm
-    from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope
+    from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope, current_tenant, tenant
     from .retrieval.query import WordGate
     from .retrieval.ranking import RankSettings
     from .retrieval.ranking.importance import ImportanceWeights
@@ -76,8 +76,10 @@ __all__ = [
     "UnusableAnswer",
     "WordGate",
     "auto_save_session_to_memory_callback",
+    "current_tenant",
     "enable_memory",
     "register",
+    "tenant",
 ]
 
 _ROOMS = {
@@ -102,7 +104,19 @@ _ROOMS = {
     "ingestion.extraction": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
     "models.llm": ("Llm",),
     "memories": ("Memories",),
-    "records": ("Change", "Fact", "Filter", "Hit", "Memory", "Message", "Recall", "Revision", "Scope"),
+    "records": (
+        "Change",
+        "Fact",
+        "Filter",
+        "Hit",
+        "Memory",
+        "Message",
+        "Recall",
+        "Revision",
+        "Scope",
+        "current_tenant",
+        "tenant",
+    ),
     "retrieval.query": ("WordGate",),
     "retrieval.ranking": ("RankSettings",),
     "retrieval.ranking.importance": ("ImportanceWeights",),

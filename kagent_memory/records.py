@@ -9,6 +9,8 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -158,6 +160,34 @@ class Scope:
             raw = part.encode()
             digest.update(len(raw).to_bytes(8, "big") + raw)
         return digest.digest()
+
+
+_tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=None)
+
+
+@contextmanager
+def tenant(name: str) -> Iterator[None]:
+    """Whose run this is: what a service does inside, its tools, its auto-save and work begun here included, is done in
+    the scopes of this tenant. For the application alone to say: nothing that a user or a model writes is read for it.
+
+    Args:
+        name: the tenant; inside another `with tenant(…)` the inner one holds.
+
+    Raises:
+        InvalidInput: it is empty, or can be no part of a scope.
+    """
+    if not checked_text(name, "The tenant"):
+        raise InvalidInput("The tenant must not be empty; leave `with tenant(…)` out for the setting's.")
+    before = _tenant.set(name)
+    try:
+        yield
+    finally:
+        _tenant.reset(before)
+
+
+def current_tenant() -> str | None:
+    """The tenant that the application has said this is for; None: it has not."""
+    return _tenant.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

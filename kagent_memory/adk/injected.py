@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from google.adk.sessions.session import Session
 
 from ..concurrency import LRU
+from ..records import current_tenant
 
 MAX_SESSIONS = 10_000
 MAX_TEXTS = 200
-Key = tuple[str, str, str]
+Key = tuple[str | None, str, str, str]
 
 
 def session_key(session: Session) -> Key:
-    """Which session this is, whatever object stands for it."""
-    return session.app_name, session.user_id, session.id
+    """Which session of which tenant this is, whatever object stands for it."""
+    return current_tenant(), session.app_name, session.user_id, session.id
 
 
 class Injected:

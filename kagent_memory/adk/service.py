@@ -21,7 +21,7 @@ from ..ingestion.extraction import SummaryProvider
 from ..memories import MemoryApi, OpenedMemories, PartOptions
 from ..models.embedding import Embedder, EmbeddingConfig
 from ..models.llm import Llm
-from ..records import MEMORY_TYPES, Filter, Scope
+from ..records import MEMORY_TYPES, Filter, Scope, current_tenant
 from ..remote import open_memories
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
@@ -52,7 +52,8 @@ class KagentMemoryService(BaseMemoryService):
         summary: how transcripts become facts: `LlmSummary`, `CompactionAwareSummary`, `PassthroughSummary`, or any
             object with `facts`; None: by the model where there is one, else turns as they are.
         settings: instead of the environment's variables.
-        scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`.
+        scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`,
+            with the tenant of `with tenant(…)` where the application says so.
         agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
             `redact`, `clock` of `Memories.open`.
@@ -112,17 +113,23 @@ class KagentMemoryService(BaseMemoryService):
         return ThreadsafeMemories(self._thread)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
-        """Whose memories a user of an app has.
+        """Whose memories a user of an app has: of the tenant that `with tenant(…)` names, else of the setting's.
 
         Raises:
-            ConfigurationError: `scope_of` gave something else than a Scope.
+            ConfigurationError: `scope_of` gave something else than a Scope, or one of another tenant than the run's.
         """
-        if self._scope_of is not None:
-            found = self._scope_of(app_name, user_id)
-            if not isinstance(found, Scope):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-                raise ConfigurationError(f"scope_of must give a Scope(tenant, user, app), not {type(found).__name__}.")
-            return found
-        return Scope(self.settings.tenant, user_id, app_name)
+        named = current_tenant()
+        if self._scope_of is None:
+            return Scope(self.settings.tenant if named is None else named, user_id, app_name)
+        found = self._scope_of(app_name, user_id)
+        if not isinstance(found, Scope):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+            raise ConfigurationError(f"scope_of must give a Scope(tenant, user, app), not {type(found).__name__}.")
+        if named is not None and found.tenant != named:
+            raise ConfigurationError(
+                f"scope_of gave a scope of the tenant {found.tenant!r} inside `with tenant({named!r})`; let it give that "
+                "tenant (current_tenant() tells it), or leave the `with` out."
+            )
+        return found
 
     # -- ADK's five methods ---------------------------------------------------------------------
 

@@ -243,9 +243,14 @@ async def test_a_script_that_asks_for_another_scope_than_its_own_gets_nothing(po
         assert await database.within(BEN).write(write, BEN) == len(ids)
 
 
-@pytest.mark.parametrize("where", ["postgres_uri", "pooled_uri"])
-async def test_a_connection_of_the_pool_carries_nothing_over(request, where):
-    uri = request.getfixturevalue(where)
+@pytest.fixture(params=["postgres_uri", "pooled_uri"])
+def direct_or_pooled_uri(request: pytest.FixtureRequest) -> str:
+    """A database's URI, straight and through a transaction pooler."""
+    return request.getfixturevalue(request.param)
+
+
+async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_uri):
+    uri = direct_or_pooled_uri
     async with await open_store(uri, rls=True, pool_size=2) as store:
         await fill(store)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Concatenate, LiteralString, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import psycopg
 
@@ -14,7 +14,7 @@ from . import embedded_server as server
 from .connection import Connection
 from .errors import ours
 from .pool import Pool
-from .session import PostgresSession, statement
+from .session import PostgresSession, Preamble, begin_with, statement
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,14 +38,13 @@ class PostgresDatabase:
         """The same connections for scripts of one scope alone."""
         return type(self)(self.pool, None, scope)
 
-    def _preamble(self, connection: Connection) -> list[tuple[LiteralString, Mapping[str, str]]]:
+    def _preamble(self, connection: Connection) -> Preamble:
         """What every transaction on this connection begins with; gone with the transaction."""
-        begun: list[tuple[LiteralString, Mapping[str, str]]] = (
-            [(statement("set_locally"), connection.settings)] if connection.pooled else []
-        )
-        if connection.row_security:
-            whose = None if self._scope is None else {"scope": self._scope.id.hex()}
-            begun.append((statement("act_for_all"), {}) if whose is None else (statement("act_for_scope"), whose))
+        begun = [(statement("set_locally"), connection.settings)] if connection.pooled else []
+        if connection.row_security and self._scope is not None:
+            begun.append((statement("act_for_scope"), {"scope": self._scope.id.hex()}))
+        elif connection.row_security:
+            begun.append((statement("act_for_all"), {}))
         return begun
 
     async def read(
@@ -75,8 +74,7 @@ class PostgresDatabase:
         connection = await self.pool.take()
         try:
             async with connection.pipeline() as pipeline, connection.transaction():
-                for text, values in self._preamble(connection):
-                    await connection.execute(text, values, prepare=True)
+                begin_with(pipeline, self._preamble(connection))
                 try:
                     return await script(PostgresSession(connection, pipeline=pipeline), *args, **kwargs)
                 except asyncio.CancelledError:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any, LiteralString, TypeVar, cast
+from functools import cache, partial
+from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
 from pgvector import HalfVector
@@ -22,6 +23,8 @@ from .connection import DIALECT, Connection
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
 T = TypeVar("T")
+Preamble: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
+"""Statements that a transaction begins with, each with its values."""
 RECORDS = frozenset({"insert_memory"})
 """Statements that take all their sets of values as one JSON text, "rows"."""
 STACKED = frozenset({"put_vector"})
@@ -107,6 +110,27 @@ def _size(values: Values) -> int:
     return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))
 
 
+@cache
+def _positional(text: str) -> tuple[bytes, Sequence[str]]:
+    """A statement as the protocol has it, and the names of its values in their order."""
+    names: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        names.append(found[1])
+        return f"${len(names)}"
+
+    return re.sub(r"%\((\w+)\)s", numbered, text).encode(), names
+
+
+def begin_with(pipeline: AsyncPipeline, preamble: Preamble) -> None:
+    """Sends these statements together with the one that comes next, which costs no round trip; answers are checked."""
+    for text, values in preamble:
+        command, names = _positional(text)
+        given = [values[name].encode() for name in names]
+        pipeline.command_queue.append(partial(pipeline.pgconn.send_query_params, command, given))
+        pipeline.result_queue.append(None)
+
+
 class PostgresSession:
     """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip.
 
@@ -119,7 +143,7 @@ class PostgresSession:
     def __init__(
         self,
         connection: Connection,
-        preamble: Sequence[tuple[LiteralString, Mapping[str, str]]] = (),
+        preamble: Preamble = (),
         *,
         pipeline: AsyncPipeline | None = None,
     ) -> None:
@@ -143,9 +167,8 @@ class PostgresSession:
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
         if self._preamble:
-            async with self._connection.pipeline():  # what is sent before its sync is one transaction
-                for text, values in self._preamble:
-                    await self._connection.execute(text, values, prepare=True)
+            async with self._connection.pipeline() as pipeline:  # what is sent before its sync is one transaction
+                begin_with(pipeline, self._preamble)
                 cursors = [await self._executed(text, values) for text, values in queries]
         else:
             cursors = [await self._executed(text, values) for text, values in queries]
