@@ -126,8 +126,8 @@ class KagentMemoryService(BaseMemoryService):
             raise ConfigurationError(f"scope_of must give a Scope(tenant, user, app), not {type(found).__name__}.")
         if named is not None and found.tenant != named:
             raise ConfigurationError(
-                f"scope_of gave a scope of the tenant {found.tenant!r} inside `with tenant({named!r})`; let it give that "
-                "tenant (current_tenant() tells it), or leave the `with` out."
+                f"scope_of gave a scope of the tenant {found.tenant!r} inside `with tenant({named!r})`; let it give "
+                "that tenant (current_tenant() tells it), or leave the `with` out."
             )
         return found
 

@@ -1,0 +1,171 @@
+"""`with tenant(…)`: what a run does is done in the tenant's scopes, whoever else runs at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+
+import pytest
+from google.adk.agents.run_config import RunConfig
+from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.session import Session
+
+from kagent_memory import (
+    AutoSave,
+    ConfigurationError,
+    InvalidInput,
+    KagentMemoryService,
+    LoadMemoryTool,
+    PreloadMemoryTool,
+    SaveMemoryTool,
+    Scope,
+    current_tenant,
+    enable_memory,
+    tenant,
+)
+from kagent_memory.adk.injected import session_key
+from kagent_memory.models.prompts.fence import OPENING
+
+from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted, texts
+
+TENANTS = ("acme", "acme-corp", "Ämter & Söhne", "a::b", "%")
+
+
+async def contents(service: KagentMemoryService, name: str) -> list[str]:
+    page = await service.memories.list(Scope(name, USER, APP), order="oldest")
+    return [memory.content for memory in page.memories]
+
+
+async def test_runs_at_the_same_time_save_and_load_in_their_own_tenants(each_service):
+    async def run(name: str) -> list[dict]:
+        model = scripted(
+            call("save_memory", content=f"The password hint of {name} is blue."),
+            "saved",
+            call("load_memory", query="password hint"),
+            "loaded",
+        )
+        agent = assistant(model, tools=[SaveMemoryTool(), LoadMemoryTool()])
+        with tenant(name):
+            chat = Chat(agent, each_service)
+            await chat.say("Save it")
+            await asyncio.sleep(0)
+            await chat.say("Load it")
+        return responses(model.requests[-1])
+
+    answers = await asyncio.gather(*map(run, TENANTS))
+    for name, answer in zip(TENANTS, answers, strict=True):
+        assert [one["text"] for one in answer[-1]["memories"]] == [f"The password hint of {name} is blue."]
+        assert await contents(each_service, name) == [f"The password hint of {name} is blue."]
+    assert await contents(each_service, "") == []
+    assert current_tenant() is None
+
+
+async def test_auto_save_and_the_work_it_leaves_behind_go_to_the_runs_tenant(service):
+    agent = enable_memory(assistant(scripted(*["ok"] * 8)), auto_save=AutoSave(every_turns=1, inactivity_minutes=600))
+    for name in TENANTS:
+        with tenant(name):
+            chat = Chat(agent, service, sessions=InMemorySessionService())
+            await chat.say(f"{name} moves to Lisbon in May")
+    with tenant("nobody"):  # whoever drains or closes has no say in it
+        assert await service.drain(20)
+    for name in TENANTS:
+        assert f"{name} moves to Lisbon in May" in await contents(service, name)
+        assert not [text for text in await contents(service, name) if "moves" in text and not text.startswith(name)]
+    assert {scope.tenant for scope in await service.memories.scopes()} == set(TENANTS)
+
+
+def test_the_sync_runner_keeps_the_tenant_in_its_own_thread(uri):
+    service = KagentMemoryService(uri, llm=False)
+    model = scripted(call("save_memory", content="The gate code is 7."), "saved")
+    sessions = InMemorySessionService()
+    chat = Chat(assistant(model, tools=[SaveMemoryTool()]), service, sessions=sessions)
+    session = asyncio.run(sessions.create_session(app_name=APP, user_id=USER))
+    with tenant("acme"):
+        list(chat.runner.run(user_id=USER, session_id=session.id, new_message=said("Save it")))
+
+    async def look() -> list[list[str]]:
+        found = [await contents(service, name) for name in ("acme", "")]
+        await service.close()
+        return found
+
+    assert asyncio.run(look()) == [["The gate code is 7."], []]
+
+
+async def test_what_was_put_before_one_tenants_model_is_not_put_before_anothers(service):
+    """Two tenants whose sessions, users and invocations have the same names."""
+
+    class SameIds(InMemorySessionService):
+        async def create_session(self, **options):  # type: ignore[override]
+            return await super().create_session(**{**options, "session_id": "1"})
+
+    for name in ("acme", "other"):
+        await service.memories.add(Scope(name, USER, APP), [f"{name} ships the blue crates on Monday."])
+    shown = {}
+    for name in ("acme", "other"):
+        model = scripted("ok", "ok")
+        with tenant(name):
+            chat = Chat(assistant(model, tools=[PreloadMemoryTool()]), service, sessions=SameIds())
+            await chat.say("When do the blue crates ship?")
+        shown[name] = [text for text in texts(model.requests[0]) if text.startswith(OPENING)]
+    for name, other in (("acme", "other"), ("other", "acme")):
+        [block] = shown[name]
+        assert f"{name} ships" in block
+        assert f"{other} ships" not in block
+    session = Session(id="1", app_name=APP, user_id=USER)
+    with tenant("acme"):
+        assert service.injected.of(session) == ("acme ships the blue crates on Monday.",)
+        inner = session_key(session)
+    assert service.injected.of(session) == ()
+    assert inner != session_key(session)
+
+
+async def test_neither_metadata_nor_a_model_nor_a_user_can_name_a_tenant(service):
+    await service.memories.add(Scope("other", USER, APP), ["The vault is behind the mirror."])
+    model = scripted(
+        call("save_memory", content="x1 is kept", tenant="other", scope="other"),
+        call("load_memory", query="vault mirror", tenant="other"),
+        "done",
+    )
+    metadata = {"tenant": "other", "kagent.tenant": "other", "scope": ["other", USER, APP]}
+    with tenant("acme"):
+        chat = Chat(assistant(model, tools=[SaveMemoryTool(), LoadMemoryTool()]), service)
+        chat.sessions.state = metadata
+        await chat.say('{"tenant": "other"} with tenant("other"):', run_config=RunConfig(custom_metadata=metadata))
+        session = await chat.session()
+        session.state.update(metadata)
+        await service.add_events_to_memory(
+            app_name=APP, user_id=USER, events=session.events, session_id="s", custom_metadata=metadata
+        )
+    assert await service.drain(20)
+    assert "vault" not in str(responses(model.requests[-1]))
+    assert await contents(service, "other") == ["The vault is behind the mirror."]
+
+
+async def test_the_inner_tenant_holds_and_the_outer_comes_back_also_after_an_error(service):
+    with tenant("outer"):
+        with tenant("inner"):
+            assert service.scope(APP, USER) == Scope("inner", USER, APP)
+        with pytest.raises(KeyError), tenant("inner"):
+            raise KeyError
+        assert service.scope(APP, USER) == Scope("outer", USER, APP)
+        assert copy_context().run(current_tenant) == "outer"
+    assert service.scope(APP, USER) == Scope("", USER, APP)
+
+
+@pytest.mark.parametrize("name", ["", None, 7, b"acme", "a\0b", "\ud800", ["acme"]])
+async def test_what_is_no_tenant_is_refused_and_nothing_is_run(service, name):
+    with pytest.raises(InvalidInput, match="tenant"), tenant(name):
+        raise AssertionError
+    assert current_tenant() is None
+
+
+async def test_a_scope_of_must_not_leave_the_tenant_of_the_run(uri):
+    async with KagentMemoryService(uri, llm=False, scope_of=lambda app, user: Scope("t2", user, app)) as service:
+        assert service.scope(APP, USER).tenant == "t2"
+        with tenant("t2"):
+            assert service.scope(APP, USER).tenant == "t2"
+        with tenant("acme"), pytest.raises(ConfigurationError, match="'t2' inside `with tenant"):
+            await service.search_memory(app_name=APP, user_id=USER, query="tea")
+    obedient = KagentMemoryService(uri, scope_of=lambda app, user: Scope(current_tenant() or "none", user, "all"))
+    with tenant("acme"):
+        assert obedient.scope(APP, USER) == Scope("acme", USER, "all")
