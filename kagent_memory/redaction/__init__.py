@@ -20,6 +20,7 @@ _WINDOW = 16_384  # characters read at once: within one search of an expression 
 _AFTER = 8_192  # beyond them, for what begins in them; the longest secrets but private keys are shorter
 _BEFORE = 512  # and before them, for what names a secret
 _ROUNDS = 8  # a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for ever
+_FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)}  # Japanese and Chinese keyboards write those too
 _FEW_ROUNDS = 3  # for a long text
 
 
@@ -98,7 +99,8 @@ class _Secrets:
         """Where secrets and earlier masks stand, in order; what overlaps is one, of the kind that begins first."""
         masks = [(match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)]
         inside = {place for start, end, _ in masks for place in range(start + 1, end)}
-        found = [span for span in self._found(text) if span[0] not in inside]
+        plain = text if text.isascii() else text.translate(_FULL_WIDTH)
+        found = [span for span in self._found(plain) if span[0] not in inside]
         united: tuple[int, int, str] | None = None
         for span in sorted((*masks, *found), key=lambda span: (span[0], -span[1])):
             if united is None:

@@ -11,12 +11,14 @@ Span = tuple[int, int, str]
 _NAMES: tuple[tuple[str, str], ...] = (
     ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret[ _]?access[ _]?key"),
     ("client secret", r"(?:client|consumer|app)[_-]?secret"),
-    ("private key", r"private[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?key"),
+    ("private key", r"priv(?:ate)?[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?key"),
     ("api key", r"(?:api|access)[ _-]?key|(?:app|auth|account|subscription|service|master|admin|license)[_-]?key"),
     (
         "password",
         r"pass(?:word|wd|phrase|code|wort)|kennwort|contrase[nñ]a|mot[ _]de[ _]passe|senha|密码|密碼|パスワード"
-        r"|口令|暗証番号|비밀번호|пароль|wachtwoord|lösenord|hasło|şifre|(?<![a-z])pwd?|(?<![a-z])pw|(?<![a-z])pass",
+        r"|口令|暗証番号|비밀번호|пароль|wachtwoord|lösenord|hasło|şifre(?:miz|niz|si|m|n)?|heslo|jelszó|salasana"
+        r"|adgangskode|passord|kata sandi|mật khẩu|كلمة (?:ال)?(?:مرور|سر)|رمز عبور|पासवर्ड|ססמה|סיסמה|סיסמא|รหัสผ่าน"
+        r"|(?<![a-z])pwd?|(?<![a-z])pw|(?<![a-z])pass",
     ),
     ("token", r"(?<![a-z])token|(?:access|auth|refresh|id|identity|bearer|session|api|csrf|bot)token"),
     ("secret", r"secret(?:[_-]?key(?:[_-]?base)?|[_-]?token)?|credentials?|connection[_-]?string"),
@@ -24,14 +26,17 @@ _NAMES: tuple[tuple[str, str], ...] = (
 _NAMED = re.compile(
     "(?:"
     + "|".join(f"({names})" for _, names in _NAMES)
-    + r""")(?:\\{0,3}["'\]])?\s{0,3}(?P<sign>=>|:=|==?|:|：)\s{0,3}"""
+    + r""")(?:\\{0,3}["'\]])?[\s\u200b-\u200d\ufeff]{0,3}(?P<sign>=>|:=|==?|:|：|[–—]\s)\s{0,3}"""
 )
 _QUOTED = re.compile(r"""(?P<quote>["'`])(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.){3,4096}+)(?P=quote)""")
 _ESCAPED = re.compile(r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n]){3,4096}+)(?P=quote)""")
 _BARE = re.compile(
     r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""  # after a quote left open too
 )
-_PASSED, _COUNT = re.compile(r"pass(?![a-z])"), re.compile(r"[\d.,/]{1,7}%?(?![^\s,.;)])")  # tests that pass: 12/13
+_PASSED = re.compile(r"pass(?![a-z])")  # tests that pass: 12/13; the pass is 2757m high; a ski pass: 189€
+_COUNT = re.compile(r"[€$£]?[\d.,/]{1,9}(?:%|€|\$|£|k?m|ft|eur|usd|chf|h|min)?(?![^\s,.;)])", re.IGNORECASE)
+_PATH = re.compile(r"~?/|[A-Za-z]:\\")  # what pwd says
+_PROSE = re.compile("[\u0590-\u0dff\u0e00-\u0eff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")  # nobody types it unseen
 _ALONE = re.compile(r"[)\]},.;]*+[ \t\r]*+(?:$|\\n)", re.MULTILINE)
 
 _PLACEHOLDER = re.compile(
@@ -39,13 +44,25 @@ _PLACEHOLDER = re.compile(
     r"|str|string|text|bytes|secretstr|any|your[_\-].*+|(?:os|self|process|config|settings|args|env)\.[\w.].*+"
     r"|[a-z_][\w.]*+\(.*+)\Z"
 )
-_IS = r"""\s{1,3}(?:is|was|lautet|ist|es|est|é|è|är|to)\s{1,3}(?:now |jetzt |ahora )?[:"'`]?"""
+_BE = r"""(?:is|was|lautet|ist|wurde|war|es|est|é|è|är)(?:\s{1,3}(?:now|jetzt|ahora))?"""
+_TURNED = r"""(?:\s{1,3}(?:(?:re)?set|changed|updated)(?:\s{1,3}to)?|\s{1,3}geändert auf)"""
+_IS = rf"""(?:\s{{1,3}}{_BE}{_TURNED}?|['’]s|{_TURNED}):?\s{{1,3}}["'`]?"""
+_WORDS = r"(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha|wachtwoord|lösenord|hasło)"
 _SAID_PASSWORD = re.compile(
-    rf"(?:(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha|wachtwoord|lösenord"
-    rf"|hasło|pass|pw){_IS}"
+    rf"(?:(?:{_WORDS}|(?<![a-z])pass|(?<![a-z])pw){_IS}"
+    rf"|{_WORDS}\s(?:for|to|of|für|zum|zur|pour|para|del?|du|des|da|do|della)\s[^\n:=]{{1,40}}?(?:{_IS}|\s?[:=]\s{{1,3}})|hasło\s{{1,3}}to\s{{1,3}}"
     r"|login \S{1,64} password )(?P<value>[^\s\"'`\[]{5,}+)"
 )
-_SAID_SECRET = re.compile(rf"(?:api key|private key|secret(?: key)?|token){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)")
+_SAID_SECRET = re.compile(
+    rf"(?:(?:api key|private key|secret(?: key)?){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)"
+    rf"|token{_IS}(?P<token>[^\s\"'`\[]{{8,}}+))"
+)
+_BEHIND = re.compile(  # nothing but a blank or a dash between the name and what must look made all the more
+    rf"(?<![a-z\-])(?:{_WORDS}|passwd|пароль|şifrem?)(?:\s{{1,3}}|\s-\s)"
+    r"(?P<value>(?=[a-z]++\d|\d++[a-z])(?!(?:\d{1,2}(?:st|nd|rd|th|-)|base\d|oauth|argon|pbkdf|sha-?\d|md\d|utf|sso|2fa|mfa|v\d|p\d))[a-z\d]"
+    r"[^\s\"'`\[\]()<>]{5,}+)"
+)
+_HEX_KEY = re.compile(r"priv(?:ate)?[ _-]?key[^\n]{0,24}?(?P<value>(?:0x)?[0-9a-f]{64})(?![0-9a-f])")
 _HEADER = re.compile(
     r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws|bot)\b)?[ ]{0,3}"
     r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
@@ -69,9 +86,12 @@ _SAID_CJK = re.compile(
     r"(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)\s{0,3}(?:是|为|為|は|が|는|은|가)\s{0,3}[\"'`「『“：:]?\s{0,3}(?P<value>[!-Z\\^-~]{3,}+)"
 )
 _SEED = re.compile(
-    r"(?:seed|mnemonic|recovery|backup|wallet)[ _-]?(?:phrase|words?|key)?[\"']?\s{0,3}(?::|=|is|was|are)\s{0,3}[\"'`]?"
-    r"(?P<value>(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?:[\s,]{1,3}(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?![a-z])){11,23})"
+    r"(?:(?:seed|mnemonic|recovery|backup|wallet)[ _-]?(?:phrase|words?|key)?|(?:12|24|twelve|twenty-four)[ -]words?)"
+    r"[\"']?(?:\s\([^()\n]{1,40}\))?\s{0,3}(?:(?:is|was|are)?\s{0,2}[:=\-]|is|was|are|\n)\s{0,3}\[?[\"'`]?"
+    r"(?P<value>(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?:[\s,\"']{1,5}(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?![a-z])){11,23})"
 )
+# no word of a seed phrase, and in nearly every sentence
+_COMMON = re.compile(r"\b(?:the|and|for|from|with|are|was|were|has|had|not|but|his|her|she|our|your|its)\b")
 _PGPASS = re.compile(
     r"(?<![^\s\"'`])(?:[a-z0-9.\-]{1,253}|\*):(?:\d{4,5}|\*):[a-z_*][^:\s]{0,62}:[a-z_*][^:\s]{0,62}:(?P<value>[^\s\[][^\s]{2,}+)"
 )
@@ -84,8 +104,10 @@ _COMMAND = re.compile(  # -P is a port
 )
 # kind, what every match holds, pattern, whether the value must look made rather than said
 _BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
-    ("password", " ", _SAID_PASSWORD, True),
+    ("password", "", _SAID_PASSWORD, True),
     ("secret", " ", _SAID_SECRET, True),
+    ("password", "", _BEHIND, True),
+    ("private key", "priv", _HEX_KEY, False),
     ("authorization", "authorization", _HEADER, True),
     ("bearer token", "bearer", _BEARER, True),
     ("cookie", "cookie", _COOKIE, False),
@@ -94,7 +116,7 @@ _BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
     ("command line secret", "-", _OPTION, False),
     ("service key", " ", _NEAR, False),
     ("password", "", _SAID_CJK, False),
-    ("seed phrase", " ", _SEED, False),
+    ("seed phrase", "", _SEED, False),
     ("password", ":", _PGPASS, False),
     ("registry login", "auth", _DOCKER, False),
 )
@@ -108,8 +130,10 @@ def spans(text: str) -> Iterator[Span]:
     yield from _assigned(text, low)
     for kind, held, pattern, made in _BESIDE:
         for match in pattern.finditer(low) if held in low else ():
-            start, end = match.span("value")
-            if not made or _looks_made(text[start:end]):
+            start, end = match.span(match.lastgroup or "value")
+            if made and (not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)):
+                continue
+            if pattern is not _SEED or not _COMMON.search(low, start, end):
                 yield start, end, kind
     for match in _COMMAND.finditer(text):
         yield *match.span("value"), "command line secret"
@@ -127,17 +151,31 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
         start, end = value.span("value")
         if value.re is _BARE:
             end = start + len(text[start:end].rstrip(".,)]}"))
-            if name["sign"] in ":：" and not _looks_made(text[start:end]) and not _ALONE.match(text, end):
+            dash = name["sign"][0] in "–—"
+            alone = not dash and _ALONE.match(text, end)
+            if (dash or name["sign"] in ":：") and not _looks_made(text[start:end]) and not alone:
                 continue
-        if _is_secret(kind, text[start:end]) and not (_PASSED.match(low, name.start()) and _COUNT.match(text, start)):
+        if low.startswith("pwd", name.start()) and _PATH.match(text, start):
+            continue
+        if _is_secret(kind, text[start:end]) and not _is_count(low, name.start(), text, start):
             yield start, end, kind
             at = max(at, end - 40)  # a value may end in the name of the next one
 
 
+def _is_count(low: str, name: int, text: str, value: int) -> bool:
+    """Whether a mountain's pass, one to ride with, or tests that pass are spoken of."""
+    return _PASSED.match(low, name) is not None and _COUNT.match(text, value) is not None
+
+
 def _is_secret(kind: str, value: str) -> bool:
-    if len(value) < _LEAST.get(kind, 3) or _PLACEHOLDER.match(value):
+    if len(value) < _LEAST.get(kind, 3) or _PLACEHOLDER.match(value) or _is_prose(value):
         return False
     return kind != "token" or _looks_made(value) or len(value) >= 20
+
+
+def _is_prose(value: str) -> bool:
+    """Whether it is words of a script that no password is written in."""
+    return _PROSE.match(value) is not None and not any(letter.isascii() and letter.isalnum() for letter in value)
 
 
 def _looks_made(value: str) -> bool:
