@@ -31,6 +31,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 MAX_QUERY_CHARS = 16_384
+DROPPED = ""  # in place of the id of what was not stored
 DEEPEST = 100  # levels of nesting in a value of metadata; what is deeper no answer over HTTP could carry
 EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
 

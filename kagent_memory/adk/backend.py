@@ -17,7 +17,7 @@ from google.genai import types
 
 from ..errors import InvalidInput
 from ..memories.tool_answers import SOURCE, Found, affordable, filled, of_hit
-from ..records import Fact, Filter
+from ..records import DROPPED, Fact, Filter
 from ..retrieval.retriever import GATED
 from .answers import storable_id
 from .event_converter import is_user_turn, text_of
@@ -99,6 +99,8 @@ async def store(service: BaseMemoryService, context: Context, fact: Fact, replac
     if isinstance(service, KagentMemoryService):
         scope = service.scope(session.app_name, session.user_id)
         ids = await service.memories.add(scope, [fact], who=context.agent_name, replaces=replaces)
+        if ids[0] == DROPPED:
+            raise InvalidInput("Nothing was saved: the text holds personal data, which this memory does not keep.")
         return ids[0]
     if replaces is not None:
         raise InvalidInput("replaces is not supported by this memory service.")

@@ -24,6 +24,7 @@ from ..records import (
     new_id,
     too_deep,
 )
+from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import expiry
 from ..stores.base import checked_key
 
@@ -74,6 +75,20 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         happened_at=checked_time(fact.happened_at, "happened_at"),
         said_at=checked_time(fact.said_at, "said_at"),
     )
+
+
+def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:
+    """`checked_fact`, or None for one that is left out because of the personal data in it.
+
+    Raises:
+        InvalidInput: as `checked_fact`.
+    """
+    try:
+        return checked_fact(item, max_bytes=max_bytes, redact=redact)
+    except PersonalDataRefused as error:
+        if error.dropped:
+            return None
+        raise
 
 
 def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor) -> Memory:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,15 +14,20 @@ from typing import Any
 from ..errors import InvalidInput
 from ..language.tokenizer import normalised
 from ..records import Message, Scope, checked_text, checked_time, valid_text
+from ..redaction import Redactor
+from ..redaction.personal_data import PersonalDataRefused
 from ..stores.base import checked_key
+
+logger = logging.getLogger(__name__)
 
 ROLES = ("user", "agent", "tool")
 LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
 LONGEST_MINUTES = 5_256_000  # ten years
 
 
-def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str], str]) -> list[Message]:
-    """The messages as they may be queued: checked, masked, each with an event id.
+def prepared(messages: Sequence[Message], session_id: str, redact: Redactor) -> list[Message]:
+    """The messages as they may be queued: checked, masked, each with an event id; without those whose personal data is
+    not kept.
 
     A message without an event id gets one made of what it says and how often it was said before in this call, so that
     the same transcript gives the same ids when it comes again.
@@ -30,10 +37,17 @@ def prepared(messages: Sequence[Message], session_id: str, redact: Callable[[str
     """
     checked_key(checked_text(session_id, "The session id"), "The session id")
     seen: Counter[str] = Counter()
-    return [_prepared(message, session_id, redact, seen) for message in messages]
+    ready: list[Message] = []
+    for message in messages:
+        try:
+            ready.append(_prepared(message, session_id, redact, seen))
+        except PersonalDataRefused as error:
+            if not error.dropped:
+                logger.warning("A message of session %s is not saved. %s", session_id, error)
+    return ready
 
 
-def _prepared(message: Message, session_id: str, redact: Callable[[str], str], seen: Counter[str]) -> Message:
+def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter[str]) -> Message:
     if message.role not in ROLES:
         raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
     message = replace(message, at=checked_time(message.at, "A message's time"))
@@ -43,9 +57,15 @@ def _prepared(message: Message, session_id: str, redact: Callable[[str], str], s
         text=redact(_cleaned(message.text)),
         author=_cleaned(message.author),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
-        recalled=tuple(redact(_cleaned(text)) for text in message.recalled),
+        recalled=tuple(_recalled(message.recalled, redact)),
         compaction=_checked_range(message.compaction),
     )
+
+
+def _recalled(texts: Sequence[str], redact: Redactor) -> Iterator[str]:
+    for text in texts:
+        with suppress(PersonalDataRefused):  # it was remembered before that was refused; no message may say it again
+            yield redact(_cleaned(text))
 
 
 def _cleaned(text: str) -> str:

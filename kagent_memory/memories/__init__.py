@@ -15,12 +15,13 @@ from typing_extensions import Unpack, override
 from .. import telemetry
 from ..concurrency import cancel_and_wait, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound
-from ..ingestion.editing import Edit, checked_fact, edited, last_change, superseding, taken_back
+from ..ingestion.editing import Edit, edited, kept_fact, last_change, superseding, taken_back
 from ..ingestion.extraction import SummaryProvider
 from ..models.embedding import Embedder, EmbeddingConfig
 from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import (
+    DROPPED,
     Change,
     Fact,
     Filter,
@@ -240,15 +241,16 @@ class Memories(OpenedMemories):
         parts = self._parts
         most = parts.settings.max_content_bytes if max_bytes is None else max_bytes
 
-        def to_stored(item: Fact | str) -> Memory:
-            fact = checked_fact(item, max_bytes=most, redact=parts.redact)
-            return to_memory(fact, now=now, ttl_days=parts.settings.ttl_days, explicit=True)
+        def to_stored(item: Fact | str) -> Memory | None:
+            fact = kept_fact(item, max_bytes=most, redact=parts.redactors.save)
+            return fact and to_memory(fact, now=now, ttl_days=parts.settings.ttl_days, explicit=True)
 
         with telemetry.operation("create_memory", store=parts.location, scope_app=scope.app) as span:
             now = parts.clock()
-            memories = await each_aside(list(items), text_size, to_stored)
+            stored = await each_aside(list(items), text_size, to_stored)
+            memories = [memory for memory in stored if memory is not None]
             if not memories:
-                return []
+                return [DROPPED] * len(stored)
             if replaces is None:
                 changes = [Change(kind="add", memory=memory, who=who, explicit=True) for memory in memories]
             elif len(memories) != 1:
@@ -260,13 +262,14 @@ class Memories(OpenedMemories):
             if embedding is None:
                 batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
             else:
-                batch = await parts.caller_vectors.added_to(batch, scope, memories, embedding, generation)
+                batch = await parts.caller_vectors.added_to(batch, scope, stored, embedding, generation)
             applied = await parts.store.apply(scope, batch, now=now)
             if any(job.run_after <= now for job in batch.jobs):
                 parts.worker.wake()
             ids = [str(id) for id in applied.ids[: len(memories)]]
             span.records((id, memory.content, None) for id, memory in zip(ids, memories, strict=True))
-            return ids
+            left = iter(ids)
+            return [DROPPED if memory is None else next(left) for memory in stored]
 
     @override
     async def edit(
@@ -317,7 +320,7 @@ class Memories(OpenedMemories):
             if revision is not None and revision != old.revision:
                 raise Conflict(f"The memory is at revision {old.revision}, not {revision}; read it again.")
             most = parts.settings.max_content_bytes
-            changed = partial(edited, old, edit, now=now, max_bytes=most, redact=parts.redact)
+            changed = partial(edited, old, edit, now=now, max_bytes=most, redact=parts.redactors.save)
             new = await run_in_thread(text_size(edit.content, edit.metadata), changed)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
                 return old  # what changes nothing leaves no trace in the history
@@ -394,7 +397,7 @@ class Memories(OpenedMemories):
         timeout_seconds: float | None = None,
     ) -> Recall:
         parts, deadline = self._parts, Deadline(timeout_seconds)
-        text, earlier = await masked_query(query, history, parts.redact)
+        text, earlier = await masked_query(query, history, parts.redactors.mask)
         question = Query(
             text=text,
             limit=checked_limit(parts.settings.search_limit if limit is None else limit),

@@ -175,7 +175,7 @@ class MemoryApi(ABC):
             replaces: the id of the memory that the single item corrects; it stays as history.
 
         Returns:
-            The ids, in order.
+            The ids, in order; `DROPPED` for an item that was left out because of `pii="drop"`.
 
         Raises:
             InvalidInput: an item or vector does not fit.

@@ -25,9 +25,14 @@ class CallerVectors:
         self._noted: set[tuple[str, int]] = set()  # tenants' widths, as far as this process has asked
 
     async def added_to(
-        self, batch: Batch, scope: Scope, memories: Sequence[Memory], embedding: Sequence[Vector], name: str | None
+        self,
+        batch: Batch,
+        scope: Scope,
+        memories: Sequence[Memory | None],
+        embedding: Sequence[Vector],
+        name: str | None,
     ) -> Batch:
-        """The batch with the vectors that a caller brings for its memories, one each.
+        """The batch with the vectors that a caller brings for its memories, one each, also for one that is None.
 
         Raises:
             InvalidInput: there are more or fewer vectors than memories, or as `space_for`.
@@ -37,7 +42,7 @@ class CallerVectors:
         first = checked_vector(embedding[0], None)
         checked = [checked_vector(vector, len(first)) for vector in embedding]
         space = await self.space_for(scope, name, first)
-        vectors = {memory.id: vector for memory, vector in zip(memories, checked, strict=True)}
+        vectors = {memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory}
         return replace(batch, vectors=vectors, generation=space.number)
 
     async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:

@@ -26,7 +26,7 @@ from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings, SettingOptions, compose
 from ..stores import Store, open_store
 from .caller_vectors import CallerVectors
-from .validation import check_arguments, with_gate, with_table
+from .validation import Redactors, check_arguments, redactors_of, with_gate
 
 
 def utc_now() -> datetime:
@@ -63,7 +63,7 @@ class Components:
         location: the URI without password and query, for people and traces.
         vectors: the embedder; None: keyword mode.
         caller_vectors: where vectors that callers bring are kept.
-        redact: masks secrets before anything else sees a text.
+        redactors: what is done to a text before anything else sees it.
         clock: the time now (aware UTC).
         weights: of the importance formula.
     """
@@ -79,7 +79,7 @@ class Components:
     handlers: JobHandlers
     worker: Worker
     deliveries: Deliveries
-    redact: Callable[[str], str]
+    redactors: Redactors
     clock: Callable[[], datetime]
     weights: ImportanceWeights
 
@@ -115,7 +115,7 @@ async def open_components(
     check_arguments(summary, rank, importance_weights, redact=redact, clock=clock)
     bare, settings = compose(uri, settings, options, os.environ)
     summary = summary and with_settings(summary, settings)
-    (gate, settings), redact = with_gate(gate, settings), with_table(redact, settings)
+    (gate, settings), redactors = with_gate(gate, settings), redactors_of(redact, settings)
     embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
     model = open_llm(settings.llm if llm is None else llm, settings)
     reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
@@ -151,7 +151,7 @@ async def open_components(
         clock=clock,
         lease_seconds=settings.lease_seconds,
         attempts=settings.job_attempts,
-        redact=redact,
+        redact=redactors.mask,
         beside=None if ":memory:" in bare else open_second,  # a store in memory has one connection only
         location=location,
     )
@@ -163,11 +163,11 @@ async def open_components(
         caller_vectors=CallerVectors(store, clock),
         retriever=retriever,
         providers=providers,
-        enqueuer=Enqueuer(store, providers, redact=redact, clock=clock),
+        enqueuer=Enqueuer(store, providers, redact=redactors.save, clock=clock),
         handlers=handlers,
         worker=worker,
         deliveries=Deliveries(store, clock),
-        redact=redact,
+        redactors=redactors,
         clock=clock,
         weights=importance_weights,
     )

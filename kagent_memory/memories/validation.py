@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import NamedTuple, cast
 
 from ..concurrency import PORTION, run_in_thread
 from ..errors import ConfigurationError, InvalidInput
@@ -13,6 +13,7 @@ from ..ingestion.extraction import SummaryProvider, checked_provider
 from ..records import MAX_QUERY_CHARS, Fact, checked_text
 from ..redaction import Redactor, redactor
 from ..redaction import redact as mask_secrets
+from ..redaction.personal_data import PersonalData
 from ..retrieval.query import EARLIER_TURNS, Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
@@ -36,17 +37,35 @@ def with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate 
     return (gate if _takes(searches, is_fact=None) else _FactlessGate(gate)), settings
 
 
-def with_table(redact: Redactor, settings: MemorySettings) -> Redactor:
-    """What masks secrets: as given, or ours with the table that a setting names.
+class Redactors(NamedTuple):
+    """What is done to texts before anything else sees them.
+
+    Attributes:
+        save: to one that is to be stored; it may refuse one.
+        mask: to one that is only searched with or logged.
+    """
+
+    save: Redactor
+    mask: Redactor
+
+
+def redactors_of(redact: Redactor, settings: MemorySettings) -> Redactors:
+    """What masks secrets, as given or ours with the table that a setting names, and what the settings say of pii.
 
     Raises:
-        ConfigurationError: both are given, or the table cannot be read.
+        ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or its extra is missing.
     """
-    if not settings.secrets_file:
-        return redact
-    if redact is not mask_secrets:
+    if settings.secrets_file and redact is not mask_secrets:
         raise ConfigurationError("Pass secrets_file or redact=, not both: redact= replaces the built-in redaction.")
-    return redactor(settings.secrets_file)
+    if settings.secrets_file:
+        redact = redactor(settings.secrets_file)
+    if settings.pii is None:
+        if settings.pii_kinds or settings.pii_regions or settings.pii_file:
+            raise ConfigurationError("pii_kinds, pii_regions and pii_file need pii: mask, drop or refuse.")
+        return Redactors(redact, redact)
+    data = PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
+    mask = data.after(redact)
+    return Redactors(mask if settings.pii == "mask" else data.refusing(redact, dropped=settings.pii == "drop"), mask)
 
 
 class _FactlessGate:

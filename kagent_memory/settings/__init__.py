@@ -55,6 +55,14 @@ class MemorySettings:
         llm: a LiteLLM model name; None: the agent's own model where one is at hand; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
         secrets_file: a TOML table of further vendors' secrets to mask, in the form of `redact/vendors.toml`.
+        pii: what is done to a text with personal data in it, before a model, embedder, queue or disk sees it: "mask"
+            it, "drop" the text, or "refuse" it with InvalidInput (in a transcript: leave the message out and warn).
+            None: nothing. Needs the extra [pii].
+        pii_kinds: which personal data (comma-separated in the environment and the URI, as all lists): email, phone,
+            card, iban, ip, national_id, and those of `pii_file`; none: all of them.
+        pii_regions: the countries, as US or DE, whose phone numbers are known without a country code; none: eleven
+            large ones.
+        pii_file: a TOML table of further personal data: `[[pii]]` with `kind` and `pattern`, a regular expression.
         token: opens a server (an http URI); best kept in the environment.
         search_limit: hits that a search returns at most.
         min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
@@ -111,6 +119,10 @@ class MemorySettings:
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
     secrets_file: str | None = None
+    pii: Literal["mask", "drop", "refuse"] | None = None
+    pii_kinds: Names = ()
+    pii_regions: Names = ()
+    pii_file: str | None = None
     token: str | None = Field(default=None, repr=False)
     search_limit: int = Field(default=5, ge=0)
     min_score: float = Field(default=0.0, ge=0, le=1)
@@ -192,6 +204,10 @@ class SettingOptions(TypedDict, total=False):
 
     tenant: str
     secrets_file: str | None
+    pii: Literal["mask", "drop", "refuse"] | None
+    pii_kinds: Sequence[str]
+    pii_regions: Sequence[str]
+    pii_file: str | None
     token: str | None
     search_limit: int
     min_score: float

@@ -1,0 +1,328 @@
+"""Personal data that is known by its form, and by its check digits where it has some."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from ..errors import ConfigurationError, InvalidInput
+from . import Redactor, numbers
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Span = tuple[int, int, str]
+
+_LATIN = "A-Za-z0-9\u00c0-\u024f"
+_EMAILS = (
+    re.compile(
+        rf"(?<![{_LATIN}._%+\-])[{_LATIN}._%+\-]{{1,64}}@(?:[{_LATIN}\-]{{1,63}}\.){{1,8}}[A-Za-z]{{2,24}}"
+        rf"(?![{_LATIN}]|:[\w/])"
+    ),
+    re.compile(r"(?<![\w.%+\-])[\w.%+\-]{1,64}@(?:[\w\-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w:])"),
+    re.compile(
+        r"(?<![\w.%+\-])[\w.%+\-]{1,64} ?[\[(] ?at ?[\])] ?[\w\-]{1,63}"
+        r"(?:(?:\.| ?[\[(] ?dot ?[\])] ?)[\w\-]{1,63}){1,8}",
+        re.IGNORECASE,
+    ),
+)
+_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ \-]?[A-Za-z0-9]){11,30}")
+_IBAN_SIZES = range(15, 35)
+_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
+_IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:.]{0,45}:[0-9A-Fa-f:.]{0,45}:)[0-9A-Fa-f:.]{2,45}(?<!\.)(?![\w:])")
+_VERSION = re.compile(r"(?:\b(?:version|release|build|ver\.?|v\.?)|==|>=|<=|~=)[ :=]{0,3}\Z", re.IGNORECASE)
+_PHONE = re.compile(
+    r"(?<![\w.+\-/@#$€£])\+?(?:\(\d{1,5}\)|\d)(?:[ ./\-]? ?(?:\(\d{1,5}\)|\d)){4,16}(?![\w@%€$£]|[.\-]\d)"
+)
+_PHONE_GROUP = re.compile(r"[ ./\-]{1,2}\(?\d{1,20}\)?\Z")
+_NO_PHONE = re.compile(  # dates, and numbers grouped as the United States' social security numbers are
+    r"\d{4}[.\-/]\d{1,2}[.\-/]\d{1,2}|\d{1,2}[.\-/]\d{1,2}[.\-/]\d{4}|\d{3}-\d{2}-\d{4}\Z"
+)
+_NORTH_AMERICAN = re.compile(r"(?:1[ .\-]?)?\(?\d{3}\)?[ .\-]\d{3}[ .\-]\d{4}")
+_CALLED = re.compile(
+    r"(?:phone|tel|telephone|mobile|cell|fax|whatsapp|call|calling|sms|dial|ring|reach|hotline|telefon\w{0,8}|handy|mobil\w{0,8}"
+    r"|anrufen|téléphone|portable|appel\w{0,8}|teléfono|móvil|celular|llama\w{0,8}|telefono|cellulare|telefone|телефон\w{0,8}|тел"
+    r"|(?:my|her|his|their|your) number)\b[^\n\d]{0,24}\Z|(?:电话|手机|電話|携帯|号码)[^\n\d]{0,12}\Z",
+    re.IGNORECASE,
+)
+_SEPARATORS = re.compile(r"[ ./\-]+")
+_MOST_GROUPS = 7
+_SHORTER = 3  # groups of a number that may be another one
+_BEFORE = 48  # characters that are looked at for what names a number
+_REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "IN", "BR", "JP", "CN", "AU")
+
+# National identity numbers: their form, the module of python-stdnum that knows their check digits, and what must stand
+# before those that other numbers look like.
+_NATIONAL: tuple[tuple[re.Pattern[str], str, re.Pattern[str] | None], ...] = (
+    (re.compile(r"(?<![\w\-])\d{3}-\d{2}-\d{4}(?![\w\-])"), "us.ssn", None),
+    (
+        re.compile(r"(?<![\w\-])\d{3} ?\d{2} ?\d{4}(?![\w\-])"),
+        "us.ssn",
+        re.compile(r"(?:\bssn|social security)[^\n\d]{0,24}\Z", re.IGNORECASE),
+    ),
+    (re.compile(r"(?<!\w)\d{8}-?[A-Za-z](?!\w)"), "es.dni", None),
+    (re.compile(r"(?<!\w)[XYZxyz]-?\d{7}-?[A-Za-z](?!\w)"), "es.nie", None),
+    (re.compile(r"(?<!\w)[12] ?\d{2} ?\d{2} ?[0-9AB]{2} ?\d{3} ?\d{3} ?\d{2}(?!\w)"), "fr.nir", None),
+    (re.compile(r"(?<!\w)[A-Za-z]{6}\d{2}[A-Za-z]\d{2}[A-Za-z]\d{3}[A-Za-z](?!\w)"), "it.codicefiscale", None),
+    (re.compile(r"(?<![\w\-])\d{6}(?:\d{2})?[-+]\d{4}(?![\w\-])"), "se.personnummer", None),
+    (re.compile(r"(?<![\w\-])\d{6}[-+A-F]\d{3}[0-9A-Z](?![\w\-])"), "fi.hetu", None),
+    (re.compile(r"(?<![\w\-])\d{6}-\d{7}(?![\w\-])"), "kr.rrn", None),
+    (re.compile(r"(?<![\w.])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)"), "br.cpf", None),
+    (re.compile(r"(?<![\w.])756\.\d{4}\.\d{4}\.\d{2}(?!\w)"), "ch.ssn", None),
+    (re.compile(r"(?<![\w.])\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}(?!\w)"), "be.nn", None),
+    (re.compile(r"(?<!\w)\d{17}[0-9Xx](?!\w)"), "cn.ric", None),
+    (re.compile(r"(?<![\w\-])(?<!\d )\d{4} \d{4} \d{4}(?![\w\-]| \d)"), "in_.aadhaar", None),
+    (re.compile(r"(?<!\w)[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z](?!\w)"), "in_.pan", None),
+    (re.compile(r"(?<!\w)[A-Z]{4}\d{6}[A-Z]{6}[0-9A-Z]\d(?!\w)"), "mx.curp", None),
+    (
+        re.compile(r"(?<!\w)\d{2} ?\d{3} ?\d{3} ?\d{3}(?!\w)"),
+        "de.idnr",
+        re.compile(r"(?:steuer|\bidnr|\btax)[^\n\d]{0,32}\Z", re.IGNORECASE),
+    ),
+    (re.compile(r"(?<!\w)\d{11}(?!\w)"), "pl.pesel", re.compile(r"pesel[^\n\d]{0,24}\Z", re.IGNORECASE)),
+    (
+        re.compile(r"(?<!\w)\d{9}(?!\w)"),
+        "nl.bsn",
+        re.compile(r"(?:\bbsn|burgerservice\w{0,8})[^\n\d]{0,24}\Z", re.IGNORECASE),
+    ),
+    (
+        re.compile(r"(?<!\w)\d{3}[ \-]?\d{3}[ \-]?\d{3}(?!\w)"),
+        "ca.sin",
+        re.compile(r"(?:\bsin\b|social insurance)[^\n\d]{0,24}\Z", re.IGNORECASE),
+    ),
+)
+# python-stdnum has none for the United Kingdom; the letters are those that HM Revenue & Customs gives out (NIM39110).
+_NINO = re.compile(
+    r"(?<!\w)(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
+)
+_KIND = re.compile(r"[a-z0-9][a-z0-9 _\-]{0,63}")
+
+
+class PersonalDataRefused(InvalidInput):
+    """A text holds personal data of a kind that is not kept.
+
+    Attributes:
+        dropped: by the policy "drop": the text is left out, and whatever came with it is kept.
+    """
+
+    def __init__(self, kinds: Sequence[str], *, dropped: bool) -> None:
+        self.dropped = dropped
+        super().__init__(
+            f"The text holds personal data ({', '.join(dict.fromkeys(kinds))}), which the setting pii refuses. "
+            "Leave it out, or set pii=mask to have it masked."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    kind: str
+    pattern: re.Pattern[str]
+
+
+class PersonalData:
+    """Finds personal data of some kinds, and masks it.
+
+    Args:
+        kinds: of `KINDS`; none: all of them.
+        regions: the countries (ISO 3166 alpha-2) whose phone numbers are known without a country code; none: eleven
+            large ones.
+        table: a TOML file of own kinds: `[[pii]]` with `kind` and `pattern`, a regular expression.
+
+    Raises:
+        ConfigurationError: an unknown kind or region, a table that cannot be read, or the extra [pii] is missing.
+    """
+
+    def __init__(
+        self, kinds: Sequence[str] = (), *, regions: Sequence[str] = (), table: str | Path | None = None
+    ) -> None:
+        own = _table(table) if table else ()
+        known = {*KINDS, *(kind for kind, _ in own)}
+        if unknown := sorted(set(kinds) - known):
+            raise ConfigurationError(f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}.")
+        self._own = [(kind, pattern) for kind, pattern in own if not kinds or kind in kinds]
+        finders: Mapping[str, Callable[[str], Iterator[Span]]] = {
+            "email": _emails,
+            "phone": _Phones(regions).spans,
+            "card": _cards,
+            "iban": _Ibans().spans,
+            "ip": _addresses,
+            "national_id": _NationalIds().spans,
+        }
+        self._finders = [finders[kind] for kind in KINDS if not kinds or kind in kinds]
+        self._has_cards = not kinds or "card" in kinds
+
+    def spans(self, text: str) -> list[Span]:
+        """(start, end, kind) of what stands in a text, in order, without overlaps; the longer one wins."""
+        found = [span for finder in self._finders for span in finder(text)]
+        found += [(match.start(), match.end(), kind) for kind, rule in self._own for match in rule.finditer(text)]
+        kept: list[Span] = []
+        for span in sorted(found, key=lambda span: (span[0], -span[1])):
+            if not kept or span[0] >= kept[-1][1]:
+                kept.append(span)
+            elif span[1] > kept[-1][1]:
+                kept[-1] = (kept[-1][0], span[1], kept[-1][2])
+        return kept
+
+    def mask(self, text: str) -> str:
+        """The text with `[pii: <kind>]` in place of what it holds."""
+        pieces: list[str] = []
+        at = 0
+        for start, end, kind in self.spans(text):
+            pieces += text[at:start], f"[pii: {kind}]"
+            at = end
+        return "".join((*pieces, text[at:]))
+
+    def after(self, redact: Redactor) -> Redactor:
+        """Masks secrets first, then personal data."""
+        return lambda text: self.mask(redact(text))
+
+    def refusing(self, redact: Redactor, *, dropped: bool) -> Redactor:
+        """Masks secrets, and raises `PersonalDataRefused` for a text that holds personal data."""
+
+        def checked(text: str) -> str:
+            clean = redact(text)  # a password with an @ in it is no address
+            kinds = [kind for _, _, kind in self.spans(clean)]
+            kinds += ["card"] if self._has_cards and any(numbers.spans(text)) else []
+            if kinds:
+                raise PersonalDataRefused(kinds, dropped=dropped)
+            return clean
+
+        return checked
+
+
+KINDS = ("email", "phone", "card", "iban", "ip", "national_id")
+
+
+def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:
+    try:
+        rows = TypeAdapter(list[_Own]).validate_python(tomllib.loads(Path(file).read_text("utf-8")).get("pii", []))
+        own = [(row.kind, row.pattern) for row in rows]
+        for kind, pattern in own:
+            if kind in KINDS or not _KIND.fullmatch(kind):
+                raise ValueError(f"kind {kind!r} must be a new one, of lower-case letters, digits, spaces, - and _")
+            if pattern.match(""):
+                raise ValueError(f"the pattern of {kind} matches the empty string")
+    except (OSError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigurationError(f"pii_file: {file} is not a table of [[pii]] kind and pattern: {reason}.") from None
+    return own
+
+
+def _library(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ConfigurationError("pii= needs the extra: pip install 'kagent-memory[pii]'.") from error
+
+
+def _cards(text: str) -> Iterator[Span]:
+    return ((start, end, "card") for start, end, _ in numbers.spans(text))
+
+
+def _emails(text: str) -> Iterator[Span]:
+    for rule in _EMAILS:
+        yield from ((match.start(), match.end(), "email") for match in rule.finditer(text))
+        # in scripts without spaces the next rule would take in the words around what this one found
+        text = rule.sub(lambda match: "\0" * len(match.group()), text)
+
+
+def _addresses(text: str) -> Iterator[Span]:
+    for rule in (_IPV4, _IPV6):
+        for match in rule.finditer(text):
+            start, found = match.start(), match.group().rstrip(":") if rule is _IPV6 else match.group()
+            if _VERSION.search(text, max(0, start - 12), start) or not any(map(str.isdigit, found)):
+                continue
+            try:
+                address = ipaddress.ip_address(found)
+            except ValueError:
+                continue
+            if not (address.is_loopback or address.is_unspecified):
+                yield start, start + len(found), "ip"
+
+
+class _Ibans:
+    def __init__(self) -> None:
+        self._is_valid: Callable[[str], bool] = _library("stdnum.iban").is_valid
+
+    def spans(self, text: str) -> Iterator[Span]:
+        end = 0
+        for match in _IBAN.finditer(text):
+            if match.start() >= end and (end := self._end(text, match)) > match.start():
+                yield match.start(), end, "iban"
+
+    def _end(self, text: str, match: re.Match[str]) -> int:
+        """Where the longest valid number ends that begins here: words may follow it."""
+        places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
+        for size in reversed(_IBAN_SIZES):
+            if size <= len(places) and not text[places[size - 1] + 1 : places[size - 1] + 2].isalnum():
+                number = "".join(text[place] for place in places[:size])
+                if _remainder(number) == 1 and self._is_valid(number):
+                    return places[size - 1] + 1
+        return 0
+
+
+def _remainder(number: str) -> int:
+    """By 97, as ISO 7064 has it: cheaper than the whole check, and wrong for all but one in 97."""
+    return int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
+
+
+class _Phones:
+    """Numbers with a country code, numbers named as phone numbers, and those grouped as a country groups its own."""
+
+    def __init__(self, regions: Sequence[str]) -> None:
+        self._library = _library("phonenumbers")
+        self._regions = tuple(region.upper() for region in regions) or _REGIONS
+        if unknown := sorted(set(self._regions) - set(self._library.SUPPORTED_REGIONS)):
+            raise ConfigurationError(f"pii_regions: {', '.join(unknown)} is no country of two letters, as US or DE.")
+
+    def spans(self, text: str) -> Iterator[Span]:
+        for match in _PHONE.finditer(text):
+            start, number = match.start(), match.group()
+            if _NO_PHONE.match(number):
+                continue
+            called = bool(_CALLED.search(text, max(0, start - _BEFORE), start))
+            for _ in range(_SHORTER):
+                if self._is_phone(number, called):
+                    yield start, start + len(number), "phone"
+                    break
+                number = _PHONE_GROUP.sub("", number)
+
+    def _is_phone(self, number: str, called: bool) -> bool:
+        if number.count("(") > 1 or len(_SEPARATORS.findall(number)) > _MOST_GROUPS:
+            return False
+        if number.startswith(("+", "00")):
+            return self._parsed("+" + number.lstrip("+0"), None, valid=False)
+        if _NORTH_AMERICAN.fullmatch(number):
+            return "US" in self._regions and self._parsed(number, "US", valid=False)
+        if not called and not (number.startswith(("0", "(")) and any(map(number.__contains__, " -/()"))):
+            return False
+        return any(self._parsed(number, region, valid=True) for region in self._regions)
+
+    def _parsed(self, number: str, region: str | None, *, valid: bool) -> bool:
+        try:
+            parsed = self._library.parse(number, region)
+        except self._library.NumberParseException:
+            return False
+        check = self._library.is_valid_number if valid else self._library.is_possible_number
+        return bool(check(parsed))
+
+
+class _NationalIds:
+    def __init__(self) -> None:
+        self._rules = [(rule, _library(f"stdnum.{module}").is_valid, before) for rule, module, before in _NATIONAL]
+
+    def spans(self, text: str) -> Iterator[Span]:
+        yield from ((match.start(), match.end(), "national_id") for match in _NINO.finditer(text))
+        for rule, is_valid, before in self._rules:
+            for match in rule.finditer(text):
+                named = before is None or before.search(text, max(0, match.start() - _BEFORE), match.start())
+                if named and is_valid(match.group()):
+                    yield match.start(), match.end(), "national_id"

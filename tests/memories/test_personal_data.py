@@ -1,0 +1,156 @@
+"""The setting `pii`: personal data before any model, embedder, queue or disk, by every way in."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk.scripted import APP, USER, Chat, assistant, call, responses, scripted
+from server.ground import live
+
+from kagent_memory import KagentMemoryService, Memories, SaveMemoryTool
+from kagent_memory.errors import ConfigurationError, InvalidInput
+from kagent_memory.records import DROPPED, Fact, Message, Scope
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
+
+SCOPE = Scope("", USER, APP)
+MAIL, CARD = "ada.canary@example.com", "4111 1111 1111 1111"
+SAID = [
+    Message(text=f"Write to me at {MAIL} please.", event_id="e1"),
+    Message(text="I drink oolong tea.", event_id="e2"),
+]
+
+
+class Listening(HashEmbedder):
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.heard: list[str] = []
+
+    async def embed(self, texts: Any, *, kind: Any) -> Any:
+        self.heard += texts
+        return await super().embed(texts, kind=kind)
+
+
+async def contents(memories: Memories) -> list[str]:
+    return sorted(one.content for one in (await memories.list(SCOPE)).memories)
+
+
+async def test_masked_before_anything_else_sees_it(store_uri: str, tmp_path: Path) -> None:
+    llm, embedder = ScriptedLlm(lambda prompt: {"facts": []}), Listening()
+    async with await Memories.open(store_uri, embedding=embedder, llm=llm, pii="mask") as memories:
+        fact = Fact(f"Mail {MAIL}", topics=(MAIL,), tags=(MAIL,), subject=MAIL, metadata={"to": [MAIL]})
+        (id,) = await memories.add(SCOPE, [fact])
+        stored = await memories.get(SCOPE, id)
+        assert stored.content == "Mail [pii: email]"
+        assert (stored.topics, stored.tags, stored.metadata) == (
+            ("[pii: email]",),
+            ("[pii: email]",),
+            {"to": ["[pii: email]"]},
+        )
+        await memories.edit(SCOPE, id, content=f"Write {MAIL} or call 555-123-4567")
+        assert (await memories.get(SCOPE, id)).content == "Write [pii: email] or call [pii: phone]"
+        await memories.remember(SCOPE, SAID, "s1", ended=True)
+        assert await memories.drain(timeout=60)
+        assert (await memories.recall(SCOPE, f"Who is {MAIL}?"))[0].memory.id == id
+    assert not any(MAIL in text for text in (*embedder.heard, *llm.prompts))
+    assert any("[pii: email]" in text for text in llm.prompts)
+
+
+@pytest.mark.parametrize("policy", ["drop", "refuse"])
+async def test_a_message_that_holds_it_is_not_saved_and_the_others_are(
+    store_uri: str, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with await Memories.open(store_uri, embedding=None, llm=False, pii=policy) as memories:
+        with caplog.at_level(logging.WARNING):
+            await memories.remember(SCOPE, SAID, "s1", ended=True)
+        assert await memories.drain(timeout=60)
+        assert await contents(memories) == ["I drink oolong tea."]
+        assert len(await memories.recall(SCOPE, f"tea for {MAIL}")) == 1
+    warned = [record.message for record in caplog.records if "not saved" in record.message]
+    assert len(warned) == (policy == "refuse")
+    assert MAIL not in caplog.text
+
+
+async def test_dropped_items_leave_their_place_and_the_others_are_stored(store_uri: str) -> None:
+    async with await Memories.open(store_uri, embedding=None, llm=False, pii="drop") as memories:
+        first, dropped, last = await memories.add(SCOPE, ["one", f"two {CARD}", "three"])
+        assert dropped == DROPPED
+        assert [(await memories.get(SCOPE, id)).content for id in (first, last)] == ["one", "three"]
+        assert await memories.add(SCOPE, [MAIL]) == [DROPPED]
+        vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+        ids = await memories.add(SCOPE, ["four", MAIL, "five"], embedding=vectors)
+        found = await memories.recall(SCOPE, "", embedding=[1.0, 1.0], limit=1)
+        assert found[0].memory.id == ids[2]
+        with pytest.raises(InvalidInput, match="2 vectors for 3"):
+            await memories.add(SCOPE, ["six", MAIL, "seven"], embedding=vectors[:2])
+        assert await contents(memories) == ["five", "four", "one", "three"]
+        with pytest.raises(InvalidInput, match="email"):
+            await memories.edit(SCOPE, first, content=MAIL)
+
+
+async def test_refused_whole_and_nothing_is_written(store_uri: str) -> None:
+    async with await Memories.open(
+        store_uri, embedding=None, llm=False, pii="refuse", pii_kinds="email,card"
+    ) as memories:
+        for item in (MAIL, f"card {CARD}", Fact("fine", tags=(MAIL,)), Fact("fine", metadata={"a": {"b": [MAIL]}})):
+            with pytest.raises(InvalidInput, match=r"personal data \((email|card)\)") as refused:
+                await memories.add(SCOPE, ["innocent", item])
+            assert MAIL not in str(refused.value)
+        assert await contents(memories) == []
+        await memories.add(SCOPE, ["the server is 203.0.113.7"])
+        assert await contents(memories) == ["the server is 203.0.113.7"]
+
+
+async def test_no_byte_of_it_reaches_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "memory.db"
+    for policy in ("mask", "drop", "refuse"):
+        async with await Memories.open(f"libsql:///{file}?pii={policy}", embedding=None, llm=False) as memories:
+            await memories.remember(SCOPE, SAID, f"session {policy}", ended=True)
+            if policy != "refuse":
+                await memories.add(SCOPE, [f"{policy} {MAIL}"])
+            assert await memories.drain(timeout=60)
+    with sqlite3.connect(file) as database:
+        assert MAIL not in "\n".join(database.iterdump())
+    database.close()
+    for one in tmp_path.iterdir():
+        assert b"ada.canary" not in one.read_bytes()
+
+
+async def test_a_server_refuses_in_its_own_terms(store_uri: str) -> None:
+    with live(partial(Memories.open, store_uri, llm=False, embedding=None, pii="refuse")) as address:
+        async with await RemoteMemories.open(address) as memories:
+            with pytest.raises(InvalidInput, match=r"personal data \(email\)"):
+                await memories.add(SCOPE, [MAIL])
+            assert await contents(memories) == []
+
+
+@pytest.mark.parametrize("policy", ["drop", "refuse"])
+async def test_the_tool_tells_the_model_that_nothing_was_saved(store_uri: str, policy: str) -> None:
+    async with KagentMemoryService(store_uri, llm=False, pii=policy) as service:
+        model = scripted(call("save_memory", content=f"Mail is {MAIL}"), "done")
+        await Chat(assistant(model, tools=[SaveMemoryTool()]), service).say("Remember my mail")
+        answer = responses(model.requests[-1])[-1]
+        assert "personal data" in str(answer)
+        assert answer.get("status") != "saved"
+        assert await contents(service.memories) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"pii": "hide"}, "pii"),
+        ({"pii": "mask", "pii_kinds": "e-mail"}, "Unknown kind of pii e-mail"),
+        ({"pii": "mask", "pii_regions": "Germany"}, "pii_regions: GERMANY"),
+        ({"pii": "mask", "pii_file": "nowhere.toml"}, "pii_file"),
+        ({"pii_kinds": "email"}, "need pii"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_at_open(tmp_path: Path, options: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        await Memories.open(f"libsql:///{tmp_path}/memory.db", embedding=None, llm=False, **options)
+    assert not (tmp_path / "memory.db").exists()
