@@ -16,8 +16,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from ..errors import InvalidInput
-from ..memories.tool_answers import SOURCE, Found, affordable, filled, of_hit
-from ..records import DROPPED, Fact, Filter
+from ..memories.tool_answers import SOURCE, Found, affordable, filled, of_hit, saved_id
+from ..records import Fact, Filter
 from ..retrieval.retriever import GATED
 from .answers import storable_id
 from .event_converter import is_user_turn, text_of
@@ -99,9 +99,7 @@ async def store(service: BaseMemoryService, context: Context, fact: Fact, replac
     if isinstance(service, KagentMemoryService):
         scope = service.scope(session.app_name, session.user_id)
         ids = await service.memories.add(scope, [fact], who=context.agent_name, replaces=replaces)
-        if ids[0] == DROPPED:
-            raise InvalidInput("Nothing was saved: the text holds personal data, which this memory does not keep.")
-        return ids[0]
+        return saved_id(ids)
     if replaces is not None:
         raise InvalidInput("replaces is not supported by this memory service.")
     content = types.Content(role="model", parts=[types.Part(text=fact.text)])

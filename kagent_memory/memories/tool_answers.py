@@ -13,7 +13,7 @@ from typing import Any, cast
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..language.tokenizer import beginning, estimated_tokens
 from ..models.prompts.escaping import escaped
-from ..records import Hit, Memory
+from ..records import DROPPED, Hit, Memory
 from ..redaction import redact
 
 log = logging.getLogger("kagent_memory")
@@ -55,6 +55,17 @@ async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]
     except Exception as error:
         report(tool, error)
         return UNAVAILABLE
+
+
+def saved_id(ids: Sequence[str]) -> str:
+    """The id of the one memory that a tool saved.
+
+    Raises:
+        InvalidInput: it was left out because of the personal data in it.
+    """
+    if ids[0] == DROPPED:
+        raise InvalidInput("Nothing was saved: the text holds personal data, which this memory does not keep.")
+    return ids[0]
 
 
 def report(what: str, error: Exception) -> None:

@@ -49,6 +49,7 @@ from ..memories.tool_answers import (
     given,
     of_hit,
     of_memory,
+    saved_id,
     whole,
 )
 from ..models.prompts.fence import fenced_answer
@@ -82,7 +83,7 @@ async def _save(client: _Client, args: Mapping[str, Any]) -> Answer:
     fact = Fact(given(args, "content"), origin="agent", metadata=SOURCE)
     replaces = None if args.get("replaces") in (None, "") else given(args, "replaces")
     ids = await client.memories.add(client.scope, [fact], who=client.who, replaces=replaces)
-    return {"status": "saved", "id": ids[0], "message": SAVED}
+    return {"status": "saved", "id": saved_id(ids), "message": SAVED}
 
 
 async def _load(client: _Client, args: Mapping[str, Any]) -> Answer:
