@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, RootModel
 
 from kagent_memory.errors import ModelError, TruncatedAnswer
+from kagent_memory.ingestion.extraction.answer_schema import ExtractedSession
 from kagent_memory.models.llm import json_prompt, parse_answer, read_answer
 
 
@@ -147,6 +148,14 @@ def test_line_breaks_inside_strings_are_kept() -> None:
 def test_an_empty_list_that_was_said_is_an_answer() -> None:
     assert parse_answer('{"facts": []}', Facts).facts == []
     assert parse_answer("[]", Facts).facts == []
+
+
+def test_a_list_serves_at_a_sessions_end_too_where_only_the_facts_must_be_there() -> None:
+    found = parse_answer('[{"text": "Likes tea."}, "Has a dog."]', ExtractedSession)
+    assert [fact.text for fact in found.facts] == ["Likes tea.", "Has a dog."]
+    for foreign in ("[1]", '[{"memory": "Likes tea."}]', '[["Likes tea."]]'):
+        with pytest.raises(ModelError):
+            parse_answer(foreign, ExtractedSession)
 
 
 def test_aliases_and_root_models_are_understood() -> None:

@@ -37,8 +37,8 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
 
     Thoughts in <think> tags and prose around a code block are passed over. One object without a code block may have
     prose around it when it ends its line and says something. Nothing inside a value is ever taken for the answer. An
-    array serves for a schema whose only field is a list. An object must name at least one of the schema's fields, so
-    that an apology in JSON never passes for an empty answer.
+    array serves for a schema whose only field that must be there is a list. An object must name at least one of the
+    schema's fields, so that an apology in JSON never passes for an empty answer.
 
     Raises:
         TruncatedAnswer: the reply ends before its value does.
@@ -179,10 +179,12 @@ def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
 
 
 def _only_list(schema: type[BaseModel]) -> str | None:
-    """The name by which the schema's only field is filled, when that is a list."""
-    if len(schema.model_fields) != 1:
+    """The name by which the schema's only field is filled, or the only one that must be there, when that is a list."""
+    fields = schema.model_fields
+    needed = [(name, field) for name, field in fields.items() if len(fields) == 1 or field.is_required()]
+    if len(needed) != 1:
         return None
-    ((name, only),) = schema.model_fields.items()
+    ((name, only),) = needed
     return (only.alias or name) if (get_origin(only.annotation) or only.annotation) in (list, tuple) else None
 
 
