@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, BeforeValidator
 
 from ...models.llm import Llm
 from ...models.prompts import as_data, as_said, filled, prompt
 from ...records import Memory
+from ..answer_fields import OptionalText, Text, objects
 from .similarity import said
 
 Action: TypeAlias = Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"]
@@ -22,33 +23,16 @@ _ACTIONS: dict[str, Action] = {"ADD": "ADD", "UPDATE": "UPDATE", "SUPERSEDE": "S
 class Decided(BaseModel):
     """One decision as a model writes it; read tolerantly."""
 
-    fact: str = ""
-    action: str = ""
-    memory: str | None = None
-    text: str | None = None
-
-    @field_validator("fact", "action", mode="before")
-    @classmethod
-    def _text(cls, value: object) -> str:
-        return value.strip().upper() if isinstance(value, str) else ""
-
-    @field_validator("memory", "text", mode="before")
-    @classmethod
-    def _text_or_none(cls, value: object) -> str | None:
-        return value.strip() or None if isinstance(value, str) else None
+    fact: Text = ""
+    action: Text = ""
+    memory: OptionalText = None
+    text: OptionalText = None
 
 
 class Decisions(BaseModel):
     """All decisions of a call; items that are none are left out."""
 
-    decisions: list[Decided]
-
-    @field_validator("decisions", mode="before")
-    @classmethod
-    def _items(cls, value: Any) -> Any:
-        if not isinstance(value, list):
-            return value
-        return [item for item in cast("list[Any]", value) if isinstance(item, (dict, Decided))]
+    decisions: Annotated[list[Decided], BeforeValidator(objects)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +83,7 @@ async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]],
     numbers = {f"F{number + 1}": number for number in batch}
     found: dict[int, Decision] = {}
     for item in answer.decisions:
-        number = numbers.get(item.fact.strip("[] "))
+        number = numbers.get(item.fact.strip().upper().strip("[] "))
         if number is not None and number not in found:
             found[number] = _closed(item, near[number][:MAX_NEIGHBOURS])
     return found
@@ -107,7 +91,7 @@ async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]],
 
 def _closed(item: Decided, near: Sequence[Memory]) -> Decision:
     offered = {f"M{place}": memory for place, memory in enumerate(near, 1)}
-    action = _ACTIONS.get(item.action, "ADD")
+    action = _ACTIONS.get(item.action.strip().upper(), "ADD")
     memory = offered.get((item.memory or "").upper().strip("[] "))
     return (
         Decision(action, memory, item.text and as_said(item.text))

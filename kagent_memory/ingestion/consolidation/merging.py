@@ -7,50 +7,39 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import combinations
-from typing import Any, cast
+from typing import Annotated
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, BeforeValidator
 
 from ...concurrency import run_in_thread
 from ...language.guard import differences
 from ...models.llm import Llm
 from ...models.prompts import as_data, as_said, filled, prompt
 from ...records import Change, Memory, new_id
+from ..answer_fields import Text, objects, truth
 from .similarity import identity_of, keeps, said, says_the_same, slot_of
 
 MAX_PROMPT_CHARS = 48_000
 _WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
 
 
+def wants_merge(value: object) -> bool:
+    """Whether a group is to be merged, in JSON or in words."""
+    return truth(value) or (isinstance(value, str) and value.strip().lower() == "merge")
+
+
 class Merged(BaseModel):
     """The model's word on one group; read tolerantly."""
 
-    group: str = ""
-    merge: bool = False
-    text: str = ""
-
-    @field_validator("group", "text", mode="before")
-    @classmethod
-    def _text(cls, value: object) -> str:
-        return value if isinstance(value, str) else ""
-
-    @field_validator("merge", mode="before")
-    @classmethod
-    def _flag(cls, value: object) -> bool:
-        return value.strip().lower() in ("true", "yes", "merge") if isinstance(value, str) else value is True
+    group: Text = ""
+    merge: Annotated[bool, BeforeValidator(wants_merge)] = False
+    text: Text = ""
 
 
 class MergedGroups(BaseModel):
     """The model's word on all groups; items that are none are left out."""
 
-    groups: list[Merged]
-
-    @field_validator("groups", mode="before")
-    @classmethod
-    def _items(cls, value: Any) -> Any:
-        if not isinstance(value, list):
-            return value
-        return [item for item in cast("list[Any]", value) if isinstance(item, (dict, Merged))]
+    groups: Annotated[list[Merged], BeforeValidator(objects)]
 
 
 async def plan_merges(
