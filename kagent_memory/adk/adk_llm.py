@@ -7,7 +7,6 @@ import re
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from pydantic import BaseModel
@@ -56,29 +55,21 @@ class AdkLlm:
         )
         texts: list[str] = []
         async for response in self.model.generate_content_async(request, stream=False):
-            _check_whole(response, self.name)
-            texts += _texts(response)
+            code = str(response.error_code or "").rpartition(".")[2]
+            if types.FinishReason.MAX_TOKENS.name in (code, getattr(response.finish_reason, "name", "")):
+                raise FinalFailure(TruncatedAnswer(f"The model {self.name} was cut off at its output limit."))
+            if code or response.finish_reason not in _WHOLE:
+                told = code or str(getattr(response.finish_reason, "name", ""))
+                told = told if _ERROR_CODE.fullmatch(told) else "an error"
+                away = told in _PASSING or told.startswith("5") or told == "429"
+                kind = ModelUnavailable if away else ModelError
+                raise FinalFailure(kind(f"The model {self.name} answered the error {told}."))
+            usage = response.usage_metadata
+            if usage:
+                count_call(usage.prompt_token_count or 0, usage.candidates_token_count or 0)
+            parts = (response.content.parts if response.content else None) or []
+            texts += [part.text for part in parts if part.text and not part.thought and not response.partial]
         return "".join(texts)
-
-
-def _check_whole(response: LlmResponse, name: str) -> None:
-    code = str(response.error_code or "").rpartition(".")[2]
-    if types.FinishReason.MAX_TOKENS.name in (code, getattr(response.finish_reason, "name", "")):
-        raise FinalFailure(TruncatedAnswer(f"The model {name} was cut off at its output limit."))
-    if code or response.finish_reason not in _WHOLE:
-        told = code or str(getattr(response.finish_reason, "name", ""))
-        told = told if _ERROR_CODE.fullmatch(told) else "an error"
-        away = told in _PASSING or told.startswith("5") or told == "429"
-        kind = ModelUnavailable if away else ModelError
-        raise FinalFailure(kind(f"The model {name} answered the error {told}."))
-
-
-def _texts(response: LlmResponse) -> list[str]:
-    usage = response.usage_metadata
-    if usage:
-        count_call(usage.prompt_token_count or 0, usage.candidates_token_count or 0)
-    parts = (response.content.parts if response.content else None) or []
-    return [part.text for part in parts if part.text and not part.thought and not response.partial]
 
 
 def _about_the_schema(error: Exception) -> bool:

@@ -72,34 +72,25 @@ def enable_memory(
     given = [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else list(tools)
     own = cast("list[Any]", agent.tools)  # pyright: ignore[reportUnknownMemberType] ADK leaves it half typed
     names = {_name(tool) for tool in own} - {""}  # toolsets have no name
-    added = [tool for tool in given if tool not in own and not _there(_name(tool), names)]
+    if "preload_memory" in names:
+        names.add("prefetch_memory")  # each does the other's work
+    added = [tool for tool in given if tool not in own and _name(tool) not in names]
     if augment_instruction and "memory_instruction" not in names:
-        added.append(MemoryInstruction(_instruction(names | set(map(_name, added)))))
+        told_of = names | set(map(_name, added))
+        advice = [sentence for name, sentence in _ADVICE.items() if name in told_of]
+        opening = "You have a long-term memory that outlives this conversation."
+        added.append(MemoryInstruction(" ".join([opening, *advice, _SAFETY])))
     update: dict[str, Any] = {"tools": [*own, *added]}
-    callbacks = _listed(agent.after_agent_callback)
-    if policy is not None and not any(map(_saves, callbacks)):
+    present: Any = agent.after_agent_callback or []
+    callbacks = cast("list[Any]", present) if isinstance(present, list) else [present]
+    saves = any(
+        isinstance(callback, AutoSaveCallback) or callback is auto_save_session_to_memory_callback
+        for callback in callbacks
+    )
+    if policy is not None and not saves:
         update["after_agent_callback"] = [*callbacks, AutoSaveCallback(policy)]
     return agent.clone(update=update)
 
 
-def _there(name: str, names: set[str]) -> bool:
-    return name in names or (name == "prefetch_memory" and "preload_memory" in names)
-
-
-def _instruction(names: set[str]) -> str:
-    advice = [sentence for name, sentence in _ADVICE.items() if name in names]
-    return " ".join(["You have a long-term memory that outlives this conversation.", *advice, _SAFETY])
-
-
 def _name(tool: Any) -> str:
     return str(getattr(tool, "name", None) or getattr(tool, "__name__", ""))
-
-
-def _listed(callbacks: Any) -> list[Any]:
-    if callbacks is None:
-        return []
-    return list(cast("list[Any]", callbacks)) if isinstance(callbacks, list) else [callbacks]
-
-
-def _saves(callback: Any) -> bool:
-    return isinstance(callback, AutoSaveCallback) or callback is auto_save_session_to_memory_callback

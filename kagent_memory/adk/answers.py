@@ -50,7 +50,8 @@ class _Copy:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return f"<{len(cast('bytes', value))} bytes>"
         if isinstance(value, BaseModel):
-            value = _fields(value)
+            # What a model holds, not what it makes of that: it may hold itself.
+            value = {name: getattr(value, name, None) for name in type(value).model_fields} | (value.model_extra or {})
         if isinstance(value, (Mapping, list, tuple, set, frozenset)):
             return self._within(cast("Iterable[Any]", value))
         return _said(value)
@@ -83,11 +84,6 @@ class _Copy:
                 self.whole = False
                 return
             yield value
-
-
-def _fields(model: BaseModel) -> object:
-    """What a model holds, not what it makes of that: it may hold itself."""
-    return {name: getattr(model, name, None) for name in type(model).model_fields} | (model.model_extra or {})
 
 
 def _said(value: object) -> str:

@@ -103,25 +103,18 @@ def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:
     """Runs both halves, each in a process of its own; gives the exit code."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    uri = _uri(store)
+    folder = FOLDER.resolve()
+    uri = f"pgserver:///{folder}/postgres" if store == "postgres" else f"libsql:///{folder}/memory.db"
     print(f"Two processes, one memory: {uri}\n", flush=True)
     for half in ("learn", "recall"):
         command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
         if code := subprocess.run(command, check=False).returncode:  # noqa: S603 our own interpreter and module
             return code
     print(f"\nThe memories are in {FOLDER.resolve()}; look at them with:")
-    print(f"   {_command()} list --uri {uri} --app {APP} --user {USER}")
+    # after `make demo` our command is in an environment that is not active
+    command = "kagent-memory" if shutil.which("kagent-memory") else Path(sys.executable).with_name("kagent-memory")
+    print(f"   {command} list --uri {uri} --app {APP} --user {USER}")
     return 0
-
-
-def _command() -> str:
-    """Our command as it can be typed here: after `make demo` it is in an environment that is not active."""
-    return "kagent-memory" if shutil.which("kagent-memory") else str(Path(sys.executable).with_name("kagent-memory"))
-
-
-def _uri(store: str) -> str:
-    folder = FOLDER.resolve()
-    return f"pgserver:///{folder}/postgres" if store == "postgres" else f"libsql:///{folder}/memory.db"
 
 
 def _llm(model: str) -> BaseLlm | str:
@@ -143,28 +136,20 @@ async def _half(half: str, uri: str, model: str, embedding: str) -> None:
         session = await runner.session_service.create_session(app_name=APP, user_id=USER)
         print(f"-- process {1 if half == 'learn' else 2}, session {session.id[:8]}")
         for said in LEARN if half == "learn" else ASK:
-            await _turn(runner, session.id, said)
+            print(f"   you:       {said}")
+            message = types.Content(role="user", parts=[types.Part(text=said)])
+            async for event in runner.run_async(user_id=USER, session_id=session.id, new_message=message):
+                for part in (event.content.parts if event.content else None) or []:
+                    if part.function_call:
+                        print(f"   tool:      {part.function_call.name}({json.dumps(part.function_call.args)})")
+                    if part.text:
+                        print(f"   assistant: {part.text.strip()}")
         await service.drain()
         if half == "learn":
-            await _show(service)
-
-
-async def _turn(runner: Runner, session_id: str, said: str) -> None:
-    print(f"   you:       {said}")
-    message = types.Content(role="user", parts=[types.Part(text=said)])
-    async for event in runner.run_async(user_id=USER, session_id=session_id, new_message=message):
-        for part in (event.content.parts if event.content else None) or []:
-            if part.function_call:
-                print(f"   tool:      {part.function_call.name}({json.dumps(part.function_call.args)})")
-            if part.text:
-                print(f"   assistant: {part.text.strip()}")
-
-
-async def _show(service: KagentMemoryService) -> None:
-    page = await service.memories.list(service.scope(APP, USER), order="oldest")
-    print("   saved:")
-    for memory in page.memories:
-        print(f"     {memory.type:9} by {memory.origin:5} {memory.content}")
+            page = await service.memories.list(service.scope(APP, USER), order="oldest")
+            print("   saved:")
+            for memory in page.memories:
+                print(f"     {memory.type:9} by {memory.origin:5} {memory.content}")
 
 
 if __name__ == "__main__":

@@ -81,18 +81,14 @@ def _ttl_days(given: dict[str, Any]) -> int | None:
     if days is None and ttl is None:
         return None
     if days is None:
-        days = _seconds(ttl) / 86_400
+        match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
+        seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
+        if seconds <= 0:
+            raise InvalidInput('ttl must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever.')
+        days = seconds / 86_400
     if isinstance(days, bool) or not isinstance(days, (int, float)) or not math.isfinite(days):
         raise InvalidInput("ttl_days must be a whole number of days.")
     return math.ceil(days)
-
-
-def _seconds(ttl: object) -> float:
-    match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
-    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
-    if seconds <= 0:
-        raise InvalidInput('ttl must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever.')
-    return seconds
 
 
 def _text(given: dict[str, Any], key: str) -> str | None:

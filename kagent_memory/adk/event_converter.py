@@ -52,7 +52,9 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     odd: dict[str, list[str]] = {}
     found = [message for event in live_events(events) for message in _Reading(event, odd).messages()]
     if odd:
-        _warn(odd)
+        shown = [f"{id[:MAX_ID_CHARS]!r} ({', '.join(dict.fromkeys(what))})" for id, what in odd.items()]
+        more = f" and {len(shown) - NAMED_AT_MOST} more" if len(shown) > NAMED_AT_MOST else ""
+        log.warning("Malformed events were stored as far as possible: %s%s.", "; ".join(shown[:NAMED_AT_MOST]), more)
     recalled = [*prefetched, *(text for message in found for text in message.recalled)]
     if found and recalled:
         found[-1] = replace(found[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
@@ -204,12 +206,6 @@ class _Reading:
         if seconds != value:
             self._note(what)
         return seconds
-
-
-def _warn(odd: Mapping[str, Sequence[str]]) -> None:
-    shown = [f"{id[:MAX_ID_CHARS]!r} ({', '.join(dict.fromkeys(what))})" for id, what in odd.items()]
-    more = f" and {len(shown) - NAMED_AT_MOST} more" if len(shown) > NAMED_AT_MOST else ""
-    log.warning("Malformed events were stored as far as possible: %s%s.", "; ".join(shown[:NAMED_AT_MOST]), more)
 
 
 def _spoken(part: types.Part) -> Iterator[str]:

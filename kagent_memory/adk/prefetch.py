@@ -165,11 +165,8 @@ def _is_block(content: types.Content) -> bool:
 
 
 def _earlier_turns(context: Context) -> Sequence[str]:
-    return [shortened(text) for text in _earlier_texts(context) if text][-HISTORY_TURNS:]
-
-
-def _earlier_texts(context: Context) -> list[str]:
-    return [text_of(event.content, between=" ") for event in _earlier_events(context)]
+    texts = (text_of(event.content, between=" ") for event in _earlier_events(context))
+    return [shortened(text) for text in texts if text][-HISTORY_TURNS:]
 
 
 def _earlier_events(context: Context) -> list[Event]:
@@ -199,11 +196,14 @@ class _Blocks:
         key = (prefetch, session, context.invocation_id)
         with self._lock:
             task = self._made.get(key)
-            if task is None or not (task.done() or task.get_loop() is asyncio.get_running_loop()) or _cancelled(task):
+            usable = task and (not task.cancelled() if task.done() else task.get_loop() is asyncio.get_running_loop())
+            if task is None or not usable:
                 task = self._made[key] = asyncio.ensure_future(prefetch.block(context, service))
         block = task.result() if task.done() else await asyncio.shield(task)
         if not block.searched:
-            self._go_on(session, context.invocation_id)
+            with self._lock:  # the next invocation may search
+                if self._searching.get(session) == context.invocation_id:
+                    self._searching[session] = NOBODY
         return block.text
 
     def _may_search(self, session: Key, context: Context) -> bool:
@@ -218,16 +218,6 @@ class _Blocks:
             if searching in (None, NOBODY):
                 self._searching[session] = searching = context.invocation_id
             return searching == context.invocation_id
-
-    def _go_on(self, session: Key, invocation_id: str) -> None:
-        """This invocation searched nothing: the next one may."""
-        with self._lock:
-            if self._searching.get(session) == invocation_id:
-                self._searching[session] = NOBODY
-
-
-def _cancelled(task: asyncio.Task[Block]) -> bool:
-    return task.done() and task.cancelled()
 
 
 _blocks: weakref.WeakKeyDictionary[BaseMemoryService, _Blocks] = weakref.WeakKeyDictionary()

@@ -80,7 +80,15 @@ class KagentMemoryService(BaseMemoryService):
         self.settings = composed
         self.agents_dir = agents_dir
         self._scope_of = scope_of
-        self._filter = _search_filter(composed)
+        # What ADK's search, which takes a query only, is narrowed to.
+        if unknown := set(composed.search_types) - set(MEMORY_TYPES):
+            raise ConfigurationError(f"search_types knows {', '.join(MEMORY_TYPES)}; not {', '.join(sorted(unknown))}.")
+        self._filter = Filter(
+            types=tuple(name for name in MEMORY_TYPES if name in composed.search_types),
+            topics=composed.search_topics,
+            tags=composed.search_tags,
+            min_importance=composed.search_min_importance or None,
+        )
 
         def resolve(name: str) -> Llm | None:
             return resolve_llm(name, composed)
@@ -306,18 +314,6 @@ class KagentMemoryService(BaseMemoryService):
     async def close(self) -> None:
         """Drains within a bound and releases everything; the next call opens again."""
         await self._thread.close()
-
-
-def _search_filter(settings: MemorySettings) -> Filter:
-    """What ADK's search, which takes a query only, is narrowed to."""
-    if unknown := set(settings.search_types) - set(MEMORY_TYPES):
-        raise ConfigurationError(f"search_types knows {', '.join(MEMORY_TYPES)}; not {', '.join(sorted(unknown))}.")
-    return Filter(
-        types=tuple(name for name in MEMORY_TYPES if name in settings.search_types),
-        topics=settings.search_topics,
-        tags=settings.search_tags,
-        min_importance=settings.search_min_importance or None,
-    )
 
 
 def _database_uri(uri: str | None) -> str | None:

@@ -49,8 +49,8 @@ def narrowed(fixed: Filter, asked: Filter) -> Filter:
         ),
         created_after=fixed.created_after,
         created_before=fixed.created_before,
-        happened_after=_later(fixed.happened_after, asked.happened_after),
-        happened_before=_earlier(fixed.happened_before, asked.happened_before),
+        happened_after=max(filter(None, (fixed.happened_after, asked.happened_after)), default=None),
+        happened_before=min(filter(None, (fixed.happened_before, asked.happened_before)), default=None),
     )
 
 
@@ -58,14 +58,6 @@ def _common(fixed: tuple[Any, ...], asked: tuple[Any, ...]) -> tuple[Any, ...]:
     if not fixed or not asked:
         return fixed or asked
     return tuple(value for value in asked if value in fixed) or fixed
-
-
-def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max(filter(None, (one, other)), default=None)
-
-
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    return min(filter(None, (one, other)), default=None)
 
 
 def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:

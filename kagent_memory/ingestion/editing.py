@@ -62,10 +62,17 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         checked_key(checked_text(fact.session_id, "The session id"), "The session id")
     for event_id in fact.event_ids:
         checked_key(checked_text(event_id, "An event id"), "An event id")
+    if not checked_text(fact.text, "The content").strip():
+        raise InvalidInput("The content is empty; say what to remember.")
+    if (size := len(fact.text.encode())) > max_bytes:
+        raise InvalidInput(f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+    importance = fact.importance
+    if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput("The importance must be a number between 0 and 1.")
     return replace(
         fact,
-        text=_checked_content(fact.text, max_bytes, redact),
-        importance=_checked_importance(fact.importance),
+        text=redact(fact.text),
+        importance=float(importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
         author=fact.author and checked_text(fact.author, "The author"),
@@ -113,6 +120,21 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
     return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
 
 
+def retired(
+    memory: Memory, by: str, *, now: datetime, valid_from: datetime | None = None, valid_to: datetime
+) -> Memory:
+    """A memory as history: superseded by another, whose id is given, and valid until then."""
+    return replace(
+        memory,
+        state="superseded",
+        superseded_by=by,
+        valid_from=valid_from or memory.valid_from,
+        valid_to=valid_to,
+        updated_at=now,
+        revision=memory.revision + 1,
+    )
+
+
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
     """The changes by which a new memory takes an old one's place; the old one stays as history.
 
@@ -121,18 +143,11 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
     group = new_id(now)
     if not (new.subject and new.attribute):
         new = replace(new, subject=old.subject, attribute=old.attribute)
-    retired = replace(
-        old,
-        state="superseded",
-        superseded_by=new.id,
-        valid_to=now,
-        updated_at=now,
-        revision=old.revision + 1,
-    )
     added = replace(new, valid_from=now)
+    former = retired(old, new.id, now=now, valid_to=now)
     return [
         Change(kind="add", memory=added, who=who, why=why, group=group, explicit=True),
-        Change(kind="supersede", memory=retired, who=who, why=why, group=group),
+        Change(kind="supersede", memory=former, who=who, why=why, group=group),
     ]
 
 
@@ -202,20 +217,6 @@ def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime
     if before.expires_at is not None and before.expires_at <= now and not before.pinned:
         return replace(before, expires_at=expiry(now, before.ttl_days or 0))
     return before
-
-
-def _checked_content(text: str, max_bytes: int, redact: Redactor) -> str:
-    if not checked_text(text, "The content").strip():
-        raise InvalidInput("The content is empty; say what to remember.")
-    if (size := len(text.encode())) > max_bytes:
-        raise InvalidInput(f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
-    return redact(text)
-
-
-def _checked_importance(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-        raise InvalidInput("The importance must be a number between 0 and 1.")
-    return float(value)
 
 
 def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:

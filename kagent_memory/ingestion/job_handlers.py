@@ -74,23 +74,16 @@ class JobHandlers:
             return await self._embed(job)
         if job.kind == "consolidate":
             return await self._merge(job)
-        return await self._take_in(job)
-
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
-        """Merges what says the same in a scope; see `Memories.consolidate`."""
-        batch = await self._consolidation.merges(scope, self._providers.llm, saved=True)
-        if batch.changes and not dry_run:
-            await self._store.apply(scope, batch, now=self._clock())
-        return batch.changes
-
-    async def _take_in(self, job: Job) -> Job:
         provider = self._providers.find(job)
         extracted: _Extracted | None = None
         prepared: Prepared | None = None
         by_rule = False
         with metered() as meter:
             for _ in range(REPLANS):
-                messages = await self._untaken(job)
+                messages = from_payload(job.payload)
+                ids = [message.event_id for message in messages]
+                taken = await self._store.taken(job.scope, job.session_id, ids)
+                messages = [message for message in messages if message.event_id not in taken]
                 events = frozenset(message.event_id for message in messages)
                 if extracted is None or extracted.events != events:
                     extracted, prepared = await self._extract(job, provider, messages), None
@@ -111,21 +104,30 @@ class JobHandlers:
                 return done
         raise StoreError("The scope kept changing while a session was being ingested; it will be tried again.")
 
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+        """Merges what says the same in a scope; see `Memories.consolidate`."""
+        batch = await self._consolidation.merges(scope, self._providers.llm, saved=True)
+        if batch.changes and not dry_run:
+            await self._store.apply(scope, batch, now=self._clock())
+        return batch.changes
+
     async def _still_ours(self, job: Job) -> None:
         if not await self._store.renew(job, lease_seconds=self._settings.lease_seconds):
             raise Conflict(f"This worker no longer holds the job {job.id}.")
-
-    async def _untaken(self, job: Job) -> list[Message]:
-        messages = from_payload(job.payload)
-        taken = await self._store.taken(job.scope, job.session_id, [message.event_id for message in messages])
-        return [message for message in messages if message.event_id not in taken]
 
     async def _extract(self, job: Job, provider: SummaryProvider, messages: Sequence[Message]) -> _Extracted:
         now = self._clock()
         handed = handed_in(job.payload)
         heard, echoed = await without_recalled(self._store, job.scope, messages, handed=handed, now=now)
-        ended = bool(job.payload.get("ended")) and not await self._ended_before(job, heard)
-        earlier = await self._earlier(job) if ended else ()
+        ended = bool(job.payload.get("ended"))
+        if ended and not any(message.text.strip() for message in heard):
+            # a session that ended before and in which nothing was said since has its summary, which costs a call
+            ended = SESSION_END not in await self._store.taken(job.scope, job.session_id, [SESSION_END])
+        earlier: tuple[str, ...] = ()
+        if ended:
+            session = Filter(session_id=job.session_id)
+            page = await self._store.list(job.scope, filter=session, order="oldest", limit=EARLIER_AT_MOST, now=now)
+            earlier = tuple(memory.content for memory in page.memories)
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
         found = await provider.facts(transcript) if heard or ended else ()
         kept = partial(
@@ -139,19 +141,6 @@ class JobHandlers:
         facts = await run_in_thread(sum(len(fact.text) for fact in found), kept)
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
 
-    async def _ended_before(self, job: Job, heard: Sequence[Message]) -> bool:
-        """Whether the session ended before and nothing was said since: it has its summary, which costs a call."""
-        if any(message.text.strip() for message in heard):
-            return False
-        return SESSION_END in await self._store.taken(job.scope, job.session_id, [SESSION_END])
-
-    async def _earlier(self, job: Job) -> tuple[str, ...]:
-        of_session = Filter(session_id=job.session_id)
-        page = await self._store.list(
-            job.scope, filter=of_session, order="oldest", limit=EARLIER_AT_MOST, now=self._clock()
-        )
-        return tuple(memory.content for memory in page.memories)
-
     async def _planned(self, job: Job, extracted: _Extracted, prepared: Prepared, *, by_rule: bool) -> Batch:
         batch = await self._consolidation.plan(job.scope, prepared, by_rule=by_rule, model=job.model)
         self._providers.bring(batch.jobs, prepared.llm)
@@ -163,7 +152,19 @@ class JobHandlers:
 
     async def _embed(self, job: Job) -> Job:
         while True:
-            batch = await self._lacking(job)
+            if self._vectors is None:
+                raise ProviderUnavailable("This process has no embedder.")
+            now = self._clock()
+            version = await self._store.version(job.scope)
+            generation, _ = await self._vectors.embed([], kind="document")
+            lacking = await self._store.unembedded(job.scope, generation.number, limit=EMBED_AT_ONCE, now=now)
+            _, rows = await self._vectors.embed([memory.content for memory in lacking], kind="document")
+            batch = Batch(
+                vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
+                generation=generation.number,
+                job=(job.id, job.fence) if len(lacking) < EMBED_AT_ONCE else None,
+                expected_version=version,
+            )
             try:
                 await self._store.apply(job.scope, batch, now=self._clock())
             except Conflict:
@@ -171,21 +172,6 @@ class JobHandlers:
                 continue
             if batch.job is not None:
                 return job
-
-    async def _lacking(self, job: Job) -> Batch:
-        if self._vectors is None:
-            raise ProviderUnavailable("This process has no embedder.")
-        now = self._clock()
-        version = await self._store.version(job.scope)
-        generation, _ = await self._vectors.embed([], kind="document")
-        lacking = await self._store.unembedded(job.scope, generation.number, limit=EMBED_AT_ONCE, now=now)
-        _, rows = await self._vectors.embed([memory.content for memory in lacking], kind="document")
-        return Batch(
-            vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
-            generation=generation.number,
-            job=(job.id, job.fence) if len(lacking) < EMBED_AT_ONCE else None,
-            expected_version=version,
-        )
 
     async def _merge(self, job: Job) -> Job:
         with metered() as meter:

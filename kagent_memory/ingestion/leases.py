@@ -6,7 +6,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from ..concurrency import new_loop
 from ..errors import KagentMemoryError
@@ -14,7 +15,7 @@ from ..stores.base import Job, JobQueue
 
 logger = logging.getLogger(__name__)
 
-OpenStore = Callable[[], Awaitable[JobQueue]]
+OpenStore = Callable[[], Coroutine[Any, Any, JobQueue]]
 
 
 class Leases:
@@ -66,7 +67,7 @@ class Leases:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             while (late := self._late()) is not None:
                 try:
-                    store = store or runner.run(_awaited(opened))
+                    store = store or runner.run(opened())
                     runner.run(self._renew(store, late))
                 except Exception as error:
                     logger.warning("Leases could not be renewed from the lease thread: %s", error)
@@ -93,7 +94,3 @@ class Leases:
                     self.drop(job)
             except KagentMemoryError as error:
                 logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
-
-
-async def _awaited(opened: OpenStore) -> JobQueue:
-    return await opened()

@@ -106,18 +106,15 @@ class Providers:
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
         if self._summary is None and not llm:
-            self._warn_of_turns()
+            told = [text for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds)) if holds]
+            if told and not self._warned:
+                logger.warning(" ".join(told))
+            self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)
             self._providers.setdefault(provider.name, provider)
         name = "" if not llm or not needs_llm(provider) else llm if isinstance(llm, str) else llm.name
         return provider_name(provider), name
-
-    def _warn_of_turns(self) -> None:
-        told = [text for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds)) if holds]
-        if told and not self._warned:
-            logger.warning(" ".join(told))
-        self._warned = True
 
     def bring(self, jobs: Iterable[Job], llm: Llm | str | None) -> None:
         """Keeps the model that an agent brought for these jobs, which are about to be queued."""
@@ -151,9 +148,8 @@ class Providers:
         for place in _places(job):
             if (brought := self._brought.get(place)) is not None:
                 return brought
-        return self._resolved.get(name) or self._made(name)
-
-    def _made(self, name: str) -> Llm:
+        if name in self._resolved:
+            return self._resolved[name]
         if self._resolve is not None and self._allow_model:
             try:
                 made = self._resolve(name)
@@ -182,13 +178,12 @@ class _MadeOfName:
         try:
             return await self._inner.complete(prompt, schema=schema)
         except ModelError as error:
-            if not any(map(_lacks_credentials, causes(error))):
+            if not any(
+                status_of(one) in (401, 403) or _CREDENTIALS.search(f"{type(one).__name__} {one}")
+                for one in causes(error)
+            ):
                 raise
             raise ProviderUnavailable(f"The model {self.name!r} has no credentials in this process.") from error
-
-
-def _lacks_credentials(error: BaseException) -> bool:
-    return status_of(error) in (401, 403) or _CREDENTIALS.search(f"{type(error).__name__} {error}") is not None
 
 
 def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:

@@ -190,7 +190,8 @@ class MemorySettings:
         if unknown := sorted(set(options) - known):
             raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}.")
         try:
-            return TypeAdapter(type(self)).validate_python({**_values(self), **options})
+            values = {field.name: getattr(self, field.name) for field in fields(self)}
+            return TypeAdapter(type(self)).validate_python({**values, **options})
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
@@ -245,10 +246,6 @@ class SettingOptions(TypedDict, total=False):
     statement_timeout_seconds: float
     postgres_pooler: bool | None
     rls: bool
-
-
-def _values(settings: MemorySettings) -> dict[str, Any]:
-    return {field.name: getattr(settings, field.name) for field in fields(settings)}
 
 
 def compose(
@@ -351,18 +348,14 @@ def _default_uri(environ: Mapping[str, str]) -> str:
         return url
     if known == "libsql" or not (backend or url):
         return DEFAULT_URI
-    raise ConfigurationError(_undecided(backend, known))
-
-
-def _undecided(backend: str, known: str) -> str:
     if known == "pgvector":
-        return "MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use."
+        raise ConfigurationError("MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use.")
     if backend:
-        return (
+        raise ConfigurationError(
             f"MEMORY_BACKEND={backend!r} is unknown; it takes pgvector (with DATABASE_URL) or libsql. Any other store "
             f"is named in {PREFIX}URI."
         )
-    return (
+    raise ConfigurationError(
         "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "
         f"it, or MEMORY_BACKEND=libsql to keep them in a file, or name the store in {PREFIX}URI."
     )

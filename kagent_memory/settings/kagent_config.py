@@ -46,15 +46,30 @@ def options(config: object) -> dict[str, Any] | None:
     documents = list(_documents(config))
     agents = [document for document in documents if "spec" in document and document.get("kind") != "ModelConfig"]
     if agents:
-        return _of_agent(agents[0], documents)
+        agent = agents[0]
+        declarative = _mapping(_mapping(agent["spec"], "spec").get("declarative") or {}, "spec.declarative")
+        if declarative.get("memory") is None:
+            return None
+        memory = _mapping(declarative["memory"], "spec.declarative.memory")
+        if memory.get("enabled") is False:
+            return None
+        name = memory.get("modelConfig")
+        if not name:
+            raise ConfigurationError("spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds.")
+        return _settings(memory.get("ttlDays") or 0, _embedding(_resolved(str(name), agent, documents)))
     if not documents:
         return None
-    block = documents[0].get("memory") if _is_whole(documents[0]) else documents[0]
-    return None if block is None else _of_block(_mapping(block, "memory"))
-
-
-def _is_whole(document: Document) -> bool:
-    return "memory" in document or "model" in document
+    document = documents[0]
+    is_whole = "memory" in document or "model" in document
+    block = document.get("memory") if is_whole else document
+    if block is None:
+        return None
+    memory = _mapping(block, "memory")
+    embedding = memory.get("embedding")
+    return _settings(
+        memory.get("ttl_days") or 0,
+        None if embedding is None else _embedding(_mapping(embedding, "memory.embedding")),
+    )
 
 
 def _documents(config: object) -> Iterator[Document]:
@@ -77,25 +92,6 @@ def _parsed(text: str) -> list[object]:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
         raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
-
-
-def _of_block(block: Document) -> dict[str, Any]:
-    ttl_days = block.get("ttl_days") or 0
-    embedding = block.get("embedding")
-    return _settings(ttl_days, None if embedding is None else _embedding(_mapping(embedding, "memory.embedding")))
-
-
-def _of_agent(agent: Document, documents: Sequence[Document]) -> dict[str, Any] | None:
-    declarative = _mapping(_mapping(agent["spec"], "spec").get("declarative") or {}, "spec.declarative")
-    if declarative.get("memory") is None:
-        return None
-    memory = _mapping(declarative["memory"], "spec.declarative.memory")
-    if memory.get("enabled") is False:
-        return None
-    name = memory.get("modelConfig")
-    if not name:
-        raise ConfigurationError("spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds.")
-    return _settings(memory.get("ttlDays") or 0, _embedding(_resolved(str(name), agent, documents)))
 
 
 def _resolved(name: str, agent: Document, documents: Sequence[Document]) -> Document:

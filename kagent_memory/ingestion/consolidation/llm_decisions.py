@@ -56,19 +56,14 @@ async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memor
     batch: dict[int, str] = {}
     size = 0
     for number, fact in facts.items():
-        shown = _shown(number, fact, near[number][:MAX_NEIGHBOURS])
+        lines = (f"  M{place}: {_line(memory)}" for place, memory in enumerate(near[number][:MAX_NEIGHBOURS], 1))
+        shown = "\n".join((f"F{number + 1}: {_line(fact)}", *lines))
         if batch and size + len(shown) > MAX_PROMPT_CHARS:
             found |= await _asked(batch, near, llm)
             batch, size = {}, 0
         batch[number] = shown
         size += len(shown)
     return found | await _asked(batch, near, llm) if batch else found
-
-
-def _shown(number: int, fact: Memory, near: Sequence[Memory]) -> str:
-    lines = [f"F{number + 1}: {_line(fact)}"]
-    lines += [f"  M{place}: {_line(memory)}" for place, memory in enumerate(near, 1)]
-    return "\n".join(lines)
 
 
 def _line(memory: Memory) -> str:
@@ -85,16 +80,9 @@ async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]],
     for item in answer.decisions:
         number = numbers.get(item.fact.strip().upper().strip("[] "))
         if number is not None and number not in found:
-            found[number] = _closed(item, near[number][:MAX_NEIGHBOURS])
+            offered = {f"M{place}": memory for place, memory in enumerate(near[number][:MAX_NEIGHBOURS], 1)}
+            action = _ACTIONS.get(item.action.strip().upper(), "ADD")
+            memory = offered.get((item.memory or "").upper().strip("[] "))
+            kept = action != "ADD" and memory is not None
+            found[number] = Decision(action, memory, item.text and as_said(item.text)) if kept else Decision("ADD")
     return found
-
-
-def _closed(item: Decided, near: Sequence[Memory]) -> Decision:
-    offered = {f"M{place}": memory for place, memory in enumerate(near, 1)}
-    action = _ACTIONS.get(item.action.strip().upper(), "ADD")
-    memory = offered.get((item.memory or "").upper().strip("[] "))
-    return (
-        Decision(action, memory, item.text and as_said(item.text))
-        if action != "ADD" and memory is not None
-        else Decision("ADD")
-    )

@@ -17,6 +17,7 @@ from ...models.llm import Llm
 from ...models.prompts import as_data, as_said, filled, prompt
 from ...records import Change, Memory, new_id
 from ..answer_fields import Text, objects, truth
+from ..editing import retired
 from .similarity import identity_of, keeps, said, says_the_same, slot_of
 
 MAX_PROMPT_CHARS = 48_000
@@ -78,13 +79,14 @@ async def plan_merges(
     size = sum(len(memory.content) for memory in free)
     groups = await run_in_thread(size, partial(clusters, free, similarities, least_similarity, most))
     texts = await _texts(groups, llm) if groups else []
-    kept = await run_in_thread(size, lambda: [_keeps(group, text) for group, text in zip(groups, texts, strict=True)])
-    merged = (pair for pair, fits in zip(zip(groups, texts, strict=True), kept, strict=True) if fits)
-    return tuple(change for group, text in merged for change in _merge(group, text, now=now, who=who))
 
+    def whole() -> list[tuple[Sequence[Memory], str]]:
+        """The merges whose text keeps what every memory says."""
+        merges = zip(groups, texts, strict=True)
+        return [(group, text) for group, text in merges if keeps(text, *(memory.content for memory in group))]
 
-def _keeps(group: Sequence[Memory], text: str) -> bool:
-    return keeps(text, *(memory.content for memory in group))
+    merges = await run_in_thread(size, whole)
+    return tuple(change for group, text in merges for change in _merge(group, text, now=now, who=who))
 
 
 def clusters(
@@ -94,7 +96,11 @@ def clusters(
     most: int = 5,
 ) -> list[list[Memory]]:
     """Groups of 2 to `most` in which every pair is alike and mergeable (complete linkage), the most similar first."""
-    place = {memory.id: number for number, memory in enumerate(memories) if _may_merge(memory)}
+    place = {
+        memory.id: number
+        for number, memory in enumerate(memories)
+        if memory.state == "active" and not (memory.verbatim or memory.pinned or memory.is_summary)
+    }
     alike = {
         frozenset((place[a], place[b])): value
         for (a, b), value in similarities.items()
@@ -115,22 +121,14 @@ def clusters(
     return [[memories[number] for number in sorted(group)] for group in found]
 
 
-def _may_merge(memory: Memory) -> bool:
-    return memory.state == "active" and not (memory.verbatim or memory.pinned or memory.is_summary)
-
-
 def _mergeable(a: Memory, b: Memory) -> bool:
     """Of values of a slot only the same words are the same: one word more or less may be another value."""
     same_kind = (a.type, a.origin, a.is_error) == (b.type, b.origin, b.is_error)
-    if not same_kind or differences(a.content, b.content) or _labelled_apart(a, b):
+    if not same_kind or differences(a.content, b.content):
         return False
+    if any(a.metadata[key] != b.metadata[key] for key in a.metadata.keys() & b.metadata.keys() - _WHENCE):
+        return False  # their callers labelled them apart, and a merge would lose one label
     return (slot_of(a) is None and slot_of(b) is None) or says_the_same(a, b)
-
-
-def _labelled_apart(a: Memory, b: Memory) -> bool:
-    """Whether their callers gave them different values of the same key, one of which a merge would lose."""
-    shared = a.metadata.keys() & b.metadata.keys() - _WHENCE
-    return any(a.metadata[key] != b.metadata[key] for key in shared)
 
 
 async def _texts(groups: Sequence[Sequence[Memory]], llm: Llm) -> list[str]:
@@ -166,7 +164,21 @@ def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> li
     merged = replace(_united(group, newest), content=text, updated_at=now)
     twin = next((memory for memory in group if identity_of(memory) == identity_of(merged)), None)
     if twin is not None:
-        kept = replace(_carried(merged, twin), revision=twin.revision + 1)
+        # The twin's row with what the merge brings.
+        kept = replace(
+            replace(
+                merged,
+                id=twin.id,
+                content=twin.content,
+                created_at=twin.created_at,
+                session_id=twin.session_id,
+                position=twin.position,
+                subject=twin.subject,
+                attribute=twin.attribute,
+                usage=twin.usage,
+            ),
+            revision=twin.revision + 1,
+        )
         first = Change(kind="update", memory=kept, who=who, why=why, event_ids=merged.event_ids, group=name)
     else:
         kept = replace(merged, id=new_id(now), created_at=now, revision=1, position=None)
@@ -174,7 +186,7 @@ def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> li
     return [
         first,
         *(
-            Change(kind="merge", memory=_retired(memory, kept, now), who=who, why=why, group=name)
+            Change(kind="merge", memory=retired(memory, kept.id, now=now, valid_to=now), who=who, why=why, group=name)
             for memory in group
             if memory is not twin
         ),
@@ -198,30 +210,4 @@ def _united(group: Sequence[Memory], newest: Memory) -> Memory:
         happened_at=max((memory.happened_at for memory in group if memory.happened_at), default=None),
         expires_at=None if lasting else max(ends),
         ttl_days=days,
-    )
-
-
-def _carried(merged: Memory, twin: Memory) -> Memory:
-    """The twin's row with what the merge brings."""
-    return replace(
-        merged,
-        id=twin.id,
-        content=twin.content,
-        created_at=twin.created_at,
-        session_id=twin.session_id,
-        position=twin.position,
-        subject=twin.subject,
-        attribute=twin.attribute,
-        usage=twin.usage,
-    )
-
-
-def _retired(memory: Memory, kept: Memory, now: datetime) -> Memory:
-    return replace(
-        memory,
-        state="superseded",
-        superseded_by=kept.id,
-        valid_to=now,
-        updated_at=now,
-        revision=memory.revision + 1,
     )

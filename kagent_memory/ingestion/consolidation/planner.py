@@ -12,6 +12,7 @@ from ...concurrency import run_in_thread
 from ...language.guard import differences
 from ...models.llm import Llm
 from ...records import Change, Memory, new_id
+from ..editing import retired
 from .llm_decisions import Decision, decided
 from .similarity import (
     covers,
@@ -130,7 +131,10 @@ def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
     return {
         number: found
         for number, found in sorted(near.items())
-        if found and not new[number].verbatim and not new[number].is_summary and not _twins(new[number], found)
+        if found
+        and not new[number].verbatim
+        and not new[number].is_summary
+        and all(identity_of(memory) != identity_of(new[number]) for memory in found)
     }
 
 
@@ -141,11 +145,6 @@ def _meetable(fact: Memory, found: Sequence[tuple[Memory, float]]) -> list[Memor
         for memory, _ in sorted(found, key=lambda pair: -pair[1])
         if memory.state == "active" and (not memory.verbatim or identity_of(memory) == identity_of(fact))
     ]
-
-
-def _twins(fact: Memory, near: Sequence[Memory]) -> bool:
-    same = identity_of(fact)
-    return any(identity_of(memory) == same for memory in near)
 
 
 def checked(fact: Memory, decision: Decision) -> Decision:
@@ -203,8 +202,21 @@ class _Draft:
             return
         decision = self._decision(fact, [memory for memory in active if not memory.verbatim], asked)
         if decision.action == "UPDATE" and decision.memory is not None:
-            decision = self._distinct(decision, decision.memory, active)
-        self._apply(fact, decision)
+            # no update makes one memory the exact like of another; then that other one is what was met again
+            wanted = replace(decision.memory, content=decision.text or decision.memory.content)
+            twin = self._twin(wanted, [other for other in active if other.id != decision.memory.id])
+            decision = Decision("NOOP", twin) if twin is not None and twin.id != decision.memory.id else decision
+        memory = decision.memory
+        if memory is None or decision.action == "ADD":
+            self._change("add", fact, fact)
+        elif decision.action == "NOOP":
+            self._meet(memory, fact)
+        elif decision.action == "UPDATE":
+            self._update(memory, fact, decision.text or fact.content)
+        elif said(fact) < said(memory):
+            self._retire(fact, memory, fact, why=EARLIER_VALUE, until=memory.valid_from or said(memory))
+        else:
+            self._supersede(memory, fact)
 
     def _twin(self, fact: Memory, active: Sequence[Memory]) -> Memory | None:
         same = identity_of(fact)
@@ -233,25 +245,6 @@ class _Draft:
         holders = [memory for memory in holders if not _outranked(fact, memory)]
         return Decision("SUPERSEDE", max(holders, key=said)) if holders else Decision("ADD")
 
-    def _distinct(self, decision: Decision, memory: Memory, active: Sequence[Memory]) -> Decision:
-        """No update makes one memory the exact like of another; then that other one is what was met again."""
-        wanted = replace(memory, content=decision.text or memory.content)
-        twin = self._twin(wanted, [other for other in active if other.id != memory.id])
-        return Decision("NOOP", twin) if twin is not None and twin.id != memory.id else decision
-
-    def _apply(self, fact: Memory, decision: Decision) -> None:
-        memory = decision.memory
-        if memory is None or decision.action == "ADD":
-            self._change("add", fact, fact)
-        elif decision.action == "NOOP":
-            self._meet(memory, fact)
-        elif decision.action == "UPDATE":
-            self._update(memory, fact, decision.text or fact.content)
-        elif said(fact) < said(memory):
-            self._retire(fact, memory, fact, why=EARLIER_VALUE, until=memory.valid_from or said(memory))
-        else:
-            self._supersede(memory, fact)
-
     def _meet(self, memory: Memory, fact: Memory) -> None:
         """The memory says what the fact says; in other words only as the model holds, so that this is kept."""
         if says_the_same(memory, fact):
@@ -269,11 +262,8 @@ class _Draft:
     def _update(self, memory: Memory, fact: Memory, text: str) -> None:
         told_anew = says_the_same(memory, fact)
         group = new_id(self.now) if told_anew else self._retire(fact, memory, fact, why=MORE_DETAIL, kind="merge")
-        self._replace(self._updated(memory, fact, text), fact, why=MORE_DETAIL, group=group)
-
-    def _updated(self, memory: Memory, fact: Memory, text: str) -> Memory:
         renewed = max(filter(None, (memory.expires_at, fact.expires_at)), default=None)
-        return replace(
+        updated = replace(
             memory,
             content=text,
             topics=tuple(dict.fromkeys((*memory.topics, *fact.topics))),
@@ -285,23 +275,22 @@ class _Draft:
             said_at=max(said(memory), said(fact)),
             expires_at=renewed if memory.expires_at and fact.expires_at else None,
         )
+        self._replace(updated, fact, why=MORE_DETAIL, group=group)
 
     def _supersede(self, memory: Memory, fact: Memory) -> None:
         """The later value stands, the earlier one is history; what was said last counts, whatever time it is about."""
         since = fact.happened_at or fact.said_at or self.now
         began = memory.valid_from or memory.happened_at or memory.created_at
-        old = replace(
-            memory,
-            state="superseded",
-            superseded_by=fact.id,
-            valid_to=since if since >= began else self.now,
-            updated_at=self.now,
-        )
-        group = self._passed(old) or new_id(self.now)
+        old = retired(memory, fact.id, now=self.now, valid_to=since if since >= began else self.now)
+        place = self.added.get(old.id)
+        if place is None:
+            group = new_id(self.now)
+        else:  # what this plan adds is history from the start, and one decision undoes all values that came after it
+            group = self.changes[place].group or new_id(self.now)
+            self._reword(place, replace(old, revision=memory.revision), group)
         self._change("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
-        if old.id not in self.added:
-            retired = replace(old, revision=memory.revision + 1)
-            self._change("supersede", retired, fact, why=LATER_VALUE, group=group)
+        if place is None:
+            self._change("supersede", old, fact, why=LATER_VALUE, group=group)
 
     def _retire(
         self,
@@ -317,16 +306,9 @@ class _Draft:
         group = new_id(self.now)
         since = fact.happened_at or fact.said_at or self.now
         self._change("add", fact, source)
-        retired = replace(
-            fact,
-            state="superseded",
-            superseded_by=memory.id,
-            valid_from=since,
-            valid_to=until if until is not None and until >= since else self.now,
-            updated_at=self.now,
-            revision=fact.revision + 1,
-        )
-        self._change(kind, retired, source, why=why, group=group)
+        ends = until if until is not None and until >= since else self.now
+        former = retired(fact, memory.id, now=self.now, valid_from=since, valid_to=ends)
+        self._change(kind, former, source, why=why, group=group)
         del self.added[fact.id]
         return group
 
@@ -338,15 +320,6 @@ class _Draft:
             return
         changed = replace(memory, updated_at=self.now, revision=memory.revision + 1)
         self._change("update", changed, fact, why=why, group=group)
-
-    def _passed(self, old: Memory) -> str | None:
-        """Makes a value that this plan adds history from the start; one decision undoes all that led past it."""
-        place = self.added.get(old.id)
-        if place is None:
-            return None
-        group = self.changes[place].group or new_id(self.now)
-        self._reword(place, old, group)
-        return group
 
     def _reword(self, place: int, memory: Memory, group: str | None = None) -> None:
         """What this plan adds is added as it is in the end: a store replaces only what it holds."""

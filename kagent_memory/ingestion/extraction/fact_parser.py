@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from ...models.prompts import as_said
-from ...records import Fact, Message, Origin
+from ...records import Fact, Message
 from .answer_schema import ExtractedFact, known_type
 from .transcript import Transcript
 
@@ -34,14 +34,18 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
     refs = dict.fromkeys(source.strip(" []#") for source in item.sources)
     sources = [numbered[ref] for ref in refs if ref in numbered] or part
     subject, attribute = _slot(item)
+    authors = {message.author for message in sources if message.author}
+    # The least trusted of its sources: what a tool said stays a tool's, whoever repeated it.
+    roles = {message.role for message in sources}
+    plain = (" ".join(as_said(topic).casefold().strip(" #.,;:\"'").split()) for topic in item.topics)
     return Fact(
         text=text,
         type=kind,
-        topics=_topics(item.topics),
+        topics=tuple(dict.fromkeys(topic for topic in plain if 0 < len(topic) <= MAX_TOPIC_CHARS))[:MAX_TOPICS],
         importance=0.5 if math.isnan(item.importance) else min(max(item.importance, 0.0), 1.0),
         is_error=item.is_error,
-        origin=_origin(sources),
-        author=_author(sources),
+        origin="tool" if "tool" in roles else "user" if "user" in roles else "agent",
+        author=authors.pop() if len(authors) == 1 else None,
         session_id=transcript.session_id or None,
         event_ids=_event_ids(sources),
         subject=subject,
@@ -81,28 +85,12 @@ def resolved_time(value: str | None, now: datetime) -> datetime | None:
         return None
 
 
-def _topics(found: Sequence[str]) -> tuple[str, ...]:
-    plain = (" ".join(as_said(topic).casefold().strip(" #.,;:\"'").split()) for topic in found)
-    return tuple(dict.fromkeys(topic for topic in plain if 0 < len(topic) <= MAX_TOPIC_CHARS))[:MAX_TOPICS]
-
-
 def _slot(item: ExtractedFact) -> tuple[str | None, str | None]:
     """Subject and attribute, both or none: half a slot identifies nothing."""
     subject, attribute = (" ".join(as_said(part or "").split()) for part in (item.subject, item.attribute))
     whole = subject and attribute and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS
     reserved = attribute.casefold().startswith("compaction:")  # the slots that compaction summaries fill
     return (subject, attribute) if whole and not reserved else (None, None)
-
-
-def _origin(sources: Sequence[Message]) -> Origin:
-    """The least trusted of its sources: what a tool said stays a tool's, whoever repeated it."""
-    roles = {message.role for message in sources}
-    return "tool" if "tool" in roles else "user" if "user" in roles else "agent"
-
-
-def _author(sources: Sequence[Message]) -> str | None:
-    authors = {message.author for message in sources if message.author}
-    return authors.pop() if len(authors) == 1 else None
 
 
 def _event_ids(sources: Sequence[Message]) -> tuple[str, ...]:

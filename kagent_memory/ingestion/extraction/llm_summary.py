@@ -115,24 +115,18 @@ class LlmSummary:
         template = self._prompt or prompt("extract_facts")
         if "{transcript}" not in template:
             template += "\n\n<transcript>\n{transcript}\n</transcript>"
+        lines = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
+        keep = f"Keep only what concerns: {', '.join(self._topics)}.\n" if self._topics else ""
+        leave = f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n" if self._exclude_topics else ""
         return filled(
             template,
-            topics=self._wishes(),
-            examples=self._shown(),
+            topics=keep + leave,
+            examples="\n".join(("Examples:", *lines, "")) if lines else "",
             now=transcript.now.isoformat(timespec="minutes"),
             summary=prompt("session_summary") if transcript.ended else "",
             earlier=f"<earlier>\n{as_data(earlier)}\n</earlier>\n" if earlier else "",
             transcript="\n".join(_line(number, message) for number, message in enumerate(part, 1)),
         )
-
-    def _wishes(self) -> str:
-        keep = f"Keep only what concerns: {', '.join(self._topics)}.\n" if self._topics else ""
-        leave = f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n" if self._exclude_topics else ""
-        return keep + leave
-
-    def _shown(self) -> str:
-        lines = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
-        return "\n".join(("Examples:", *lines, "")) if lines else ""
 
 
 def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...records import Fact, MemoryType, Message
+from ...records import Fact, MemoryType
 from .transcript import Transcript
 
 
@@ -19,16 +19,16 @@ class PassthroughSummary:
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         """One fact per message that says something; summaries made by compaction are no turns and are left out."""
         said = (message for message in transcript if message.text.strip() and message.compaction is None)
-        return [self._turn(message, transcript.session_id) for message in said]
-
-    def _turn(self, message: Message, session_id: str) -> Fact:
-        return Fact(
-            text=message.text,
-            type=self.type,
-            origin=message.role,
-            author=message.author or None,
-            session_id=session_id or None,
-            event_ids=(message.event_id,) if message.event_id else (),
-            happened_at=message.at,
-            verbatim=True,
-        )
+        return [
+            Fact(
+                text=message.text,
+                type=self.type,
+                origin=message.role,
+                author=message.author or None,
+                session_id=transcript.session_id or None,
+                event_ids=(message.event_id,) if message.event_id else (),
+                happened_at=message.at,
+                verbatim=True,
+            )
+            for message in said
+        ]
