@@ -83,7 +83,14 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
         if place is not None and not place.exists():
             return [*found, _absent(place)]
         if not await store_exists(bare, schema=settings.postgres_schema):
-            return [*found, _unmade(bare, place, settings)]
+            if place is not None:
+                text = f"{place} holds nothing of ours; tables are made in it at first use."
+            elif (named := bare.removeprefix("kagent+")).startswith("pgserver:"):
+                text = f"{named} does not exist yet; it is made at first use."
+            else:
+                text = f"It answers, without a schema {settings.postgres_schema}; that is made at first use."
+            advice = "Make it with `kagent-memory migrate`, or correct the URI."
+            return [*found, Finding("database", "note", text, advice)]
         quiet: dict[str, Any] = {**options, "worker": False}
         memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
     except KagentMemoryError as error:
@@ -120,16 +127,6 @@ def _absent(place: Path) -> Finding:
     if not os.access(parent, os.W_OK):
         return Finding("permissions", "bad", f"{parent} may not be written.", "Give this user the right to write.")
     return Finding("database", "note", f"{place} does not exist yet; it is made at first use.")
-
-
-def _unmade(bare: str, place: Path | None, settings: MemorySettings) -> Finding:
-    if place is not None:
-        text = f"{place} holds nothing of ours; tables are made in it at first use."
-    elif (named := bare.removeprefix("kagent+")).startswith("pgserver:"):
-        text = f"{named} does not exist yet; it is made at first use."
-    else:
-        text = f"It answers, without a schema {settings.postgres_schema}; that is made at first use."
-    return Finding("database", "note", text, "Make it with `kagent-memory migrate`, or correct the URI.")
 
 
 def _unopened(error: KagentMemoryError) -> Finding:

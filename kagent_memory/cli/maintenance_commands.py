@@ -44,19 +44,15 @@ async def worker(args: argparse.Namespace, say: Output) -> int:
     async with opened_here(args, works=True) as memories:
         say.note(f"Working on {memories.location}; stop with Ctrl-C.")
         while not stop.is_set():
-            await _told(memories, say, stop)
+            try:
+                await asyncio.wait_for(stop.wait(), TELL_EVERY_SECONDS)
+            except TimeoutError:
+                open_jobs = await memories.jobs(limit=1000, payloads=False)
+                if open_jobs:
+                    dead = sum(job.state == "dead" for job in open_jobs)
+                    say.note(f"{len(open_jobs) - dead} jobs open, {dead} dead letters.")
         say.note("Stopping.")
     return 0
-
-
-async def _told(memories: OpenedMemories, say: Output, stop: asyncio.Event) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), TELL_EVERY_SECONDS)
-    except TimeoutError:
-        open_jobs = await memories.jobs(limit=1000, payloads=False)
-        if open_jobs:
-            dead = sum(job.state == "dead" for job in open_jobs)
-            say.note(f"{len(open_jobs) - dead} jobs open, {dead} dead letters.")
 
 
 async def prune(args: argparse.Namespace, say: Output) -> int:

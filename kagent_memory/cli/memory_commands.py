@@ -209,17 +209,19 @@ async def history(args: argparse.Namespace, say: Output) -> int:
     say.table(
         ("AT", "WHAT", "WHO", "WHY", "BEFORE"),
         [
-            [one.at.isoformat(timespec="seconds"), one.kind, one.who or "-", one.why or "-", _before(one)]
+            [
+                one.at.isoformat(timespec="seconds"),
+                one.kind,
+                one.who or "-",
+                one.why or "-",
+                one.before.content if one.before else "-",
+            ]
             for one in revisions
         ],
     )
     if not revisions:
         say.line("Nothing has changed since it was stored.")
     return 0
-
-
-def _before(revision: Revision) -> str:
-    return revision.before.content if revision.before else "-"
 
 
 async def undo(args: argparse.Namespace, say: Output) -> int:

@@ -107,13 +107,12 @@ async def token_list(args: argparse.Namespace, say: Output) -> int:
     async with opened_here(args) as memories:
         tokens = await memories.tokens.list()
     say.value([_public(token) for token in tokens])
-    rows = [[token.id, *_opens(token), day(token.created_at), day(token.expires_at), token.label] for token in tokens]
+    rows: list[list[str]] = []
+    for token in tokens:
+        opens = ("every", "all") if token.is_operator else (token.tenant or "-", token.user or "all")
+        rows.append([token.id, *opens, day(token.created_at), day(token.expires_at), token.label])
     say.table(("ID", "TENANT", "USER", "CREATED", "EXPIRES", "LABEL"), rows)
     return 0
-
-
-def _opens(token: Token) -> tuple[str, str]:
-    return ("every", "all") if token.is_operator else (token.tenant or "-", token.user or "all")
 
 
 async def token_revoke(args: argparse.Namespace, say: Output) -> int:

@@ -146,8 +146,9 @@ def lexeme(word: str, spoken: frozenset[str]) -> Lexeme:
     date = dates().value(word, spoken)
     period = (named or date or word) if holds("periods") else date if date in DAY_NAMES + MONTH_NAMES else None
     roles = (role for name, role in (("sources", "from"), ("goals", "to"), ("agents", "by")) if holds(name))
+    joined = word[:1] == "و" and len(word) > 3  # Arabic's "and" is written in front of it
     return Lexeme(
-        number=numbers().value(word[1:] if _joins_and(word) else word, spoken),
+        number=numbers().value(word[1:] if joined else word, spoken),
         one=ones().holds(word, spoken),
         date=date,
         capital=capital_dates().holds(word, spoken),
@@ -172,11 +173,6 @@ def lexeme(word: str, spoken: frozenset[str]) -> Lexeme:
             table.begins_phrase(word) for table in (opposites(), turns(), dates(), nearness(), field("negations"))
         ),
     )
-
-
-def _joins_and(word: str) -> bool:
-    """Whether Arabic's "and" is written in front of it."""
-    return word[:1] == "و" and len(word) > 3
 
 
 class Piece(NamedTuple):
@@ -332,17 +328,12 @@ def korean_numbers() -> Mapping[str, str]:
 
 def unspaced_unit(text: str) -> str | None:
     """The name of a unit written in a script without spaces."""
-    return _unspaced_units().get(text)
-
-
-@cache
-def _unspaced_units() -> Mapping[str, str]:
-    return {form: name for language in UNSPACED for name, form in _named(language.units)}
+    return _UNSPACED_UNITS.get(text)
 
 
 def is_currency(text: str) -> bool:
     """Whether a word in capitals is a currency's code, such as EUR."""
-    return text.casefold() in _currency_codes()
+    return text.casefold() in _CURRENCY_CODES
 
 
 @cache
@@ -390,15 +381,15 @@ def months(*codes: str) -> Mapping[str, int]:
 def symbol(text: str) -> str | None:
     """The name of the unit that a symbol stands for: by its case where that tells units apart."""
     whole, _, part = text.partition("/")
-    if part and _symbols().get(text.casefold()) is None:
+    if part and _SYMBOLS.get(text.casefold()) is None:
         names = symbol(whole), symbol(part)
         return None if None in names else "/".join(map(str, names))
-    return _cased().get(text) or _symbols().get(text.casefold()) or (text if keeps_case(text) else None)
+    return _CASED.get(text) or _SYMBOLS.get(text.casefold()) or (text if keeps_case(text) else None)
 
 
 def is_acronym(word: str) -> bool:
     """Whether a word in capitals is another one when it is written small: IT and it, AIDS and aids."""
-    return holds_together(word) or word.lower() in _acronyms()
+    return holds_together(word) or word.lower() in _ACRONYMS
 
 
 def holds_together(word: str) -> bool:
@@ -408,7 +399,7 @@ def holds_together(word: str) -> bool:
 
 def keeps_case(word: str) -> bool:
     """Whether it is a unit's symbol whose case tells units apart."""
-    return word.casefold() in _cased_folded()
+    return word.casefold() in _CASED_FOLDED
 
 
 def _groups(text: str) -> list[str]:
@@ -538,26 +529,9 @@ def _telling_letters() -> Mapping[str, frozenset[str]]:
     return {letter: frozenset(codes) for letter, codes in found.items()}
 
 
-@cache
-def _symbols() -> Mapping[str, str]:
-    return {form: name for name, form in _named(SYMBOLS)}
-
-
-@cache
-def _cased() -> Mapping[str, str]:
-    return {form: name for name, form in _named(CASED)}
-
-
-@cache
-def _cased_folded() -> frozenset[str]:
-    return frozenset(text.casefold() for text in _cased())
-
-
-@cache
-def _currency_codes() -> frozenset[str]:
-    return frozenset(CURRENCY_CODES.split())
-
-
-@cache
-def _acronyms() -> frozenset[str]:
-    return frozenset(ACRONYMS.split())
+_SYMBOLS = {form: name for name, form in _named(SYMBOLS)}
+_CASED = {form: name for name, form in _named(CASED)}
+_CASED_FOLDED = frozenset(form.casefold() for form in _CASED)
+_CURRENCY_CODES = frozenset(CURRENCY_CODES.split())
+_ACRONYMS = frozenset(ACRONYMS.split())
+_UNSPACED_UNITS = {form: name for language in UNSPACED for name, form in _named(language.units)}

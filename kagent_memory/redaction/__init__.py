@@ -64,7 +64,12 @@ class _Secrets:
 
     def redact(self, text: str) -> str:
         for _ in range(_ROUNDS if len(text) <= _WINDOW else _FEW_ROUNDS):
-            masked = self._masked(text)
+            pieces: list[str] = []
+            at = 0
+            for start, end, kind in self._united(text):
+                pieces += text[at:start], f"[secret: {kind}]"
+                at = end
+            masked = "".join((*pieces, text[at:])) if pieces else text
             if masked == text:
                 break
             text = masked
@@ -72,14 +77,6 @@ class _Secrets:
 
     def kinds_in(self, text: str) -> Sequence[str]:
         return [kind for start, end, kind in self._united(text) if not self._mask.fullmatch(text, start, end)]
-
-    def _masked(self, text: str) -> str:
-        pieces: list[str] = []
-        at = 0
-        for start, end, kind in self._united(text):
-            pieces += text[at:start], f"[secret: {kind}]"
-            at = end
-        return "".join((*pieces, text[at:])) if pieces else text
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where secrets stand, in no order; a long text is read window by window."""

@@ -214,20 +214,17 @@ class RemoteMemories(OpenedMemories):
     @override
     async def recall(self, scope: Scope, query: str, **options: Unpack[RecallOptions]) -> Recall:
         vector = options.pop("embedding", None)
+        # What this side sets otherwise than by default; the rest is the server's to say.
+        values = {"limit": self._settings.search_limit, "min_score": self._settings.min_score}
+        defaults = {"limit": _DEFAULTS.search_limit, "min_score": _DEFAULTS.min_score}
         body = {
-            **self._search_defaults(),
+            **{name: value for name, value in values.items() if value != defaults[name]},
             **{name: value for name, value in options.items() if value is not None},
             "query": query,
             "filter": to_wire(options.get("filter", Filter())),
             "vector": None if vector is None else [float(x) for x in vector],
         }
         return from_wire(await self._server.request("POST", "/memories/search", scope, body), Recall)
-
-    def _search_defaults(self) -> dict[str, float]:
-        """What this side sets otherwise than by default; the rest is the server's to say."""
-        values = {"limit": self._settings.search_limit, "min_score": self._settings.min_score}
-        defaults = {"limit": _DEFAULTS.search_limit, "min_score": _DEFAULTS.min_score}
-        return {name: value for name, value in values.items() if value != defaults[name]}
 
     @override
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:

@@ -38,7 +38,7 @@ class Transport:
             StoreError: the server cannot be reached.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
-        content = None if body is None else _encoded(body)
+        content = None if body is None else json_text(body, "The request", compact=True).encode()
         headers = None if body is None else {"content-type": "application/json"}
         params = {**_scope_query(scope), **(query or {})}
         try:
@@ -64,10 +64,6 @@ class Transport:
             raise _stranger(self.location)
         info = cast("dict[str, Any]", told)
         return info["mode"], bool(info.get("needs_model"))
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    return json_text(body, "The request", compact=True).encode()
 
 
 def _stranger(location: str) -> StoreError:

@@ -91,7 +91,12 @@ class Deliveries:
             try:
                 while left:
                     some = _first(left)
-                    await self._store.count([_delivery(scope, tally) for scope, tally in some])
+                    await self._store.count(
+                        [
+                            Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
+                            for scope, tally in some
+                        ]
+                    )
                     telemetry.delivered(sum(tally.delivered.total() for _, tally in some))
                     for scope, _ in some:
                         del left[scope]
@@ -142,7 +147,3 @@ def _first(waiting: Mapping[Scope, _Tally]) -> list[tuple[Scope, _Tally]]:
         if (rows := rows + tally.rows) >= ROWS_AT_ONCE:
             break
     return some
-
-
-def _delivery(scope: Scope, tally: _Tally) -> Delivery:
-    return Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)

@@ -60,33 +60,22 @@ async def evict(
     """
     evicted = 0
     for scope, held in await store.crowded(above=keep, now=now):
-        doomed = await _least(store, vectors, scope, held - keep, weights=weights, now=now)
+        count = held - keep
+        # How like the others a memory is takes a search each, so that is asked only of those about whom it may decide.
+        least = await _least_but_for_likeness(store, scope, count + EXAMINED, weights=weights, now=now)
+        certain = least[: max(0, count - EXAMINED)]
+        gone = {memory.id for memory in certain}
+        edge = least[len(certain) :]
+        near, _ = await neighbours(store, vectors, scope, edge, now=now)
+        likeness = {
+            edge[place].id: {other.id: value for other, value in found if other.id not in gone}
+            for place, found in near.items()
+        }
+        rest = least_important(edge, count - len(certain), now=now, likeness=likeness, weights=weights)
+        doomed = [*certain, *rest]
         ids = [memory.id for memory in doomed]
         evicted += len(ids if dry_run else await store.evict(scope, ids, keep=keep, now=now))
     return evicted
-
-
-async def _least(
-    store: MemoryStore,
-    vectors: StoreEmbedder | None,
-    scope: Scope,
-    count: int,
-    *,
-    weights: ImportanceWeights,
-    now: datetime,
-) -> Sequence[Memory]:
-    # How like the others a memory is takes a search each, so that is asked only of those about whom it may decide.
-    least = await _least_but_for_likeness(store, scope, count + EXAMINED, weights=weights, now=now)
-    certain = least[: max(0, count - EXAMINED)]
-    gone = {memory.id for memory in certain}
-    edge = least[len(certain) :]
-    near, _ = await neighbours(store, vectors, scope, edge, now=now)
-    likeness = {
-        edge[place].id: {other.id: value for other, value in found if other.id not in gone}
-        for place, found in near.items()
-    }
-    rest = least_important(edge, count - len(certain), now=now, likeness=likeness, weights=weights)
-    return [*certain, *rest]
 
 
 async def _least_but_for_likeness(

@@ -70,7 +70,9 @@ class StoreEmbedder:
         probe = self._checked(answer, 1, None)[0]
         await self.check(len(probe))
         generation = await self._store.add_generation(self.name, len(probe), probe)
-        if _cosine(probe, generation.probe) < SAME_MODEL_COSINE:
+        held = generation.probe
+        same = 1.0 if held is None else float(probe @ held / (np.linalg.norm(probe) * np.linalg.norm(held)))
+        if same < SAME_MODEL_COSINE:
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was filled: it is another "
                 "model under the same name. Restore the former one, or use another database or schema."
@@ -124,9 +126,3 @@ async def with_vectors(
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
     return replace(batch, vectors=dict(zip(texts, rows, strict=True)), generation=generation.number)
-
-
-def _cosine(first: Vector, second: Vector | None) -> float:
-    if second is None:
-        return 1.0
-    return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second)))

@@ -58,28 +58,24 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     if isinstance(choice, EmbeddingConfig) and choice.provider in ("local", "sentence-transformers"):
         choice = f"local/{choice.model}"
     if isinstance(choice, (str, EmbeddingConfig)):
-        return _of_a_model(choice, settings)
+        for prefix in PREFIXES:
+            if isinstance(choice, str) and choice.startswith(prefix):
+                return SentenceTransformersEmbedder(
+                    choice.removeprefix(prefix),
+                    dimensions=settings.dimensions,
+                    batch_size=settings.batch_size,
+                    timeout_seconds=settings.embed_timeout_seconds,
+                )
+        return LiteLLMEmbedder(
+            choice,
+            dimensions=settings.dimensions,
+            batch_size=settings.batch_size,
+            timeout_seconds=settings.embed_timeout_seconds,
+            retries=settings.model_retries,
+        )
     return CheckedEmbedder(
         choice,
         dimensions=settings.dimensions,
         batch_size=settings.batch_size,
         timeout_seconds=settings.embed_timeout_seconds,
-    )
-
-
-def _of_a_model(choice: str | EmbeddingConfig, settings: MemorySettings) -> Embedder:
-    for prefix in PREFIXES:
-        if isinstance(choice, str) and choice.startswith(prefix):
-            return SentenceTransformersEmbedder(
-                choice.removeprefix(prefix),
-                dimensions=settings.dimensions,
-                batch_size=settings.batch_size,
-                timeout_seconds=settings.embed_timeout_seconds,
-            )
-    return LiteLLMEmbedder(
-        choice,
-        dimensions=settings.dimensions,
-        batch_size=settings.batch_size,
-        timeout_seconds=settings.embed_timeout_seconds,
-        retries=settings.model_retries,
     )

@@ -62,12 +62,11 @@ class LiteLLMEmbedder:
         """
         if not texts:
             return empty()
-        parts = [await self._batch(batch, kind) for batch in batches(texts, self._batch_size)]
+        parts: list[Matrix] = []
+        for batch in batches(texts, self._batch_size):
+            rows = await named(self._asked(batch, kind), f"The embedding model {self.name}", *batch)
+            parts.append(matrix(rows, len(batch), self.name))
         return fitted(joined(parts, self.name), self._dimensions, self.name)
-
-    async def _batch(self, texts: Sequence[str], kind: str) -> Matrix:
-        rows = await named(self._asked(texts, kind), f"The embedding model {self.name}", *texts)
-        return matrix(rows, len(texts), self.name)
 
     async def _asked(self, texts: Sequence[str], kind: str) -> list[Any]:
         if not self._asks_dimensions:
@@ -108,8 +107,5 @@ def vectors(answer: Any) -> list[Any]:
     numbers = [row.get("index") for row in rows]
     if sorted(number for number in numbers if isinstance(number, int)) == list(range(len(rows))):
         rows.sort(key=lambda row: row["index"])
-    return [_decoded(row.get("embedding")) for row in rows]
-
-
-def _decoded(vector: Any) -> Any:
-    return np.frombuffer(base64.b64decode(vector), dtype="<f4") if isinstance(vector, str) else vector
+    found = (row.get("embedding") for row in rows)
+    return [np.frombuffer(base64.b64decode(one), dtype="<f4") if isinstance(one, str) else one for one in found]

@@ -133,7 +133,15 @@ def configured_route(config: EmbeddingConfig, environ: Mapping[str, str]) -> Rou
     prefix = _PREFIXES.get(config.provider)
     model = (config.deployment if prefix in ("azure", "azure_ai") else None) or config.model
     if prefix is None:
-        return _openai_compatible(config, model, environ)
+        if config.provider != "openai":
+            logger.warning("Unknown embedding provider %s; calling it as OpenAI-compatible.", config.provider)
+        first = model.partition("/")[0]
+        if "/" in model and (first == "openai" or first in _PREFIXES):
+            return Route(model, model, _base(config))
+        arguments = {**_base(config), "custom_llm_provider": "openai"}
+        if config.base_url and not environ.get("OPENAI_API_KEY"):
+            arguments["api_key"] = "none"  # servers of one's own seldom want one, and OpenAI's client insists
+        return Route(f"openai/{model}", model, arguments)
     name = model if "/" in model else f"{prefix}/{model}"
     return Route(name, name, _arguments(config, environ))
 
@@ -145,18 +153,6 @@ def _refuse_without_embeddings(provider: str) -> None:
         )
 
 
-def _openai_compatible(config: EmbeddingConfig, model: str, environ: Mapping[str, str]) -> Route:
-    if config.provider != "openai":
-        logger.warning("Unknown embedding provider %s; calling it as OpenAI-compatible.", config.provider)
-    first = model.partition("/")[0]
-    if "/" in model and (first == "openai" or first in _PREFIXES):
-        return Route(model, model, _base(config))
-    arguments = {**_base(config), "custom_llm_provider": "openai"}
-    if config.base_url and not environ.get("OPENAI_API_KEY"):
-        arguments["api_key"] = "none"  # servers of one's own seldom want one, and OpenAI's client insists
-    return Route(f"openai/{model}", model, arguments)
-
-
 def _base(config: EmbeddingConfig) -> dict[str, str]:
     return {"api_base": config.base_url.rstrip("/")} if config.base_url else {}
 
@@ -164,7 +160,20 @@ def _base(config: EmbeddingConfig) -> dict[str, str]:
 def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> Mapping[str, str]:
     match _PREFIXES.get(config.provider):
         case "azure":
-            return _azure(config, environ)
+            endpoint = (
+                config.endpoint
+                or config.base_url
+                or environ.get("AZURE_OPENAI_ENDPOINT")
+                or environ.get("AZURE_API_BASE")
+            )
+            if not endpoint:
+                raise ConfigurationError("Azure OpenAI needs an endpoint; set base_url or AZURE_OPENAI_ENDPOINT.")
+            version = config.api_version or environ.get("OPENAI_API_VERSION") or environ.get("AZURE_API_VERSION")
+            return {
+                "api_base": endpoint.rstrip("/"),
+                "api_version": version or AZURE_API_VERSION,
+                **_present(api_key=environ.get("AZURE_OPENAI_API_KEY") or environ.get("AZURE_API_KEY")),
+            }
         case "azure_ai":
             return _present(api_base=config.endpoint or config.base_url, api_version=config.api_version)
         case "bedrock":
@@ -180,20 +189,6 @@ def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> Mapping[s
             }
         case _:
             return _base(config)
-
-
-def _azure(config: EmbeddingConfig, environ: Mapping[str, str]) -> Mapping[str, str]:
-    endpoint = (
-        config.endpoint or config.base_url or environ.get("AZURE_OPENAI_ENDPOINT") or environ.get("AZURE_API_BASE")
-    )
-    if not endpoint:
-        raise ConfigurationError("Azure OpenAI needs an endpoint; set base_url or AZURE_OPENAI_ENDPOINT.")
-    version = config.api_version or environ.get("OPENAI_API_VERSION") or environ.get("AZURE_API_VERSION")
-    return {
-        "api_base": endpoint.rstrip("/"),
-        "api_version": version or AZURE_API_VERSION,
-        **_present(api_key=environ.get("AZURE_OPENAI_API_KEY") or environ.get("AZURE_API_KEY")),
-    }
 
 
 def _present(**arguments: str | None) -> dict[str, str]:

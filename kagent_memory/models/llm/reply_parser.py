@@ -84,7 +84,12 @@ def _values(text: str) -> list[_Found]:
         at = mark.end()
         if mark["opens"]:
             if not text[begin : mark.start()].strip():
-                begin = at = _end_of_thought(text, at)
+                closing = _CLOSING.search(text, at)
+                if closing is None:
+                    raise TruncatedAnswer(
+                        f"The model's answer of {len(text)} characters contains only unfinished reasoning."
+                    )
+                begin = at = closing.end()
         elif mark["closes"]:  # some models' templates open the thought before the model speaks
             found, begin, depth = [], at, 0
         elif depth or mark[0] in "]}" or tried == MOST_VALUES:
@@ -98,13 +103,6 @@ def _values(text: str) -> list[_Found]:
                 found.append(value[0])
                 at = value[1]
     return found
-
-
-def _end_of_thought(text: str, at: int) -> int:
-    closing = _CLOSING.search(text, at)
-    if closing is None:
-        raise TruncatedAnswer(f"The model's answer of {len(text)} characters contains only unfinished reasoning.")
-    return closing.end()
 
 
 def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:

@@ -60,7 +60,8 @@ class WordGate:
         folded = plain(text)
         if not folded or self._chatting.fullmatch(folded):
             return False
-        general = is_fact is None and self._common.fullmatch(_decapitalised(text))
+        question = bare(" ".join(text.replace("’", "'").split()))
+        general = is_fact is None and self._common.fullmatch(question[:1].lower() + question[1:])
         return not general or bool(self._own.search(folded))
 
     @cached_property
@@ -79,8 +80,3 @@ class WordGate:
         spaced = [re.escape(word) for word in self.personal if not wide(word)]
         unspaced = [re.escape(word) for word in self.personal if wide(word)]
         return re.compile("|".join([rf"\b(?:{'|'.join(spaced) or '(?!)'})\b", *unspaced]))
-
-
-def _decapitalised(text: str) -> str:
-    found = bare(" ".join(text.replace("’", "'").split()))
-    return found[:1].lower() + found[1:]
