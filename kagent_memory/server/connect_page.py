@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from starlette.datastructures import FormData
 
 from .. import doctor
 from ..errors import KagentMemoryError
@@ -35,7 +34,13 @@ async def form(request: Request) -> Response:
 async def lines(request: Request) -> Response:
     """The lines of a choice; with `check`, also what the doctor finds."""
     sent = await own_form(request)
-    choice = _choice(sent)
+    choice = Choice(
+        app=field(sent, "app"),
+        uri=field(sent, "uri"),
+        provider=field(sent, "provider"),
+        model=field(sent, "model"),
+        base_url=field(sent, "base_url"),
+    )
     try:
         ttl_days = whole(field(sent, "ttl_days"), "Days to live")
         choice = choice if ttl_days is None else replace(choice, ttl_days=ttl_days)
@@ -45,7 +50,15 @@ async def lines(request: Request) -> Response:
     findings = None
     # the doctor opens the chosen database from here: only for those who may see everything here anyway
     if field(sent, "check") and not caller_of(request).is_bound:
-        findings = await _examined(request, choice)
+        memories = memories_of(request)
+        if choice.uri.rstrip("/") == _own_address(request):
+            found = doctor.of_server(choice.uri, await memories.check())
+            findings = [*found, await doctor.of_queue(memories.jobs, request.app.state.clock())]
+        elif choice.is_server:
+            advice = f"Ask there: `kagent-memory doctor --uri {choice.uri}`."
+            findings = [doctor.Finding("server", "note", "Another server is not looked at from here.", advice)]
+        else:
+            findings = await doctor.examine(choice.uri, embedding=choice.embedding)
     return _page(request, choice, {"texts": texts, "findings": findings})
 
 
@@ -56,16 +69,6 @@ def _own_address(request: Request) -> str:
     except ValueError:  # a Host that is none, such as "["
         return "http://127.0.0.1:8080"
     return address
-
-
-def _choice(sent: FormData) -> Choice:
-    return Choice(
-        app=field(sent, "app"),
-        uri=field(sent, "uri"),
-        provider=field(sent, "provider"),
-        model=field(sent, "model"),
-        base_url=field(sent, "base_url"),
-    )
 
 
 def _texts(request: Request, choice: Choice) -> dict[str, str]:
@@ -79,17 +82,6 @@ def _texts(request: Request, choice: Choice) -> dict[str, str]:
         "json": kagent_json(choice),
         "yaml": kagent_yaml(choice),
     }
-
-
-async def _examined(request: Request, choice: Choice) -> Sequence[doctor.Finding]:
-    memories = memories_of(request)
-    if choice.uri.rstrip("/") == _own_address(request):
-        found = doctor.of_server(choice.uri, await memories.check())
-        return [*found, await doctor.of_queue(memories.jobs, request.app.state.clock())]
-    if choice.is_server:
-        advice = f"Ask there: `kagent-memory doctor --uri {choice.uri}`."
-        return [doctor.Finding("server", "note", "Another server is not looked at from here.", advice)]
-    return await doctor.examine(choice.uri, embedding=choice.embedding)
 
 
 def _page(request: Request, choice: Choice, more: Mapping[str, Any], status: int = 200) -> Response:

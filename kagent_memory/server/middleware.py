@@ -83,7 +83,9 @@ class Gate:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message = _with_headers(message)
+                present = Headers(scope=message)
+                extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
+                message = {**message, "headers": [*message["headers"], *extra]}
             try:
                 async with asyncio.timeout(SEND_SECONDS):
                     await send(message)
@@ -186,9 +188,3 @@ def _is_foreign(request: Request) -> bool:
         return True
     origin = request.headers.get("origin")
     return origin is not None and origin.partition("://")[2] != request.headers.get("host")
-
-
-def _with_headers(message: Message) -> Message:
-    present = Headers(scope=message)
-    extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
-    return {**message, "headers": [*message["headers"], *extra]}

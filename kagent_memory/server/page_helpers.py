@@ -12,7 +12,7 @@ from starlette.datastructures import FormData
 
 from ..errors import InvalidInput
 from ..records import Scope
-from .auth import Access, Caller
+from .auth import Caller
 from .dependencies import memories_of, scope_of
 from .templating import render, scope_query
 
@@ -39,7 +39,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
     caller: Caller | None = getattr(request.state, "caller", None)
     shell = {
         "caller": caller,
-        "has_login": _access(request).required,
+        "has_login": request.app.state.access.required,
         "csrf": csrf,
         "here": request.url.path,
         "done": DONE.get(request.query_params.get("done", "")),
@@ -53,10 +53,6 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
 def set_cookie(request: Request, answer: Response, name: str, value: str) -> None:
     """A cookie that no script reads and no other site's request carries."""
     answer.set_cookie(name, value, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/")
-
-
-def _access(request: Request) -> Access:
-    return request.app.state.access
 
 
 async def own_form(request: Request) -> FormData:

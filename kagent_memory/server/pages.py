@@ -62,7 +62,8 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     memories, scope = memories_of(request), page_scope(request)
     params = request.query_params
     query, order = params.get("q", "").strip(), _order(params.get("order", ""))
-    filter, number = _filter(params), _page_number(params.get("page", ""))
+    text = params.get("page", "")
+    filter, number = _filter(params), (max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1)
     values: dict[str, Any] = {"hits": None, "cursor": None, "memories": (), "total": 0}
     if query:
         # replaced memories are looked through, never searched
@@ -83,10 +84,6 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     chosen = {name: params.get(name, "") for name in ("type", "topic", "tag")}
     chosen["show"] = "replaced" if filter.superseded else ""
     return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
-
-
-def _page_number(text: str) -> int:
-    return max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1
 
 
 async def _cursor_of(

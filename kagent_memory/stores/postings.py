@@ -57,7 +57,9 @@ class Postings:
         self._rows = np.concatenate([self._rows, places + first])
         self._counts = np.concatenate([self._counts, counts])
         if len(self._terms) - self._sorted > max(TAIL, self._sorted // 4):
-            self._sort()
+            order = np.argsort(self._terms, kind="stable")
+            self._terms, self._rows, self._counts = self._terms[order], self._rows[order], self._counts[order]
+            self._sorted = len(order)
         return np.bincount(places, counts, minlength=len(entries)).astype(np.int64)
 
     def of(self, term: str) -> tuple[Rows, Rows]:
@@ -68,8 +70,3 @@ class Postings:
         late = np.flatnonzero(self._terms[self._sorted :] == key) + self._sorted
         found = np.concatenate([np.arange(first, last), late]) if len(late) else slice(first, last)
         return self._rows[found], self._counts[found]
-
-    def _sort(self) -> None:
-        order = np.argsort(self._terms, kind="stable")
-        self._terms, self._rows, self._counts = self._terms[order], self._rows[order], self._counts[order]
-        self._sorted = len(order)

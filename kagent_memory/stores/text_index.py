@@ -180,16 +180,14 @@ class ScopeIndex:
     def places(self, ids: Iterable[str], reach: int, now: datetime) -> list[RankFeatures]:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
         with self._loading:
-            return self._places_of(ids, reach, self.visible(now))
-
-    def _places_of(self, ids: Iterable[str], reach: int, visible: Mask) -> list[RankFeatures]:
-        rows = self._among(ids, visible)
-        if reach > 0:
-            rows = rows.union(*(self._around(self._places[row], reach) for row in rows))
-        found = np.fromiter(rows, np.int64, len(rows))
-        found = found[visible[found]]
-        order = np.lexsort((self._columns["low"][found], self._columns["high"][found]))
-        return [self._places[int(row)] for row in found[order]]
+            visible = self.visible(now)
+            rows = self._among(ids, visible)
+            if reach > 0:
+                rows = rows.union(*(self._around(self._places[row], reach) for row in rows))
+            found = np.fromiter(rows, np.int64, len(rows))
+            found = found[visible[found]]
+            order = np.lexsort((self._columns["low"][found], self._columns["high"][found]))
+            return [self._places[int(row)] for row in found[order]]
 
     def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
         return {row for id in ids if (row := self._rows.get(id)) is not None and visible[row]}

@@ -27,10 +27,6 @@ def _pieces(sql: str) -> Iterator[str]:
     return (match[0] for match in _PIECE.finditer(sql))
 
 
-def _is_silent(piece: str) -> bool:
-    return piece.isspace() or piece.startswith(("--", "/*"))
-
-
 @cache
 def statement(sql: str) -> Statement:
     """The one statement in `sql`, with `:name` places numbered.
@@ -43,7 +39,7 @@ def statement(sql: str) -> Statement:
     names: dict[str, int] = {}
     ended = False
     for piece in _pieces(sql):
-        if ended and not _is_silent(piece):
+        if ended and not (piece.isspace() or piece.startswith(("--", "/*"))):
             raise StoreError("More than one statement; libSQL would run the first only.")
         if piece.casefold() == "returning":
             raise StoreError("RETURNING is not safe on libSQL: the driver may run the statement twice.")

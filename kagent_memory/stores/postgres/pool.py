@@ -142,18 +142,16 @@ class Pool:
             return await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:  # it came at the same moment
-                self._pass_on(turn.result())
+                connection = turn.result()
+                if connection is None:
+                    self._call(None)
+                else:
+                    self.give_back(connection)
             raise
         finally:
             end.cancel()
             if turn.cancelled() and turn in self._turns:
                 self._turns.remove(turn)
-
-    def _pass_on(self, connection: Connection | None) -> None:
-        if connection is None:
-            self._call(None)
-        else:
-            self.give_back(connection)
 
     def _expire(self, turn: _Turn) -> None:
         if not turn.done():

@@ -73,7 +73,16 @@ async def _migrate(connection: Connection, schema: str) -> None:
         await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found["name"]))
     await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
-    await _catch_up(connection, schema)
+    missing = await _missing(connection, schema)
+    ledger = await (await connection.execute("SELECT to_regclass('schema_migration') AS place")).fetchone()
+    if ledger is None or ledger["place"] is None:
+        await connection.execute(_LEDGER)
+    for migration in migrations(DIALECT):
+        if migration.number in missing:
+            await connection.execute(migration.script)
+            await connection.execute(
+                "INSERT INTO schema_migration (number, name) VALUES (%s, %s)", (migration.number, migration.name)
+            )
 
 
 async def _ensure_extension(connection: Connection) -> None:
@@ -87,16 +96,3 @@ async def _ensure_extension(connection: Connection) -> None:
             "The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector installed on the server and a "
             f"user who may create extensions; run it once as such a user. ({' '.join(str(error).split())})"
         ) from error
-
-
-async def _catch_up(connection: Connection, schema: str) -> None:
-    missing = await _missing(connection, schema)
-    ledger = await (await connection.execute("SELECT to_regclass('schema_migration') AS place")).fetchone()
-    if ledger is None or ledger["place"] is None:
-        await connection.execute(_LEDGER)
-    for migration in migrations(DIALECT):
-        if migration.number in missing:
-            await connection.execute(migration.script)
-            await connection.execute(
-                "INSERT INTO schema_migration (number, name) VALUES (%s, %s)", (migration.number, migration.name)
-            )

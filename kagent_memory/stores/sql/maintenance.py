@@ -107,16 +107,12 @@ async def prune(
     popular = [row for row in expired if row["delivered"] >= popular_after]
     doomed = [row for row in expired if row["delivered"] < popular_after]
     if not dry_run:
-        await _extend(session, popular, now)
+        by_ttl: dict[int | None, list[Row]] = defaultdict(list)
+        for row in popular:
+            by_ttl[row["ttl_days"]].append(row)
+        for ttl_days, kept in by_ttl.items():
+            keys = {"scope_ids": [row["scope_id"] for row in kept], "ids": [row["id"] for row in kept]}
+            await session.run_many("extend_memories", [{**keys, "expires_at": codec.expiry(ttl_days, now)}])
+            await session.run_many("reset_delivered", [keys])
         await erase(session, [row["scope_id"] for row in doomed], [row["id"] for row in doomed])
     return Pruned(deleted=len(doomed), extended=len(popular))
-
-
-async def _extend(session: Session, popular: Sequence[Row], now: datetime) -> None:
-    by_ttl: dict[int | None, list[Row]] = defaultdict(list)
-    for row in popular:
-        by_ttl[row["ttl_days"]].append(row)
-    for ttl_days, kept in by_ttl.items():
-        keys = {"scope_ids": [row["scope_id"] for row in kept], "ids": [row["id"] for row in kept]}
-        await session.run_many("extend_memories", [{**keys, "expires_at": codec.expiry(ttl_days, now)}])
-        await session.run_many("reset_delivered", [keys])

@@ -42,7 +42,9 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
     for job in jobs:
         checked_job(job)
     bringing = _coalesced(jobs)
-    asked = [_waiting(job.scope, job.kind, job.key) for job in bringing if job.key]
+    asked = [
+        ("queued_job", {"scope_id": job.scope.id, "kind": job.kind, "key": job.key}) for job in bringing if job.key
+    ]
     answers = iter(await session.several(asked) if asked else ())
     waiting = [next(iter(next(answers)), None) if job.key else None for job in bringing]
     payloads = [
@@ -68,10 +70,6 @@ def _coalesced(jobs: Sequence[Job]) -> list[Job]:
             job = replace(job, id=first.id, created_at=first.created_at, payload=payload)
         found[place] = job
     return list(found.values())
-
-
-def _waiting(scope: Scope, kind: JobKind, key: str) -> tuple[str, dict[str, Any]]:
-    return "queued_job", {"scope_id": scope.id, "kind": kind, "key": key}
 
 
 async def _untaken(

@@ -32,7 +32,20 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     await _take(session, scope, batch, met, now)
     plan, held = await _planned(session, scope, batch, met, texts, now)
     await _write(session, scope, plan, met.version)
-    await _write_vectors(session, scope, batch, plan, held)
+    # A memory that says something else has no vector until one comes for the new text.
+    reworded = _reworded(plan)
+    if reworded:
+        values = {"scope_ids": [scope.id] * len(reworded), "ids": reworded}
+        for row in await session.rows("generations", {}):
+            await session.run_many("erase_vectors", [values], generation=row["number"])
+    vectors = {
+        plan.given.get(id, id): vector
+        for id, vector in batch.vectors.items()
+        if id not in held and (id in plan.given or id in plan.stored)
+    }
+    if vectors:
+        values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
+        await session.run_many("put_vector", values, generation=batch.generation)
     await put(session, batch.jobs)
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
     return Applied(ids=ids, version=met.version)
@@ -192,23 +205,6 @@ def _reworded(plan: Plan) -> list[str]:
         for id, memory in plan.standing.items()
         if id in plan.stored and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
     ]
-
-
-async def _write_vectors(session: Session, scope: Scope, batch: Batch, plan: Plan, held: frozenset[str]) -> None:
-    # A memory that says something else has no vector until one comes for the new text.
-    reworded = _reworded(plan)
-    if reworded:
-        values = {"scope_ids": [scope.id] * len(reworded), "ids": reworded}
-        for row in await session.rows("generations", {}):
-            await session.run_many("erase_vectors", [values], generation=row["number"])
-    vectors = {
-        plan.given.get(id, id): vector
-        for id, vector in batch.vectors.items()
-        if id not in held and (id in plan.given or id in plan.stored)
-    }
-    if vectors:
-        values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
-        await session.run_many("put_vector", values, generation=batch.generation)
 
 
 async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
