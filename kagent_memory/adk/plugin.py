@@ -13,7 +13,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from typing_extensions import override
 
 from ..memories.tool_answers import report
-from . import backend as door
+from . import backend
 from .autosave import AutoSave, save_if_due
 from .prefetch import Prefetch
 from .service import KagentMemoryService
@@ -52,7 +52,7 @@ class MemoryPlugin(BasePlugin):
         if self.prefetch is None:
             return
         try:
-            await self.prefetch.insert(callback_context, llm_request, door.service_of(callback_context))
+            await self.prefetch.insert(callback_context, llm_request, backend.service_of(callback_context))
         except Exception as error:
             report(self.name, error)
 

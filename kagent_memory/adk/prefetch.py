@@ -26,7 +26,7 @@ from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
 from ..settings import MemorySettings
-from . import backend as door
+from . import backend
 from .event_converter import is_user_turn, text_of
 from .injected import Key, session_key
 from .service import KagentMemoryService
@@ -92,7 +92,7 @@ class Prefetch:
             return Block(searched=False)
         settings = service.settings if isinstance(service, KagentMemoryService) else MemorySettings()
         run_config = context.get_invocation_context().run_config
-        search = door.find(
+        search = backend.find(
             service,
             context,
             query,
@@ -273,7 +273,7 @@ class PrefetchMemoryTool(BaseTool):
     async def process_llm_request(self, *, tool_context: ToolContext, llm_request: LlmRequest) -> None:
         """Inserts the block of this invocation; it never raises."""
         try:
-            service = door.service_of(tool_context, self.memory_service)
+            service = backend.service_of(tool_context, self.memory_service)
             await self.prefetch.insert(tool_context, llm_request, service)
         except Exception as error:
             report(self.name, error)

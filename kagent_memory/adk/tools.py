@@ -30,7 +30,7 @@ from ..memories.tool_answers import (
 from ..models.prompts.fence import fenced_answer
 from ..records import MEMORY_TYPES, Fact, Filter
 from ..settings import MemorySettings
-from . import backend as door
+from . import backend
 from .service import KagentMemoryService
 from .tool_args import asked_filter, holds_all, labels, narrowed
 from .validation import checked_whole
@@ -72,9 +72,9 @@ class _MemoryTool(BaseTool):
     @override
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
         """The tool's answer; it never raises."""
-        service = door.service_of(tool_context, self.memory_service)
+        service = backend.service_of(tool_context, self.memory_service)
         if service is None:
-            return door.NO_SERVICE
+            return backend.NO_SERVICE
         return await answered(self.name, self._answer(service, args, tool_context))
 
 
@@ -122,12 +122,12 @@ class SaveMemoryTool(_MemoryTool):
             origin="agent",
             author=context.agent_name,
             session_id=context.session.id,
-            event_ids=door.user_event_ids(context),
+            event_ids=backend.user_event_ids(context),
             tags=self.tags,
             ttl_days=self.ttl_days,
             metadata=SOURCE,
         )
-        memory_id = await door.store(service, context, fact, str(args.get("replaces") or "") or None)
+        memory_id = await backend.store(service, context, fact, str(args.get("replaces") or "") or None)
         return {"status": "saved", **({"id": memory_id} if memory_id else {}), "message": SAVED}
 
 
@@ -176,7 +176,7 @@ class LoadMemoryTool(_MemoryTool):
         query = given(args, "query")
         wanted, limit = self._wanted(args, context), self._limit(args)
         budget = _budget(self.budget_tokens, service)
-        found = await door.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
+        found = await backend.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
         return fenced_answer([memory.fields for memory in found])
 
     def _wanted(self, args: Mapping[str, Any], context: ToolContext) -> Filter:
@@ -296,13 +296,13 @@ class ForgetMemoryTool(_MemoryTool):
         if ids and args.get("confirm") is not True:
             return {"status": "confirmation required", "ids": list(ids), "message": "Call again with confirm=true."}
         if ids:
-            return {"status": "forgotten", "ids": await door.erase(service, context, ids)}
-        found = await door.find(service, context, query, limit=MAX_FORGOTTEN)
+            return {"status": "forgotten", "ids": await backend.erase(service, context, ids)}
+        found = await backend.find(service, context, query, limit=MAX_FORGOTTEN)
         certain = [
             str(memory.fields["id"]) for memory in found if "id" in memory.fields and holds_all(memory.text, query)
         ]
         if args.get("confirm") is True and certain:
-            return {"status": "forgotten", "ids": await door.erase(service, context, certain)}
+            return {"status": "forgotten", "ids": await backend.erase(service, context, certain)}
         message = "Nothing was erased. Call again with the ids to erase and confirm=true."
         shown = affordable(found, _budget(None, service))
         return {"status": "confirmation required", "message": message, **fenced_answer([m.fields for m in shown])}

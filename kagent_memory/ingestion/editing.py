@@ -108,7 +108,7 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
     """
     given = {field.name: getattr(edit, field.name) for field in fields(edit)}
     given = {name: value for name, value in given.items() if value is not None}
-    # what stays was checked when it came, perhaps by a door with other bounds
+    # what stays was checked when it came, perhaps through an interface with other bounds
     text = {"text": given.pop("content", "stays")}
     whole = checked_fact(Fact(**text, **given), max_bytes=max_bytes, redact=redact)
     values = {name: getattr(whole, name) for name in given}

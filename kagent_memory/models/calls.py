@@ -1,4 +1,4 @@
-"""One call to a model: LiteLLM's door, time-outs, retries of what may pass, and failures with a name."""
+"""One call to a model: LiteLLM's import, time-outs, retries of what may pass, and failures with a name."""
 
 from __future__ import annotations
 

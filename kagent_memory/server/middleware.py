@@ -1,4 +1,4 @@
-"""The door in front of every route: who may connect, host, origin, sizes, rate, and who calls."""
+"""The ASGI middleware before every route: who may connect, host, origin, sizes, rate, and who calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedder's door: whatever the user chose becomes an `Embedder` whose answers are checked."""
+"""Embedders: whatever the user chose becomes an `Embedder` whose answers are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language model's door: prompts answered with an object of the wanted shape."""
+"""Language models: prompts answered with an object of the wanted shape."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import stat
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ...concurrency import Backoff
 from ...errors import KagentMemoryError
 from ...records import Scope
 from .connection import Busy, Connection
@@ -21,6 +21,7 @@ from .thread import DriverThread
 
 PATIENCE_SECONDS = 5.0
 ERASE_PATIENCE_SECONDS = 1.0
+BACKOFF = Backoff(0.0015, 0.075, factor=1.5, jitter=0.67)
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
@@ -198,12 +199,13 @@ async def _with_retries(
 ) -> T:
     """What an action on the driver thread gives, tried again for so long while another connection holds the lock."""
     deadline = time.monotonic() + seconds
-    pause = 0.001
+    failures = 0
     while True:
         try:
             return await thread.run(action, *args, **kwargs)
         except Busy:
+            failures += 1
+            pause = BACKOFF.seconds(failures)
             if time.monotonic() + pause > deadline:
                 raise
-        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 spreads the tries, hides nothing
-        pause = min(pause * 1.5, 0.05)
+        await asyncio.sleep(pause)
