@@ -78,7 +78,9 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
     except KagentMemoryError as error:
         return [Finding("settings", "bad", str(error), "Correct the setting or the URI.")]
     found = [Finding("settings", "ok", "All settings fit.")]
-    place = _file_of(bare)
+    parts = urlsplit(bare.removeprefix("kagent+"))
+    is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
+    place = Path(parts.path.removeprefix("/")) if is_file else None
     try:
         if place is not None and not place.exists():
             return [*found, _absent(place)]
@@ -111,13 +113,6 @@ def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
         advice = "Take a token that is bound to nothing, or ask where the server is started."
         return [server, Finding("check", "bad", answers["store"], advice)]
     return [server, *_of_store("Its database", answers), _embedder(answers)]
-
-
-def _file_of(bare: str) -> Path | None:
-    parts = urlsplit(bare.removeprefix("kagent+"))
-    if parts.scheme != "libsql" or parts.netloc or ":memory:" in parts.path:
-        return None
-    return Path(parts.path.removeprefix("/"))
 
 
 def _absent(place: Path) -> Finding:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,7 @@ from ..concurrency import LRU
 from ..errors import ConfigurationError
 from ..memories.tool_answers import report
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
-from .injected import Key, session_key
+from .injected import Key, PerService, session_key
 from .service import KagentMemoryService
 from .validation import checked_policy
 
@@ -164,13 +163,7 @@ class Courses:
             return before, course.settled + course.share
 
 
-_courses: weakref.WeakKeyDictionary[BaseMemoryService, Courses] = weakref.WeakKeyDictionary()
-_courses_lock = threading.Lock()
-
-
-def _courses_of(service: BaseMemoryService) -> Courses:
-    with _courses_lock:
-        return _courses.setdefault(service, Courses())
+_courses = PerService(Courses)
 
 
 # -- the hooks ----------------------------------------------------------------------------------
@@ -194,7 +187,7 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
 async def _save(context: InvocationContext, service: BaseMemoryService, policy: AutoSave) -> None:
     session = context.session
     events = list(session.events)  # the live list: later turns append to it
-    before, now = _courses_of(service).step(session_key(session), policy, context.invocation_id, events)
+    before, now = _courses.of(service).step(session_key(session), policy, context.invocation_id, events)
     save = due(policy, before, now)
     snapshot = session.model_copy(update={"events": events})
     if not isinstance(service, KagentMemoryService):

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
@@ -15,6 +15,7 @@ from ..errors import InvalidInput
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit
 from .event_converter import attached, text_of
 
+T = TypeVar("T")
 _SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
 
 
@@ -40,30 +41,25 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
     text = "\n".join(filter(None, (text_of(entry.content), *files)))
     if not text.strip():
         raise InvalidInput("A memory needs text, or a file's name or URI; this entry has none of them.")
-    given = _merged(custom_metadata or {}, entry.custom_metadata)
+    given: dict[str, Any] = {**(custom_metadata or {}), **entry.custom_metadata}
+    for mine, other in (("ttl", "ttl_days"), ("ttl_days", "ttl")):  # the entry's wins over the call's, however named
+        if entry.custom_metadata.get(mine) is not None and entry.custom_metadata.get(other) is None:
+            given.pop(other, None)
     role = entry.content.role
     return Fact(
         text=text,
         author=entry.author,
         happened_at=_time(entry.timestamp),
         ttl_days=_ttl_days(given),
-        session_id=_text(given, "session_id"),
+        session_id=_typed(given, "session_id", str, "text"),
         type=_one_of(given, "type", MEMORY_TYPES, "semantic"),
         origin=_one_of(given, "origin", ORIGINS, "agent" if role == "model" else "user"),
         topics=_labels(given, "topics"),
         tags=_labels(given, "tags"),
         importance=_importance(given),
-        pinned=_flag(given, "pinned"),
+        pinned=_typed(given, "pinned", bool, "true or false") or False,
         metadata=given,
     )
-
-
-def _merged(call: Mapping[str, object], entry: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {**call, **entry}
-    for mine, other in (("ttl", "ttl_days"), ("ttl_days", "ttl")):
-        if entry.get(mine) is not None and entry.get(other) is None:
-            merged.pop(other, None)
-    return merged
 
 
 def _time(value: str | None) -> datetime | None:
@@ -91,10 +87,10 @@ def _ttl_days(given: dict[str, Any]) -> int | None:
     return math.ceil(days)
 
 
-def _text(given: dict[str, Any], key: str) -> str | None:
+def _typed(given: dict[str, Any], key: str, kind: type[T], what: str) -> T | None:
     value = given.pop(key, None)
-    if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"{key} must be text.")
+    if value is not None and not isinstance(value, kind):
+        raise InvalidInput(f"{key} must be {what}.")
     return value
 
 
@@ -125,10 +121,3 @@ def _importance(given: dict[str, Any]) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise InvalidInput("importance must be a number from 0 to 1.")
     return float(value)
-
-
-def _flag(given: dict[str, Any], key: str) -> bool:
-    value = given.pop(key, None)
-    if value is not None and not isinstance(value, bool):
-        raise InvalidInput(f"{key} must be true or false.")
-    return bool(value)

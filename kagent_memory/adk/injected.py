@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
+from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.sessions.session import Session
 
 from ..concurrency import LRU
@@ -13,11 +16,32 @@ from ..records import current_tenant
 MAX_SESSIONS = 10_000
 MAX_TEXTS = 200
 Key = tuple[str | None, str, str, str]
+State = TypeVar("State")
 
 
 def session_key(session: Session) -> Key:
     """Which session of which tenant this is, whatever object stands for it."""
     return current_tenant(), session.app_name, session.user_id, session.id
+
+
+class PerService(Generic[State]):
+    """What this process keeps beside each memory service, as long as there is that service.
+
+    Args:
+        make: makes it when it is first asked for.
+    """
+
+    def __init__(self, make: Callable[[], State]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._states: weakref.WeakKeyDictionary[BaseMemoryService, State] = weakref.WeakKeyDictionary()
+
+    def of(self, service: BaseMemoryService) -> State:
+        """That of this service."""
+        with self._lock:
+            if service not in self._states:
+                self._states[service] = self._make()
+            return self._states[service]
 
 
 class Injected:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -28,7 +27,7 @@ from ..retrieval.query import WordGate
 from ..settings import MemorySettings
 from . import backend
 from .event_converter import is_user_turn, text_of
-from .injected import Key, session_key
+from .injected import Key, PerService, session_key
 from .service import KagentMemoryService
 from .validation import checked_policy, checked_whole
 
@@ -81,7 +80,7 @@ class Prefetch:
         """Puts the block of this invocation into a request; nothing when there is nothing, or no answer in time."""
         if service is None or context.user_content is None:
             return
-        block = await _blocks_of(service).get(self, context, service)
+        block = await _blocks.of(service).get(self, context, service)
         if block and not any(_is_block(content) for content in request.contents):
             insert_before(request.contents, block, context.user_content)
 
@@ -220,13 +219,7 @@ class _Blocks:
             return searching == context.invocation_id
 
 
-_blocks: weakref.WeakKeyDictionary[BaseMemoryService, _Blocks] = weakref.WeakKeyDictionary()
-_blocks_lock = threading.Lock()
-
-
-def _blocks_of(service: BaseMemoryService) -> _Blocks:
-    with _blocks_lock:
-        return _blocks.setdefault(service, _Blocks())
+_blocks = PerService(_Blocks)
 
 
 class PrefetchMemoryTool(BaseTool):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -212,10 +212,12 @@ class Retriever:
             ranking = [asked.index(text) for text in dict.fromkeys(texts)]
             seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
             try:
-                space, vectors = await _within(seconds, self._embedder.embed(asked, kind="query"))
-            except ModelError as error:
-                logger.warning("Searching by words only: %s", error)
-                search.degraded.append(f"embedder: {error}")
+                space, vectors = await asyncio.wait_for(self._embedder.embed(asked, kind="query"), seconds)
+            except (ModelError, TimeoutError) as error:
+                late = f"The embedder did not answer within {seconds:.3g} s."
+                reason = late if isinstance(error, TimeoutError) else str(error)
+                logger.warning("Searching by words only: %s", reason)
+                search.degraded.append(f"embedder: {reason}")
                 return (), ()
         lists = await self._store.search_vector(
             search.scope,
@@ -318,12 +320,3 @@ def _search_terms(text: str, dated: bool) -> tuple[bool, Sequence[str]]:
 
 def _dense_sentences(text: str, matches: TextMatches, settings: RankSettings) -> list[str]:
     return [dense_text(sentence, matches, settings) for sentence in split(text)]
-
-
-async def _within(
-    seconds: float, embedding: Awaitable[tuple[EmbeddingSpace, list[Vector]]]
-) -> tuple[EmbeddingSpace, list[Vector]]:
-    try:
-        return await asyncio.wait_for(embedding, seconds)
-    except TimeoutError as error:
-        raise ModelError(f"The embedder did not answer within {seconds:.3g} s.") from error

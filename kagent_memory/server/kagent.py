@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
+from functools import partial, wraps
+from typing import TypeAlias, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -27,6 +27,7 @@ from .error_responses import printable
 from .kagent_wire import DIMENSIONS, LONGEST_NAME, TOO_LONG, Refused, StoredItem, batch, found, item, listed, search
 
 T = TypeVar("T")
+Route: TypeAlias = Callable[[Request], Awaitable[Response]]
 GENERATION = external_name(DIMENSIONS)
 LIST_PAGE = 100
 MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
@@ -37,6 +38,26 @@ router = APIRouter(prefix="/api/memories", include_in_schema=False)
 def failure(status: int, text: str) -> JSONResponse:
     """The only form of an error that kagent has."""
     return JSONResponse({"error": printable(text)}, status)
+
+
+def answers_failures(what: str) -> Callable[[Route], Route]:
+    """Makes a route answer its failures as kagent does; `what` stands before those of this server."""
+
+    def answering(route: Route) -> Route:
+        @wraps(route)
+        async def answer(request: Request) -> Response:
+            try:
+                return await route(request)
+            except (Refused, InvalidInput) as error:
+                return failure(400, str(error))
+            except NotFound as error:
+                return failure(404, str(error))
+            except KagentMemoryError as error:
+                return failure(500, f"{what}: {error}")
+
+        return answer
+
+    return answering
 
 
 def names(agent_name: str) -> tuple[str, ...]:
@@ -57,23 +78,17 @@ def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) 
 
 
 @router.post("/sessions")
+@answers_failures("failed to save memory")
 async def save(request: Request) -> Response:
     """Stores one memory."""
-    return await _answer(_saved(request), "failed to save memory")
-
-
-async def _saved(request: Request) -> Response:
     ids = await _store(request, [await _read(request, item)])
     return JSONResponse({"id": ids[0]}, 201)
 
 
 @router.post("/sessions/batch")
+@answers_failures("failed to save memory batch")
 async def save_batch(request: Request) -> Response:
     """Stores 1 to 50 memories; those of one agent and user whole or not at all."""
-    return await _answer(_saved_batch(request), "failed to save memory batch")
-
-
-async def _saved_batch(request: Request) -> Response:
     items = await _read(request, batch)
     await _store(request, items)
     return JSONResponse({"count": len(items)}, 201)
@@ -103,12 +118,9 @@ async def _store(request: Request, items: Sequence[StoredItem]) -> list[str]:
 
 
 @router.post("/search")
+@answers_failures("search failed")
 async def search_memories(request: Request) -> Response:
     """The nearest memories by cosine; exact for every user, however crowded the table."""
-    return await _answer(_search(request), "search failed")
-
-
-async def _search(request: Request) -> Response:
     wanted = await _read(request, search)
     memories, caller = memories_of(request), caller_of(request)
     scopes = [scope_of(memories, caller, name, wanted.user_id) for name in names(wanted.agent_name)]
@@ -122,21 +134,14 @@ async def _search(request: Request) -> Response:
     kept = [hit for hit in hits[: wanted.limit] if not wanted.min_score or hit[0] >= wanted.min_score]
     for one in scopes:
         memories.delivered(one, [memory.id for _, memory, scope in kept if scope == one])
-    found_of = partial(_written, [found(memory, cosine) for cosine, memory, _ in kept])
-    return await run_in_thread(sum(len(memory.content) for _, memory, _ in kept), found_of)
-
-
-def _written(value: object) -> Response:
-    return JSONResponse(value)
+    size = sum(len(memory.content) for _, memory, _ in kept)
+    return await run_in_thread(size, JSONResponse, [found(memory, cosine) for cosine, memory, _ in kept])
 
 
 @router.get("")
+@answers_failures("failed to list memories")
 async def list_memories(request: Request) -> Response:
     """All memories of an agent and a user, the most delivered first."""
-    return await _answer(_list(request), "failed to list memories")
-
-
-async def _list(request: Request) -> Response:
     pages = [_Pages(memories_of(request), scope) for scope in _named(request)]
     for one in pages:
         await one.turn()  # a store that is away is told before the answer begins
@@ -173,12 +178,9 @@ class _Pages:
 
 
 @router.delete("")
+@answers_failures("failed to delete memory")
 async def delete_memories(request: Request) -> Response:
     """Erases all memories of an agent and a user; none is fine too."""
-    return await _answer(_delete(request), "failed to delete memory")
-
-
-async def _delete(request: Request) -> Response:
     for scope in _named(request):
         await memories_of(request).forget(scope, everything=True)
     return JSONResponse({"status": "deleted"})
@@ -193,14 +195,3 @@ def _named(request: Request) -> list[Scope]:
         raise Refused(TOO_LONG)
     memories, caller = memories_of(request), caller_of(request)
     return [scope_of(memories, caller, name, user_id) for name in names(agent_name)]
-
-
-async def _answer(work: Awaitable[Response], what: str) -> Response:
-    try:
-        return await work
-    except (Refused, InvalidInput) as error:
-        return failure(400, str(error))
-    except NotFound as error:
-        return failure(404, str(error))
-    except KagentMemoryError as error:
-        return failure(500, f"{what}: {error}")

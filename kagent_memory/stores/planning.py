@@ -82,34 +82,25 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not fit.
     """
     for change in batch.changes:
-        _check_memory(change.memory)
-        _check_keys(change.event_ids, "An event id")
+        memory = change.memory
+        if not codec.is_id(memory.id):
+            raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
+        for value in (memory.content, memory.author, memory.subject, memory.attribute, *memory.topics, *memory.tags):
+            if value is not None:
+                checked_text(value, "A text of the memory")
+        if memory.session_id is not None:
+            _check_keys((memory.session_id,), "The session id")
+        if memory.metadata and _NUL.search(json_text(dict(memory.metadata), "The metadata")):
+            raise InvalidInput("The metadata holds a NUL character; remove it.")
+        _check_keys((*memory.event_ids, *change.event_ids), "An event id")
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
     return replace(batch, vectors={id: checked_vector(vector, dimensions) for id, vector in batch.vectors.items()})
 
 
-def _check_memory(memory: Memory) -> None:
-    if not codec.is_id(memory.id):
-        raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
-    for value in (memory.content, memory.author, memory.subject, memory.attribute, *memory.topics, *memory.tags):
-        if value is not None:
-            checked_text(value, "A text of the memory")
-    _check_keys(memory.event_ids, "An event id")
-    if memory.session_id is not None:
-        _check_keys((memory.session_id,), "The session id")
-    if memory.metadata:
-        _check_metadata(memory.metadata)
-
-
 def _check_keys(values: Sequence[str], what: str) -> None:
     for value in values:
         checked_key(checked_text(value, what), what)
-
-
-def _check_metadata(metadata: Mapping[str, Any]) -> None:
-    if _NUL.search(json_text(dict(metadata), "The metadata")):
-        raise InvalidInput("The metadata holds a NUL character; remove it.")
 
 
 def held_back(

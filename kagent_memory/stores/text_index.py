@@ -80,7 +80,10 @@ class ScopeIndex:
     def _load(self, entries: Sequence[Entry]) -> None:
         first = len(self._places)
         lengths = self._postings.add(first, [entry.postings for entry in entries])
-        self._reserve(first + len(entries))
+        if (needed := first + len(entries)) > len(self._columns):
+            columns = np.zeros(max(needed, len(self._columns) * 3 // 2), _COLUMNS)
+            columns[: len(self._columns)] = self._columns
+            self._columns = columns
         for row, entry in enumerate(entries, first):
             self._enter(row, entry)
         ids = np.frombuffer(b"".join(bytes.fromhex(entry.place.id.replace("-", "")) for entry in entries), ">u8")
@@ -89,12 +92,6 @@ class ScopeIndex:
         fresh["length"] = lengths
         fresh["active"] = [entry.active for entry in entries]
         fresh["expires"] = [NEVER if entry.expires_at is None else _ticks(entry.expires_at) for entry in entries]
-
-    def _reserve(self, needed: int) -> None:
-        if needed > len(self._columns):
-            columns = np.zeros(max(needed, len(self._columns) * 3 // 2), _COLUMNS)
-            columns[: len(self._columns)] = self._columns
-            self._columns = columns
 
     def _enter(self, row: int, entry: Entry) -> None:
         place = entry.place
