@@ -145,9 +145,11 @@ class Retriever:
             scope, terms, limit=search.settings.text_limit, filter=query.filter, now=now
         )
         nearest, nearest_to_all = await self._nearest(search, matches, external_vector)
-        candidates = join(terms, matches, nearest, nearest_to_all, settings=search.settings)
+        candidates = join(terms, matches, nearest, nearest_to_all)
         wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *dated)))
-        features = await self._store.places(scope, wanted, reach=1, version=matches.version, now=now)
+        features = await self._store.places(
+            scope, wanted, reach=search.settings.reach, version=matches.version, now=now
+        )
         ranking = await run_in_thread(
             size,
             rank,

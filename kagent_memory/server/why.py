@@ -9,7 +9,7 @@ from ..records import Hit
 
 SIGNS: Mapping[str, str] = {
     "match": "what it says itself",
-    "following": "what was said right after it",
+    "window": "what was said around it",
     "answer": "it follows a question that matches",
     "session": "its whole conversation",
     "month": "it is from the month you name",
@@ -17,6 +17,7 @@ SIGNS: Mapping[str, str] = {
     "author": "it was said by somebody you name",
     "length": "how much it says",
     "question": "it only asks something",
+    "opening": "its conversation began with it",
     "recency": "how recent it is",
     "importance": "how important it is",
     "deliveries": "how often agents were given it",

@@ -65,9 +65,7 @@ class SmallScope:
         now: datetime = NOW,
     ) -> Ranking:
         nearest = [_ordered(cosines)] if cosines else []
-        candidates = join(
-            query_terms(query), self.search_text(query), nearest, [_ordered(full)] if full else None, settings
-        )
+        candidates = join(query_terms(query), self.search_text(query), nearest, [_ordered(full)] if full else None)
         wanted = set(shortlist(candidates, settings))
         near = {
             (place.session_id, place.position) for place in self.features if place.id in wanted and place.session_id
@@ -86,4 +84,4 @@ def _ordered(cosines: Mapping[str, float]) -> Sequence[tuple[str, float]]:
 def _beside(place: RankFeatures, near: set[tuple[str | None, int | None]]) -> bool:
     if place.session_id is None or place.position is None:
         return False
-    return any((place.session_id, place.position + step) in near for step in (-1, 1))
+    return any((place.session_id, place.position + step) in near for step in (-2, -1, 1, 2))

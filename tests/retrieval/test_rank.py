@@ -7,9 +7,7 @@ from kagent_memory.retrieval.ranking import RankSettings, dense_text
 
 from .small_scope import NOW, SmallScope
 
-PLAIN = RankSettings(
-    following=0, answer=0, session=0, month=0, day=0, author=0, length=0, question=0, before=0, after=0
-)
+PLAIN = RankSettings(match=1, window=0, session=0, answer=0, month=0, day=0, author=0, length=0, question=0, opening=0)
 
 
 def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[str]]:
@@ -70,12 +68,40 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
 
 def test_neighbours_are_by_session_and_position_never_by_session_alone() -> None:
     scope = SmallScope()
-    for number in range(4):
-        scope.add(["kayak", "first", "second", "third"][number], session="s")
+    for content in ("kayak", "first", "second", "third", "fourth"):
+        scope.add(content, session="s")
+    scope.add("alone")
     cosines = {place.id: 0.3 for place in scope.features}
-    settings = replace(PLAIN, before=0.5)
+    settings = replace(PLAIN, window=0.5)
     scores = {hit.id: hit.score for hit in scope.rank("kayak", cosines, settings=settings).ranked}
-    assert scores["m0001"] > scores["m0002"] == scores["m0003"]
+    assert scores["m0001"] > scores["m0002"] > scores["m0003"] == scores["m0004"] == scores["m0005"]
+
+
+def test_a_memory_without_a_session_yields_to_none_that_is_as_near() -> None:
+    scope = SmallScope()
+    alone = scope.add("a trip by boat")
+    turns = [scope.add("a trip by boat", session="s") for _ in range(5)]
+    cosines = {alone: 0.8, **dict.fromkeys(turns, 0.8), scope.add("a tax return"): 0.1}
+    settings = replace(PLAIN, window=0.5, session=0.5)
+    scores = {hit.id: hit.score for hit in scope.rank("kayak", cosines, settings=settings).ranked}
+    assert scores[alone] == max(scores.values()) == scores[turns[2]]
+
+
+def test_a_session_that_holds_all_of_the_words_lifts_its_turns_over_one_that_holds_one() -> None:
+    scope = SmallScope()
+    for session, beside in (("s", "we sailed from the harbour"), ("t", "we had soup and bread")):
+        for content in ("bought a kayak", "nice one", "how lovely", "it is late", beside):
+            scope.add(f"{content}, {session}", session=session)
+    ranked = scope.ids("who sailed a kayak from the harbour?", settings=replace(PLAIN, session=0.5))
+    assert ranked.index("m0000") < ranked.index("m0005")
+    assert scope.ids("who sailed a kayak from the harbour?", settings=PLAIN).index("m0000") > 0
+
+
+def test_a_session_begins_with_what_is_new() -> None:
+    scope = SmallScope()
+    opening, _, later = (scope.add(content, session="s") for content in ("a red kayak", "well", "a red kayak"))
+    scores = {hit.id: hit.score for hit in scope.rank("kayak", settings=replace(PLAIN, opening=0.5)).ranked}
+    assert scores[opening] > scores[later]
 
 
 def test_the_named_month_day_and_author_lift() -> None:

@@ -30,8 +30,7 @@ class Candidates:
         lengths: number of index terms; the average where the text leg did not see the memory.
         idf: ln(1 + (N - f + 0.5) / (f + 0.5)) of each term (Robertson, Zaragoza 2009, kept above zero).
         average_length: of the scope's memories.
-        dense: the best of the query vectors' cosines, each stretched to 0..1 over its list; the
-            lowest where in none.
+        dense: the best of the query vectors' cosines, each stretched to 0..1 over its list; 0 where in none.
         cosines: of the full query; NaN where the vector leg did not see the memory.
         has_vectors: whether the vector leg answered at all.
     """
@@ -78,7 +77,6 @@ def join(
     text: TextMatches,
     nearest: Sequence[Nearest] = (),
     full: Sequence[Nearest] | None = None,
-    settings: RankSettings = RankSettings(),
 ) -> Candidates:
     """Both legs' candidates side by side.
 
@@ -87,7 +85,6 @@ def join(
         text: what the text leg found.
         nearest: one list for every vector that ranks (the trimmed query of each sentence).
         full: the lists of the full query's vectors; None: the same as `nearest`.
-        settings: says where the lists were cut.
     """
     full = nearest if full is None else full
     rows = {key: row for row, key in enumerate(text.matches)}
@@ -98,14 +95,14 @@ def join(
     used = [term for term in terms if term in text.frequencies]
     frequency = np.array([text.frequencies[term] for term in used], dtype=np.float64)
     cosines = _best(full, rows, size, np.nan)
-    stretched = [_stretched(found, settings.vector_limit) for found in nearest]
+    stretched = [_stretched(found) for found in nearest]
     return Candidates(
         rows=rows,
         counts=_counts(used, text, size),
         lengths=_lengths(text, size),
         idf=np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
         average_length=text.average_length or 1.0,
-        dense=_best(stretched, rows, size, min((found[-1][1] for found in stretched if found), default=0.0)),
+        dense=_best(stretched, rows, size, 0.0),
         cosines=cosines,
         has_vectors=any(nearest),
     )
@@ -127,7 +124,11 @@ def shortlist(candidates: Candidates, settings: RankSettings = RankSettings()) -
 def bm25(candidates: Candidates, counts: Numbers, lengths: Numbers, settings: RankSettings) -> Numbers:
     """BM25 of every row (Robertson, Zaragoza 2009), as a share of the best."""
     norm = settings.k1 * (1 - settings.b + settings.b * lengths / candidates.average_length)
-    scores = (counts * (settings.k1 + 1) / (counts + norm[:, None])) @ candidates.idf
+    return share_of_best((counts * (settings.k1 + 1) / (counts + norm[:, None])) @ candidates.idf)
+
+
+def share_of_best(scores: Numbers) -> Numbers:
+    """The scores, none of them negative, with the best as 1."""
     best = scores.max(initial=0.0)
     return scores / best if best > 0 else scores
 
@@ -179,15 +180,9 @@ def _best(lists: Sequence[Nearest], rows: dict[str, int], size: int, missing: fl
     return best
 
 
-# A list that was cut at its limit goes on below: about as far again.
-_BEYOND = 1.0
-
-
-def _stretched(found: Nearest, limit: int) -> Nearest:
+def _stretched(found: Nearest) -> Nearest:
     if not found:
         return found
     low, high = found[-1][1], found[0][1]
-    if len(found) >= limit:
-        low -= _BEYOND * (high - low)
     span = high - low
     return [(key, (cosine - low) / span if span > 0 else 1.0) for key, cosine in found]

@@ -15,10 +15,12 @@ from ...language.dates import closeness, named_spans
 from ...language.tokenizer import tokens
 from ...records import LeftOut
 from ...stores.base import RankFeatures
-from .candidates import Candidates, Numbers, bm25, fused
+from .candidates import Candidates, Numbers, bm25, fused, share_of_best
 from .rank_settings import RankSettings
 
 _LONG = np.log1p(300.0)
+_OPENING_TURNS = 2
+_ALONE = -1_000_000  # the position of a memory that has none: no step from another leads there
 
 
 class Ranked(NamedTuple):
@@ -66,14 +68,8 @@ def rank(
         date_only: the query asks for a date and nothing else: what is of that date matches in full.
     """
     table = _Table(candidates, features, dated)
-    around = np.vstack([table.counts, np.zeros((1, table.counts.shape[1]))])
-    counts = table.counts + settings.before * around[table.previous] + settings.after * around[table.next]
-    lexical = bm25(candidates, counts, candidates.lengths[table.rows], settings)
-    match = fused(candidates, lexical, candidates.dense[table.rows], settings)
-    signs = _signs(query, np.maximum(match, table.dated) if date_only else match, table, now, settings)
-    weights = settings.month + settings.day + settings.author + settings.length + settings.recency + settings.importance
-    most = (1 + settings.following + settings.answer) * (1 + settings.session) + weights
-    scores = np.clip(sum(signs.values(), np.zeros(len(features))) / most, 0.0, 1.0)
+    signs = _signs(query, _matches(candidates, table, settings, date_only=date_only), table, now, settings)
+    scores = np.clip(sum(signs.values(), np.zeros(len(features))) / (most := _most(settings)), 0.0, 1.0)
 
     cosines = candidates.cosines[table.rows]
     matched: npt.NDArray[np.bool_] = (table.counts.max(axis=1, initial=0.0) > 0) | table.dated
@@ -97,42 +93,101 @@ def rank(
 
 
 class _Table:
-    """The features as arrays: each one's row among the candidates, and its neighbours (the last, empty one if none)."""
+    """The features as arrays: each one's row among the candidates, its session, and who stands around it."""
 
     def __init__(self, candidates: Candidates, features: Sequence[RankFeatures], dated: Collection[str]) -> None:
-        nothing = len(candidates.rows)
+        nothing, last = len(candidates.rows), len(features)
         self.features = features
         self.rows = np.array([candidates.rows.get(one.id, nothing) for one in features], dtype=np.intp)
         self.counts = candidates.counts[self.rows]
-        positions = [(one.session_id or "", -2 if one.position is None else one.position) for one in features]
-        at = {position: row for row, position in enumerate(positions) if position[0]}
-        last = len(features)
-        self.previous = np.array([at.get((session, number - 1), last) for session, number in positions], dtype=np.intp)
-        self.next = np.array([at.get((session, number + 1), last) for session, number in positions], dtype=np.intp)
+        self.dense = candidates.dense[self.rows]
         self.dated = np.array([one.id in dated for one in features] if dated else [False] * last, dtype=np.bool_)
         self.asks = np.array([one.asks for one in features], dtype=np.float64)
-
-    def best_of_session(self, scores: Numbers) -> Numbers:
-        """For each memory the best score in its session; one without a session stands alone."""
         numbers: dict[str, int] = {}
-        sessions = np.array(
-            [numbers.setdefault(one.session_id or one.id, len(numbers)) for one in self.features], dtype=np.intp
+        # one without a session stands alone
+        self.sessions = np.array(
+            [numbers.setdefault(one.session_id or f"\0{one.id}", len(numbers)) for one in features], dtype=np.intp
         )
-        best = np.zeros(len(numbers))
-        np.maximum.at(best, sessions, scores)
-        return best[sessions]
+        self.positions = np.array(
+            [_ALONE if one.position is None or not one.session_id else one.position for one in features], dtype=np.int64
+        )
+        self._places = {
+            place: row
+            for row, place in enumerate(zip(self.sessions.tolist(), self.positions.tolist(), strict=True))
+            if place[1] != _ALONE
+        }
+
+    def beside(self, step: int) -> npt.NDArray[np.intp]:
+        """The row of the turn so many steps further on in the session; one past the last row where there is none."""
+        places = zip(self.sessions.tolist(), (self.positions + step).tolist(), strict=True)
+        return np.array([self._places.get(place, len(self.features)) for place in places], dtype=np.intp)
 
 
-def _signs(query: str, match: Numbers, table: _Table, now: datetime, settings: RankSettings) -> dict[str, Numbers]:
+class _Matches(NamedTuple):
+    """How well a memory's own words and vector, those with the turns around it, and its session's answer the query.
+
+    Attributes:
+        around: the window's match by words alone.
+        previous: the row of the turn before; one past the last where there is none.
+    """
+
+    own: Numbers
+    window: Numbers
+    session: Numbers
+    around: Numbers
+    previous: npt.NDArray[np.intp]
+
+
+def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, date_only: bool) -> _Matches:
+    counts, dense, lengths = table.counts, table.dense, candidates.lengths[table.rows]
+    padded, padded_dense = np.vstack([counts, np.zeros((1, counts.shape[1]))]), np.append(dense, 0.0)
+    window, window_dense, weights = counts.copy(), dense.copy(), np.ones(len(dense))
+    previous = table.beside(-1)
+    for step in range(1, settings.reach + 1):
+        for rows in (previous if step == 1 else table.beside(-step), table.beside(step)):
+            window += padded[rows] / 2**step
+            window_dense += padded_dense[rows] / 2**step
+            weights += (rows < len(dense)) / 2**step
+    size = int(table.sessions.max(initial=-1)) + 1
+    whole, nearest = np.zeros((size, counts.shape[1])), np.zeros(size)
+    np.add.at(whole, table.sessions, counts)
+    np.maximum.at(nearest, table.sessions, dense)
+    # a session has no length here: of its turns only those that match and their neighbours are at hand
+    by_session = bm25(candidates, whole, np.full(size, candidates.average_length), settings)
+    around = bm25(candidates, window, lengths, settings)
+    levels = [
+        fused(candidates, words, share_of_best(vectors), settings)
+        for words, vectors in (
+            (bm25(candidates, counts, lengths, settings), dense),
+            (around, window_dense / weights),
+            (by_session[table.sessions], nearest[table.sessions]),
+        )
+    ]
+    if date_only:
+        levels = [np.maximum(level, table.dated) for level in levels]
+    own, with_turns, of_session = levels
+    return _Matches(own, with_turns, of_session, around, previous)
+
+
+def _most(settings: RankSettings) -> float:
+    """The highest score there could be."""
+    matches = settings.match + settings.window + settings.session + settings.answer
+    dates = settings.month + settings.day
+    others = settings.author + settings.length + settings.opening + settings.recency + settings.importance
+    return matches + dates + others or 1.0
+
+
+def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings: RankSettings) -> dict[str, Numbers]:
     """What each sign adds to the scores, by its name."""
     features = table.features
-    padded, asks = np.append(match, 0.0), np.append(table.asks, 0.0)
-    signs = {
-        "match": match,
-        "following": settings.following * padded[table.next],
-        "answer": settings.answer * padded[table.previous] * asks[table.previous],
+    asked = np.append(matches.around * table.asks, 0.0)
+    signs: dict[str, Numbers] = {
+        "match": settings.match * matches.own,
+        "window": settings.window * matches.window,
+        "session": settings.session * matches.session,
+        "answer": settings.answer * asked[matches.previous],
+        "opening": settings.opening * ((table.positions >= 0) & (table.positions < _OPENING_TURNS)),
     }
-    signs["session"] = settings.session * table.best_of_session(match + signs["following"] + signs["answer"])
     if spans := named_spans(query, now):
         near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
         signs |= {"month": settings.month * near[:, 0], "day": settings.day * near[:, 1]}

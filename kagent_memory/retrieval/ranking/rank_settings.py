@@ -9,25 +9,28 @@ from dataclasses import dataclass
 class RankSettings:
     """How much each sign counts. Scores of the two legs lie in 0..1; every weight is a share of that.
 
-    Round values in the middle of a flat optimum, chosen on some conversations and checked on others.
+    One set for both modes, learnt over two data sets at once with regularisation (`bench/learn.py`) and rounded; a
+    sign that did not help both is not here.
 
     Attributes:
         text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks forget how much
             better a rare word's match is.
         k1, b: BM25's saturation and length normalisation. Memories are short: a word said twice is hardly better
             than once, and length says little.
-        before, after: how much of the neighbouring turns' words counts as a turn's own in the text leg.
-        following: how much of the next turn's score a turn gains.
-        answer: how much of the previous turn's score a turn gains when that turn asks a question.
-        session: how much of the best score in its session a memory gains.
+        match: what the memory says itself.
+        window: what it says with the turns around it, up to `reach` on either side; each step away counts half.
+        session: what its whole session says: all of its words, and its nearest vector.
+        answer: the window's match by words of the previous turn, when that turn asks a question.
         month, day: a month (or year) the query names is the memory's; the day, falling off by e every 5 days.
         author: the query names who said it. Small: a question may name the wrong person.
         length: for a memory of 300 characters or more; shorter ones gain less. Short turns rarely say anything.
         question: taken off memories that end with a question mark: they ask, they do not tell.
+        opening: the first two turns of a session, where people say what is new.
         common: a word that more than this share of the scope's memories holds leaves the dense query.
         common_from: scopes smaller than this keep all words.
         text_limit, vector_limit: candidates asked of each leg.
         shortlist: the best of them, whose neighbours are looked up.
+        reach: how many turns before and after are neighbours.
         context_terms: in keyword mode, the neighbours of matching turns are answers too when the query has this many
             terms that the scope knows: a question may be answered by the next turn, a look-up of a word may not.
         recency, half_life_days: weight of 2^(-age / half-life). 0: off.
@@ -42,22 +45,23 @@ class RankSettings:
     text: float = 0.75
     k1: float = 0.6
     b: float = 0.2
-    before: float = 0.6
-    after: float = 0.3
-    following: float = 0.2
-    answer: float = 0.2
-    session: float = 0.5
+    match: float = 0.3
+    window: float = 0.4
+    session: float = 0.33
+    answer: float = 0.15
     month: float = 0.3
-    day: float = 0.5
+    day: float = 0.45
     author: float = 0.2
-    length: float = 0.1
-    question: float = 0.2
+    length: float = 0.3
+    question: float = 0.09
+    opening: float = 0.05
     common: float = 0.4
     common_from: int = 20
     text_limit: int = 200
-    vector_limit: int = 100
+    vector_limit: int = 200
     context_terms: int = 3
     shortlist: int = 60
+    reach: int = 2
     recency: float = 0.0
     half_life_days: float = 30.0
     importance: float = 0.0
