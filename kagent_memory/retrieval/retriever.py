@@ -19,6 +19,7 @@ from ..models.reranking import Reranker
 from ..records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
+from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import StoreEmbedder
 from .exclusions import exclusions_of
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
@@ -110,12 +111,14 @@ class Retriever:
             raise ConfigurationError("rewrite and hyde ask a language model; give llm= the name of one.")
         self._store = store
         self._embedder = embedder
-        self._llm = llm
+        self._llm = llm and GuardedLlm(llm)
         self._reranker = reranker
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
         self._importance = weights
         self._settings = settings
+        self._embedder_breaker = CircuitBreaker("embedder")
+        self._rerank_breaker = CircuitBreaker("reranker")
 
     async def search(
         self,
@@ -214,7 +217,8 @@ class Retriever:
             ranking = [asked.index(text) for text in dict.fromkeys(texts)]
             seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
             try:
-                space, vectors = await asyncio.wait_for(self._embedder.embed(asked, kind="query"), seconds)
+                with self._embedder_breaker.guard():
+                    space, vectors = await asyncio.wait_for(self._embedder.embed(asked, kind="query"), seconds)
             except (ModelError, TimeoutError) as error:
                 late = f"The embedder did not answer within {seconds:.3g} s."
                 reason = late if isinstance(error, TimeoutError) else str(error)
@@ -287,8 +291,9 @@ class Retriever:
         head = [row for row in top[:RERANK_AT_MOST] if row.id in memories]
         seconds = search.deadline.share(math.inf)
         try:
-            rerank = self._reranker.rerank(search.text, [memories[row.id].content for row in head])
-            scores = await asyncio.wait_for(rerank, None if seconds == math.inf else seconds)
+            with self._rerank_breaker.guard():
+                rerank = self._reranker.rerank(search.text, [memories[row.id].content for row in head])
+                scores = await asyncio.wait_for(rerank, None if seconds == math.inf else seconds)
         except (ModelError, TimeoutError) as error:
             reason = str(error) or f"no answer within {seconds:.3g} s"
             logger.warning("Reranking failed; keeping the fused order: %s", reason)
