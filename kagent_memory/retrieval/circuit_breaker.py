@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import ModelUnavailable
@@ -27,7 +27,7 @@ class CircuitBreaker:
         self._open_until = 0.0
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self) -> Generator[None, None, None]:
         """Around a call of the model. What is cancelled after a second has failed, too: its caller's time was over.
 
         Raises:
