@@ -2,6 +2,8 @@
 
     python bench/locomo.py locomo10.json [--pgserver] [--only hybrid] [--out results.json]
 
+Takes REALTALK in the same shape; there a turn has a time of its own (`at`).
+
 The data set (Maharana et al. 2024, "Evaluating Very Long-Term Conversational Memory of LLM Agents") is not part of this
 repository. Its categories: 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial.
 """
@@ -65,7 +67,8 @@ def _notes(talk: Mapping[str, Any], *, prefix: bool) -> list[Note]:
         at = datetime.strptime(talk[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
         for turn in talk[f"session_{number}"]:
             text = f"{turn['speaker']}: {turn['text']}" if prefix else turn["text"]
-            notes.append(Note(turn["dia_id"], text, turn["speaker"], f"session_{number}", at))
+            said_at = datetime.fromisoformat(turn["at"]) if turn.get("at") else at
+            notes.append(Note(turn["dia_id"], text, turn["speaker"], f"session_{number}", said_at))
     return notes
 
 

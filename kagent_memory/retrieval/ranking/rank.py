@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -37,11 +37,13 @@ class Ranking:
 
     Attributes:
         explain: what found a memory, and what each sign added to its score.
+        signs: what each sign added to the scores before they were brought into 0..1, in the order of the features.
     """
 
     ranked: list[Ranked]
     left_out: tuple[LeftOut, ...]
     explain: Callable[[str], dict[str, Any]]
+    signs: Mapping[str, Numbers]
 
 
 def rank(
@@ -89,7 +91,7 @@ def rank(
         elif min_score and candidates.has_vectors:
             left_out.append(LeftOut(memory_id=features[row].id, reason="below_min_score"))
     explain = partial(_why, candidates=candidates, table=table, signs=signs, most=most)
-    return Ranking(ranked, tuple(left_out), explain)
+    return Ranking(ranked, tuple(left_out), explain, signs)
 
 
 class _Table:
@@ -181,12 +183,13 @@ def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings
     """What each sign adds to the scores, by its name."""
     features = table.features
     asked = np.append(matches.around * table.asks, 0.0)
+    opens: npt.NDArray[np.bool_] = (table.positions >= 0) & (table.positions < _OPENING_TURNS)
     signs: dict[str, Numbers] = {
         "match": settings.match * matches.own,
         "window": settings.window * matches.window,
         "session": settings.session * matches.session,
         "answer": settings.answer * asked[matches.previous],
-        "opening": settings.opening * ((table.positions >= 0) & (table.positions < _OPENING_TURNS)),
+        "opening": settings.opening * opens.astype(np.float64),
     }
     if spans := named_spans(query, now):
         near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
