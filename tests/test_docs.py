@@ -39,6 +39,19 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
                 runner.run(awaited)
 
 
+def test_each_promise_of_security_names_tests_that_are_there():
+    promises = (ROOT / "docs/security.md").read_text(encoding="utf-8").partition("## Promises")[2].partition("\n## ")[0]
+    rows = [line for line in promises.splitlines() if line.startswith("| ")][1:]
+    code = "".join(
+        file.read_text(encoding="utf-8") for file in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/testing/*.py")]
+    )
+    there = set(re.findall(r"def (test_\w+)\(", code))
+    for row in rows:
+        named = set(re.findall(r"`(test_\w+)`", row))
+        assert named, row
+        assert named <= there, named - there
+
+
 @pytest.mark.parametrize("page", ["kagent.md", "server.md"])
 def test_each_block_of_a_how_to_runs_alone(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
