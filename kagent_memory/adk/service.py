@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -19,6 +19,7 @@ from typing_extensions import Unpack, override
 from ..errors import ConfigurationError, StoreError
 from ..ingestion.extraction import SummaryProvider
 from ..memories import MemoryApi, OpenedMemories, PartOptions
+from ..memories.api import ForwardingMemories
 from ..models.embedding import Embedder, EmbeddingConfig
 from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope, current_tenant
@@ -29,11 +30,24 @@ from .entry_converter import to_entry, to_fact
 from .event_converter import messages
 from .injected import Injected
 from .loop_thread import LoopThread
-from .threadsafe import ThreadsafeMemories
 
 DRAIN_GRACE_SECONDS = 1.0
 ScopeOf = Callable[[str, str], Scope]
+Result = TypeVar("Result")
 _PARTS = frozenset({"rerank", "gate", "rank", "importance_weights", "redact", "clock"})  # of PartOptions, no settings
+
+
+class ThreadsafeMemories(ForwardingMemories):
+    """`service.memories`: every verb, with the same arguments, answers and errors, callable from any event loop; they
+    run on the service's own.
+    """
+
+    def __init__(self, thread: LoopThread[OpenedMemories]) -> None:
+        self._thread = thread
+
+    @override
+    async def _forward(self, use: Callable[[MemoryApi], Awaitable[Result]], *, finish: bool = False) -> Result:
+        return await self._thread.run(use, finish=finish)
 
 
 class KagentMemoryService(BaseMemoryService):
