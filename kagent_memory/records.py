@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -167,7 +167,7 @@ _tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=Non
 
 
 @contextmanager
-def tenant(name: str) -> Iterator[None]:
+def tenant(name: str) -> Generator[None, None, None]:
     """Whose run this is: what a service does inside, its tools, its auto-save and work begun here included, is done in
     the scopes of this tenant. For the application alone to say: nothing that a user or a model writes is read for it.
 
