@@ -21,6 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 DRIVERS = [
     "fastapi",
     "google",
+    "grpc",
     "jinja2",
     "libsql",
     "litellm",

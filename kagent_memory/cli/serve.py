@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 from .. import doctor
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
-from ..memories import utc_now
+from ..memories import Memories, utc_now
 from ..remote import is_remote
 from ..stores.base import Token
 from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, scope_of, settings_of, stopping
 from .logs import LOG_FORMAT, logged
 from .output import Output, day
+
+if TYPE_CHECKING:
+    from ..server.admission import Admission
+    from ..server.auth import Access
 
 PORT = 8080
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
@@ -57,10 +63,26 @@ async def serve(args: argparse.Namespace, say: Output) -> int:
     with bound:
         async with opened_here(args, works=True) as memories:
             host = f"[{args.host}]" if ":" in args.host else args.host
-            say.note(f"Memories of {memories.location} on http://{host}:{bound.getsockname()[1]}; stop with Ctrl-C.")
-            await serve_on(create_app(memories, access), bound, stop)
-            say.note("Stopping.")
+            app = create_app(memories, access)
+            async with _grpc(args, memories, access, app.state.admission) as grpc_port:
+                beside = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
+                at = f"http://{host}:{bound.getsockname()[1]}"
+                say.note(f"Memories of {memories.location} on {at}{beside}; stop with Ctrl-C.")
+                await serve_on(app, bound, stop)
+                say.note("Stopping.")
     return 0
+
+
+def _grpc(
+    args: argparse.Namespace, memories: Memories, access: Access, admission: Admission
+) -> AbstractAsyncContextManager[int | None]:
+    if args.grpc_port is None:
+        return nullcontext()
+    try:
+        from ..server.grpc_service import serving
+    except ImportError as error:
+        raise ConfigurationError(f'gRPC needs an extra: pip install "kagent-memory[grpc]" ({error}).') from error
+    return serving(memories, access, admission, host=args.host, port=args.grpc_port)
 
 
 async def mcp(args: argparse.Namespace, say: Output) -> int:
@@ -165,11 +187,17 @@ COMMANDS = (
         help="Serve kagent's memory contract, /api/v1 and the page at /; works on the queue too.",
         examples=[
             "kagent-memory serve --uri libsql:///memory.db",
-            "kagent-memory serve --host 0.0.0.0 --auth --uri postgresql://memory@db/agents",
+            "kagent-memory serve --host 0.0.0.0 --auth --grpc-port 8083 --uri postgresql://memory@db/agents",
         ],
         options=(
             option("--host", help="the address to bind; others than loopback need auth", default="127.0.0.1"),
             option("--port", help="the port; 0: any free one", type=between(0, 65_535), default=PORT),
+            option(
+                "--grpc-port",
+                help="the port for kagent's contract over gRPC, for kagent after 0.10; 0: any free one "
+                "(default: no gRPC)",
+                type=between(0, 65_535),
+            ),
             option("--auth", help="every call needs a token", action="store_true"),
             option(
                 "--trusted-proxy",

@@ -29,6 +29,7 @@ from . import (
 from . import (
     maintenance as upkeep,
 )
+from .admission import Admission
 from .auth import Access
 from .mcp_endpoint import McpEndpoint
 from .metrics import metrics, metrics_or_none
@@ -88,7 +89,8 @@ def create_app(
         app.add_api_route(path, _icon, include_in_schema=False)
     app.router.routes.append(Route(problems.MCP_PATH, McpEndpoint()))
     problems.install(app)
-    app.add_middleware(Gate, access=access, memories=lambda: app.state.memories)
+    app.state.admission = Admission(access, lambda: app.state.memories)
+    app.add_middleware(Gate, access=access, memories=lambda: app.state.memories, admission=app.state.admission)
     return app
 
 

@@ -73,7 +73,16 @@ def item(body: bytes) -> StoredItem:
     Raises:
         Refused: with kagent's text.
     """
-    return _item(_decoded(body), "Missing required fields (agent_name, user_id, vector)")
+    return item_of(_decoded(body))
+
+
+def item_of(fields: Mapping[str, Any]) -> StoredItem:
+    """One memory as its fields.
+
+    Raises:
+        Refused: with kagent's text.
+    """
+    return _item(fields, "Missing required fields (agent_name, user_id, vector)")
 
 
 def batch(body: bytes) -> list[StoredItem]:
@@ -82,7 +91,15 @@ def batch(body: bytes) -> list[StoredItem]:
     Raises:
         Refused: with kagent's text.
     """
-    items = _field(_decoded(body), "items", list, [])
+    return batch_of(_field(_decoded(body), "items", list, []))
+
+
+def batch_of(items: Sequence[Any]) -> list[StoredItem]:
+    """1 to 50 memories as their fields, all checked.
+
+    Raises:
+        Refused: with kagent's text.
+    """
     if not items:
         raise Refused("Empty batch")
     if len(items) > MOST_ITEMS:
@@ -97,7 +114,15 @@ def search(body: bytes) -> Search:
     Raises:
         Refused: with kagent's text.
     """
-    fields = _decoded(body)
+    return search_of(_decoded(body))
+
+
+def search_of(fields: Mapping[str, Any]) -> Search:
+    """The question as its fields.
+
+    Raises:
+        Refused: with kagent's text.
+    """
     numbers = _numbers(fields)
     limit, floor = _whole(fields, "limit"), _number(_field(fields, "min_score", (int, float), 0.0))
     agent_name, user_id = _names(fields)
@@ -214,14 +239,19 @@ def _metadata(value: Any) -> Mapping[str, Any]:
 
 def found(memory: Memory, score: float) -> dict[str, Any]:
     """A hit as kagent's search writes it."""
-    metadata = memory.metadata
     return {
         "id": memory.id,
-        "content": _content(memory),
+        "content": content_of(memory),
         "score": score,
-        "metadata": metadata[VALUE] if set(metadata) == {VALUE} else dict(metadata),
+        "metadata": metadata_of(memory),
         "created_at": nano(memory.created_at),
     }
+
+
+def metadata_of(memory: Memory) -> Any:
+    """The metadata as the client sent it."""
+    metadata = memory.metadata
+    return metadata[VALUE] if set(metadata) == {VALUE} else dict(metadata)
 
 
 def listed(memory: Memory) -> dict[str, Any]:
@@ -229,14 +259,15 @@ def listed(memory: Memory) -> dict[str, Any]:
     expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at and not memory.pinned else {}
     return {
         "id": memory.id,
-        "content": _content(memory),
+        "content": content_of(memory),
         "access_count": memory.usage.delivered,
         "created_at": seconds(memory.created_at),
         **expires,
     }
 
 
-def _content(memory: Memory) -> str:
+def content_of(memory: Memory) -> str:
+    """The content as the client sent it."""
     return "" if memory.content == EMPTY else memory.content
 
 

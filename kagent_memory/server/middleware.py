@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 import traceback
 from collections.abc import Callable
@@ -15,14 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..concurrency import LRU
 from ..errors import KagentMemoryError
 from ..memories import Memories
-from ..memories.tokens import PREFIX, digest
 from . import auth
-from .auth import Access, Caller
+from .admission import Admission, TooOften
+from .auth import Access
 from .error_responses import MCP_PATH, failed, refused, unauthorized
-from .rate_limit import SMALL_BODY, Body, RateLimit, Room, TooLarge
+from .rate_limit import SMALL_BODY, Body, Room, TooLarge
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +33,6 @@ LONGEST_HEAD = 65_536
 BODIES_AT_ONCE = 8  # of the longest ones
 LEAST_ROOM = 16 * 1024 * 1024
 SEND_SECONDS = 60.0
-MOST_KNOWN = 10_000
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -54,11 +51,9 @@ NOT_FROM_HERE = (
 class Gate:
     """ASGI middleware; what passes has `request.state.caller`."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories]) -> None:
-        self._app, self._access, self._memories = app, access, memories
-        self._rate = RateLimit(access.requests_per_minute)
+    def __init__(self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories], admission: Admission) -> None:
+        self._app, self._access, self._memories, self._admission = app, access, memories, admission
         self._room = Room(max(BODIES_AT_ONCE * access.max_body_bytes, LEAST_ROOM))
-        self._known = LRU[str, str](MOST_KNOWN)  # digests of tokens that held, and their ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers itself when the call may not pass."""
@@ -131,45 +126,14 @@ class Gate:
 
     async def _admit(self, request: Request) -> Response | None:
         secret = auth.bearer(request.headers, request.cookies)
-        token = digest(secret) if secret.startswith(PREFIX) else None
-        proxied = self._proxied(request) if token is None else None
-        waits = self._rate.wait_seconds(self._counted_as(_address(request), token, proxied), time.monotonic())
-        if waits:
-            text = "Too many requests; wait a little."
-            return refused(request, 429, text, headers={"retry-after": str(math.ceil(waits))})
-        caller = proxied
-        if token is not None:  # one of ours: it must hold, also where none is needed
-            known = await self._memories().tokens.authenticate(secret)
-            caller = None if known is None else auth.caller_of_token(known)
-            if caller is None:
-                self._known.pop(token)
-            else:
-                self._known[token] = caller.id
-        elif caller is None and not (self._access.required or self._access.trusted_proxy):
-            caller = auth.LOCAL
+        try:
+            caller = await self._admission.caller(request.headers, secret, _address(request))
+        except TooOften as error:
+            return refused(request, 429, str(error), headers={"retry-after": str(error.seconds)})
         if caller is None and request.url.path not in OPEN_PATHS:
             return unauthorized(request)
         request.state.caller = caller
         return None
-
-    def _proxied(self, request: Request) -> Caller | None:
-        if not self._access.trusted_proxy:
-            return None
-        return auth.caller_of_proxy(request.headers, self._memories().settings.tenant)
-
-    def _counted_as(self, address: str, token: str | None, proxied: Caller | None) -> str:
-        """By what a request is counted, before anything is looked up: what only claims to be a token is no caller yet,
-        unless all come from this machine, as they do through a proxy on it.
-        """
-        if proxied is not None:
-            return f"proxy {(proxied.tenant, proxied.user, proxied.app)}"
-        network = auth.network_of(address)
-        if token is None:
-            return f"address {network}"
-        if auth.is_loopback(address):
-            return f"token {token}"
-        known = self._known.get(token)
-        return f"address {network}" if known is None else f"token {known} at {network}"
 
 
 def _address(request: Request) -> str:

@@ -1,0 +1,273 @@
+"""kagent's memory service over gRPC, beside HTTP: the same rules, the same callers, bounded in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
+
+import grpc
+import grpc.aio
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import DecodeError, Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME
+from grpc_health.v1.health import aio as health
+from grpc_reflection.v1alpha import reflection
+from starlette.datastructures import Headers
+
+from ..concurrency import run_in_thread
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
+from ..memories import Memories
+from ..records import Memory
+from . import kagent_verbs
+from .admission import Admission, TooOften
+from .auth import Access, Caller, bearer, check_binding, is_loopback
+from .error_responses import printable
+from .grpc_contract import SERVICE, message_class, methods, pool
+from .kagent_wire import DIMENSIONS, Refused, batch_of, content_of, item_of, metadata_of, nano, search_of, seconds
+
+logger = logging.getLogger(__name__)
+CALLS_AT_ONCE = 64
+MESSAGE_SECONDS = 25.0  # for a call's message to come
+END_SECONDS = 5.0
+MOST_METADATA_BYTES = 1024 * 1024
+MOST_LISTED_BYTES = 64 * 1024 * 1024
+NO_TOKEN = "Send the metadata `authorization: Bearer <token>`."  # noqa: S105 an advice
+NOT_FROM_HERE = "Without auth this server answers its own machine only; start it with --auth or --trusted-proxy."
+Fields: TypeAlias = dict[str, Any]
+Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call that was let in."""
+
+    memories: Memories
+    caller: Caller
+    max_bytes: int
+
+
+async def _add(call: _Call, asked: Fields) -> Fields:
+    item = item_of(asked.get("memory", {}))
+    ids = await kagent_verbs.store(call.memories, call.caller, [item], max_bytes=call.max_bytes)
+    return {"id": ids[0]}
+
+
+async def _add_batch(call: _Call, asked: Fields) -> Fields:
+    given: list[Fields] = asked.get("items", [])
+    items = await run_in_thread(len(given) * DIMENSIONS, batch_of, given)
+    await kagent_verbs.store(call.memories, call.caller, items, max_bytes=call.max_bytes)
+    return {"count": len(items)}
+
+
+async def _search(call: _Call, asked: Fields) -> Fields:
+    found = await kagent_verbs.search(call.memories, call.caller, search_of(asked))
+    return {"memories": [_found(memory, cosine) for memory, cosine in found]}
+
+
+def _found(memory: Memory, cosine: float) -> Fields:
+    metadata = metadata_of(memory)
+    return {
+        "id": memory.id,
+        "content": content_of(memory),
+        "score": cosine,
+        "metadata": metadata if isinstance(metadata, dict) else {},  # HTTP takes what is no object, a Struct is one
+        "created_at": nano(memory.created_at),
+    }
+
+
+async def _list(call: _Call, asked: Fields) -> Fields:
+    rows: list[Fields] = []
+    size = 0
+    scopes = kagent_verbs.named(call.memories, call.caller, asked.get("agent_name"), asked.get("user_id"))
+    async for memory in kagent_verbs.listed(call.memories, scopes):
+        size += len(memory.content.encode()) + 100
+        if size > MOST_LISTED_BYTES:
+            raise _Unanswerable(f"The memories are longer than {MOST_LISTED_BYTES} bytes in all; list them over HTTP.")
+        expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at and not memory.pinned else {}
+        row = {"id": memory.id, "content": content_of(memory), "access_count": memory.usage.delivered}
+        rows.append({**row, "created_at": seconds(memory.created_at), **expires})
+    return {"memories": rows}
+
+
+async def _delete(call: _Call, asked: Fields) -> Fields:
+    for scope in kagent_verbs.named(call.memories, call.caller, asked.get("agent_name"), asked.get("user_id")):
+        await call.memories.forget(scope, everything=True)
+    return {"status": "deleted"}
+
+
+_VERBS: Mapping[str, tuple[Callable[[_Call, Fields], Awaitable[Fields]], str]] = {
+    "AddSession": (_add, "failed to save memory"),
+    "AddSessionBatch": (_add_batch, "failed to save memory batch"),
+    "Search": (_search, "search failed"),
+    "List": (_list, "failed to list memories"),
+    "Delete": (_delete, "failed to delete memory"),
+}
+
+
+class _Unanswerable(Exception):
+    """The answer would be longer than a message may be."""
+
+
+class _Refusal(Exception):
+    """A call that is not let in, with the status that says why."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class _Service:
+    """Answers the methods. A message is read only when its caller is known, hence as a stream of one."""
+
+    def __init__(self, memories: Memories, access: Access, admission: Admission) -> None:
+        self._memories, self._access, self._admission = memories, access, admission
+
+    async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
+        """Answers one call."""
+        verb, what = _VERBS[method]
+        takes, gives = methods()[method]
+        try:
+            caller = await self._caller(context)
+            raw = await _first(requests)
+            asked = await run_in_thread(len(raw), _read, takes, raw)
+            call = _Call(self._memories, caller, self._access.max_body_bytes)
+            answer = await verb(call, asked)
+            return await run_in_thread(_size(answer), _written, gives, answer)
+        except _Refusal as error:
+            await _end(context, error.code, str(error))
+        except (Refused, InvalidInput) as error:
+            await _end(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except NotFound as error:
+            await _end(context, grpc.StatusCode.NOT_FOUND, str(error))
+        except _Unanswerable as error:
+            await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        except KagentMemoryError as error:
+            await _end(context, grpc.StatusCode.INTERNAL, f"{what}: {error}")
+        except Exception as error:
+            # where it broke, without the error's own words: those may quote what somebody wrote
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("%s after a call was let in:\n%s", type(error).__name__, frames)
+            await _end(context, grpc.StatusCode.INTERNAL, what)
+
+    async def _caller(self, context: Context) -> Caller:
+        access, address = self._access, _address(context)
+        if not (access.required or access.trusted_proxy) and not is_loopback(address):
+            raise _Refusal(grpc.StatusCode.PERMISSION_DENIED, NOT_FROM_HERE)
+        told = [(str(key), value) for key, value in context.invocation_metadata() or ()]
+        pairs = [(key.encode(), value.encode() if isinstance(value, str) else value) for key, value in told]
+        headers = Headers(raw=pairs)
+        try:
+            caller = await self._admission.caller(headers, bearer(headers, {}), address)
+        except TooOften as error:
+            raise _Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from error
+        if caller is None:
+            raise _Refusal(grpc.StatusCode.UNAUTHENTICATED, NO_TOKEN)
+        return caller
+
+
+async def _end(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:
+    await context.abort(code, printable(text))
+    raise AssertionError("abort raises")
+
+
+def _address(context: Context) -> str:
+    """The other end's address of "ipv4:127.0.0.1:5000" or "ipv6:%5B::1%5D:5000"."""
+    kind, _, rest = unquote(context.peer()).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
+
+
+async def _first(requests: AsyncIterator[bytes]) -> bytes:
+    try:
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            return await anext(requests)
+    except StopAsyncIteration:
+        raise Refused("The call has no message.") from None
+    except TimeoutError:
+        raise _Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "The message did not come in time.") from None
+
+
+def _read(kind: str, raw: bytes) -> Fields:
+    try:
+        return _fields(message_class(kind).FromString(raw))
+    except (DecodeError, ValueError, RecursionError) as error:  # a Struct may hold infinity, which JSON cannot
+        raise Refused("Invalid request message") from error
+
+
+def _fields(message: Message) -> Fields:
+    """What was given, under the contract's names; numbers as they are, for there may be many."""
+    fields: Fields = {}
+    for field, value in message.ListFields():
+        match field.name:
+            case "memory":
+                fields["memory"] = _fields(value)
+            case "items":
+                fields["items"] = [_fields(one) for one in value]
+            case "vector":
+                fields["vector"] = list(value)
+            case "metadata" if value.ByteSize() > MOST_METADATA_BYTES:
+                raise Refused(f"metadata is longer than {MOST_METADATA_BYTES} bytes")
+            case "metadata":
+                fields["metadata"] = MessageToDict(value)
+            case name:
+                fields[name] = value
+    return fields
+
+
+def _written(kind: str, answer: Fields) -> bytes:
+    return ParseDict(answer, message_class(kind)()).SerializeToString()
+
+
+def _size(answer: Fields) -> int:
+    rows: Sequence[Fields] = answer.get("memories", ())
+    return sum(len(row["content"]) + 100 for row in rows)
+
+
+@asynccontextmanager
+async def serving(
+    memories: Memories, access: Access, admission: Admission, *, host: str, port: int
+) -> AsyncGenerator[int]:
+    """Serves until left, and then lets calls end; gives the port.
+
+    Raises:
+        ConfigurationError: the address cannot be bound, or calls from other machines would need no auth.
+    """
+    check_binding(host, access)
+    options = (
+        ("grpc.max_receive_message_length", access.max_body_bytes),
+        ("grpc.max_send_message_length", MOST_LISTED_BYTES + MOST_LISTED_BYTES // 8),
+        ("grpc.max_metadata_size", 65_536),
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.max_concurrent_streams", CALLS_AT_ONCE),
+    )
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_AT_ONCE)
+    service = _Service(memories, access, admission)
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        name: grpc.stream_unary_rpc_method_handler(partial(service.answer, name)) for name in methods()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    healthy = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+    for name in ("", SERVICE):
+        await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
+    reflection.enable_server_reflection((SERVICE, HEALTH_NAME, reflection.SERVICE_NAME), server, pool())
+    named = f"[{host}]" if ":" in host else host
+    try:
+        bound = server.add_insecure_port(f"{named}:{port}")
+    except RuntimeError as error:
+        raise ConfigurationError(f"{named}:{port} cannot be bound for gRPC; choose another --grpc-port.") from error
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await healthy.enter_graceful_shutdown()
+        await server.stop(END_SECONDS)

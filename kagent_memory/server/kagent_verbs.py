@@ -1,0 +1,123 @@
+"""kagent's memory contract, whatever carries it: HTTP for kagent 0.8 to 0.10, gRPC for those after.
+
+kagent's server knows no tenants: all of it lives in the server's own tenant, or in the token's. An agent's name is
+also known by its form with `_` for `-`: reads and deletes go over the union of those two whole scopes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from ..memories import Memories
+from ..records import Memory, Scope
+from ..stores.base import external_name
+from .auth import Caller
+from .kagent_wire import DIMENSIONS, LONGEST_NAME, TOO_LONG, Refused, Search, StoredItem
+
+GENERATION = external_name(DIMENSIONS)
+LIST_PAGE = 100
+MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
+
+
+def names(agent_name: str) -> tuple[str, ...]:
+    """The agent's name, and its form with underscores when that differs."""
+    return tuple(dict.fromkeys((agent_name, agent_name.replace("-", "_"))))
+
+
+def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) -> Scope:
+    """The scope of an agent and a user in the caller's tenant; an agent is also known by its form with underscores.
+
+    Raises:
+        NotFound: it is not the caller's.
+    """
+    tenant = memories.settings.tenant if caller.tenant is None else caller.tenant
+    if caller.app is not None and agent_name in names(caller.app):
+        caller = replace(caller, app=agent_name)
+    return caller.checked(Scope(tenant, user_id, agent_name))
+
+
+async def store(memories: Memories, caller: Caller, items: Sequence[StoredItem], *, max_bytes: int) -> list[str]:
+    """Stores the items, those of one scope whole or not at all; gives their ids.
+
+    Raises:
+        NotFound: one of their scopes is not the caller's.
+    """
+    by_scope: dict[Scope, list[StoredItem]] = {}
+    for one in items:
+        by_scope.setdefault(scope_of(memories, caller, one.agent_name, one.user_id), []).append(one)
+    ids: list[str] = []
+    for scope, group in by_scope.items():
+        ids += await memories.add(
+            scope,
+            [one.fact() for one in group],
+            embedding=[one.vector for one in group],
+            generation=GENERATION,
+            who="kagent",
+            max_bytes=max_bytes,  # the contract bounds no content, so the request does
+        )
+    return ids
+
+
+async def search(memories: Memories, caller: Caller, wanted: Search) -> list[tuple[Memory, float]]:
+    """The nearest memories by cosine, each with it; exact for every user, however crowded the table.
+
+    Raises:
+        NotFound: the scope is not the caller's.
+    """
+    scopes = [scope_of(memories, caller, name, wanted.user_id) for name in names(wanted.agent_name)]
+    hits = [
+        (cosine, memory, scope)
+        for scope in scopes
+        for memory, cosine in await memories.nearest(scope, wanted.vector, limit=wanted.limit)
+    ]
+    hits.sort(key=lambda hit: (-hit[0], hit[1].id))
+    # kagent's order of things: the limit first, then the floor; but only what is handed over counts as delivered
+    kept = [hit for hit in hits[: wanted.limit] if not wanted.min_score or hit[0] >= wanted.min_score]
+    for one in scopes:
+        memories.delivered(one, [memory.id for _, memory, scope in kept if scope == one])
+    return [(memory, cosine) for cosine, memory, _ in kept]
+
+
+def named(memories: Memories, caller: Caller, agent_name: str | None, user_id: str | None) -> list[Scope]:
+    """The scopes that a list or a delete names, all of them the caller's.
+
+    Raises:
+        Refused: a name is missing or too long.
+        NotFound: they are not the caller's.
+    """
+    if not agent_name or not user_id:
+        raise Refused(MISSING_QUERY)
+    if max(len(agent_name), len(user_id)) > LONGEST_NAME:
+        raise Refused(TOO_LONG)
+    return [scope_of(memories, caller, name, user_id) for name in names(agent_name)]
+
+
+async def listed(memories: Memories, scopes: Sequence[Scope]) -> AsyncIterator[Memory]:
+    """All memories of some scopes, the most delivered first, read a page at a time."""
+    pages = [_Pages(memories, scope) for scope in scopes]
+    for one in pages:
+        await one.turn()
+    while left := [one for one in pages if one.rows]:
+        most = max(left, key=lambda one: one.rows[0].usage.delivered)
+        yield most.rows.popleft()
+        if not most.rows:
+            await most.turn()
+
+
+class _Pages:
+    """The memories of a scope, the most delivered first, a page at a time: there may be many, and long ones."""
+
+    def __init__(self, memories: Memories, scope: Scope) -> None:
+        self._memories, self._scope = memories, scope
+        self._cursor: str | None = None
+        self._ended = False
+        self.rows: deque[Memory] = deque()
+
+    async def turn(self) -> None:
+        """Takes the next page, if there is one."""
+        while not self.rows and not self._ended:
+            page = await self._memories.list(self._scope, order="delivered", limit=LIST_PAGE, cursor=self._cursor)
+            self.rows.extend(page.memories)
+            self._cursor, self._ended = page.cursor, page.cursor is None

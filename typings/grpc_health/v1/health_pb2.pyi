@@ -1,0 +1,2 @@
+class HealthCheckResponse:
+    SERVING: int
