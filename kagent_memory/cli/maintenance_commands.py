@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from ..errors import ConfigurationError, NotFound
+from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories import OpenedMemories, utc_now
+from ..memories.validation import checked_tenant
 from ..records import Change, Scope
 from ..remote import is_remote
 from ..stores.base import Job, ScopeStats
@@ -182,6 +183,26 @@ async def migrate(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
+async def forget_tenant(args: argparse.Namespace, say: Output) -> int:
+    """Erases all that is kept of a tenant."""
+    async with opened(args) as memories:
+        if args.dry_run:
+            scopes = await memories.scopes(tenant=checked_tenant(args.name), limit=PAGE)
+            count = sum([(await memories.stats(scope)).visible for scope in scopes])
+            say.value({"would_forget": {"scopes": len(scopes), "memories": count}})
+            more = " or more" if len(scopes) == PAGE else ""
+            say.line(f"{count} visible memories of {len(scopes)} agents and users{more} would be forgotten.")
+            return 0
+        if not args.yes:
+            raise InvalidInput(f"This erases all that is kept of the tenant {args.name}; say --yes to do it.")
+        erased = await memories.forget_tenant(args.name)
+    say.value(erased)
+    say.line(
+        f"{erased.memories} memories of {erased.scopes} agents and users forgotten, {erased.tokens} tokens revoked."
+    )
+    return 0
+
+
 COMMANDS = (
     Command(
         name="worker",
@@ -232,6 +253,17 @@ COMMANDS = (
         examples=["kagent-memory stats", "kagent-memory stats --app demo --user ada --json"],
         options=SCOPE_OPTIONS,
         run=stats,
+    ),
+    Command(
+        name="forget-tenant",
+        help="Erase all that is kept of a tenant, its queue and tokens too; interrupted, it goes on when run again.",
+        examples=["kagent-memory forget-tenant acme --dry-run", "kagent-memory forget-tenant acme --yes"],
+        options=(
+            option("name", help="the tenant"),
+            option("--yes", help="really", action="store_true"),
+            DRY_RUN,
+        ),
+        run=forget_tenant,
     ),
     Command(
         name="migrate",

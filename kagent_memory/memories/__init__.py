@@ -47,9 +47,11 @@ from ..retrieval.retriever import GATED, Deadline
 from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
 from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats, checked_vector
+from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi, OpenedMemories
 from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
 from .draining import drain
+from .tenants import forget_tenant
 from .tokens import Tokens
 from .validation import checked_limit, checked_min_score, masked_query, text_size
 
@@ -541,6 +543,10 @@ class Memories(OpenedMemories):
         if not dry_run:
             telemetry.pruned(deleted=pruned.deleted, extended=pruned.extended, evicted=pruned.evicted)
         return pruned
+
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
+        return await forget_tenant(self._parts, tenant, limit)
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

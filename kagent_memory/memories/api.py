@@ -14,6 +14,7 @@ from ..models.llm import Llm
 from ..records import Change, Fact, Filter, Memory, MemoryType, Message, Mode, Recall, Revision, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
+from ..stores.values import ForgottenTenant
 
 Items: TypeAlias = Sequence[Fact | str]
 Result = TypeVar("Result")
@@ -419,6 +420,22 @@ class MemoryApi(ABC):
         """
 
     @abstractmethod
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
+        """Erases all that is kept of a tenant: memories, histories, vectors, counters, queued work, tombstones, names
+        of its users and apps, and its bearer tokens.
+
+        In transactions of a bounded size; one that was interrupted goes on when it is called again. Stop the tenant's
+        agents first: what they save meanwhile may be there afterwards.
+
+        Args:
+            tenant: which one; "", of those who name none, is refused.
+            limit: about how many memories at most; `done` then says whether something is left. None: all.
+
+        Raises:
+            InvalidInput: the tenant is empty, or can be no part of a scope.
+        """
+
+    @abstractmethod
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned.
 
@@ -560,6 +577,10 @@ class ForwardingMemories(MemoryApi):
     @override
     async def prune(self, *, dry_run: bool = False) -> Pruned:
         return await self._forward(lambda memories: memories.prune(dry_run=dry_run), finish=True)
+
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
+        return await self._forward(lambda memories: memories.forget_tenant(tenant, limit=limit), finish=True)
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

@@ -24,6 +24,10 @@ class CallerVectors:
         self._store, self._clock = store, clock
         self._noted: set[tuple[str, int]] = set()  # tenants' widths, as far as this process has asked
 
+    def forget(self, tenant: str) -> None:
+        """The tenant keeps no vectors any more."""
+        self._noted = {one for one in self._noted if one[0] != tenant}
+
     async def added_to(
         self,
         batch: Batch,

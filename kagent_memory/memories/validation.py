@@ -134,6 +134,17 @@ def checked_limit(limit: int) -> int:
     return limit
 
 
+def checked_tenant(tenant: str) -> str:
+    """`tenant` itself.
+
+    Raises:
+        InvalidInput: it is empty, most likely a variable that holds nothing, or can be no part of a scope.
+    """
+    if not checked_text(tenant, "The tenant"):
+        raise InvalidInput("The tenant must not be empty; memories of no tenant are erased scope by scope with forget.")
+    return tenant
+
+
 def checked_min_score(min_score: float) -> float:
     """`min_score` itself.
 

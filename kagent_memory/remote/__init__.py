@@ -30,6 +30,7 @@ from ..memories.api import (
 from ..records import Change, Fact, Filter, Memory, Message, Mode, Recall, Revision, Scope
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, Page, Pruned, ScopeStats
+from ..stores.values import ForgottenTenant
 from .serialization import from_wire, to_wire
 from .transport import Transport, without_secrets
 
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 SCHEMES = ("http", "https")
 ANSWER_SECONDS = 60.0
 LONGEST_DRAIN_SECONDS = 30.0
+TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
 _DEFAULTS = MemorySettings()
 
@@ -276,6 +278,16 @@ class RemoteMemories(OpenedMemories):
     @override
     async def prune(self, *, dry_run: bool = False) -> Pruned:
         return from_wire(await self._server.request("POST", "/prune", body={"dry_run": dry_run}), Pruned)
+
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
+        erased = ForgottenTenant(done=False)
+        while not erased.done:
+            body = {"tenant": tenant, "limit": TENANT_STEP if limit is None else limit}
+            erased += from_wire(await self._server.request("POST", "/tenants/forget", body=body), ForgottenTenant)
+            if limit is not None:
+                break
+        return erased
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

@@ -11,11 +11,12 @@ from ..errors import InvalidInput, NotFound
 from ..memories import Memories
 from ..records import Change, Scope, checked_text
 from ..stores.base import Job, JobState, Pruned
+from ..stores.values import ForgottenTenant
 from .api import PROBLEMS
 from .auth import Caller
 from .body import BoundedRoute
 from .dependencies import TheCaller, TheMemories, TheScope, Unbound, caller_of, known_id, memories_of, scope_of
-from .schemas import Drain, Drained, DryRun
+from .schemas import Drain, Drained, DryRun, ForgetTenant
 
 MOST_SCOPES = 10_000
 
@@ -148,6 +149,12 @@ async def drop_job(request: Request, memories: TheMemories, id: Annotated[str, P
 async def prune(memories: TheMemories, caller: Unbound, body: DryRun) -> Pruned:
     """Deletes what has expired unpopular and extends what is popular, in every scope."""
     return await memories.prune(dry_run=body.dry_run)
+
+
+@router.post("/tenants/forget")
+async def forget_tenant(memories: TheMemories, caller: Unbound, body: ForgetTenant) -> ForgottenTenant:
+    """Erases a part of all that is kept of a tenant; to be called until the answer says `done`."""
+    return await memories.forget_tenant(body.tenant, limit=body.limit)
 
 
 @router.post("/consolidate")

@@ -334,6 +334,13 @@ class DryRun(Strict):
     dry_run: bool = False
 
 
+class ForgetTenant(Strict):
+    """Which tenant is erased, and about how many memories of it in this call."""
+
+    tenant: str = Field(min_length=1, max_length=1024)
+    limit: int = Field(default=1000, ge=1, le=10_000)
+
+
 class Drain(Strict):
     """How long to wait for the queue."""
 

@@ -35,6 +35,7 @@ from .values import (
     Delivery,
     EmbeddingSpace,
     Facets,
+    ForgottenTenant,
     Job,
     JobKind,
     JobState,
@@ -87,7 +88,6 @@ __all__ = [
     "external_name",
 ]
 
-
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """A time before any memory expires: what is visible then is all that is kept."""
 PAGE = 500
@@ -117,12 +117,9 @@ class MemoryStore(_Open):
 
     The abstract verbs are all that a store needs. The others are made of them, and right for any store; one that keeps
     many memories in a scope answers them faster by itself.
-
-    Attributes:
-        has_row_security: whether the database itself can keep scopes apart (the option `rls`).
     """
 
-    has_row_security: ClassVar[bool] = False
+    has_row_security: ClassVar[bool] = False  # whether the database itself can keep scopes apart (the option `rls`)
 
     @classmethod
     @abstractmethod
@@ -412,6 +409,13 @@ class MemoryStore(_Open):
         """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
         to them; otherwise extended by their own TTL from now, delivered reset to 0. Safe with two at once.
         """
+
+    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
+        """Erases some `limit` memories of a tenant, till `done` all else; here by `forget`, so tombstones stay."""
+        for scope in await self.scopes(tenant=tenant, limit=1):
+            gone = len(await self.forget(scope, everything=True, now=now))
+            return ForgottenTenant(scopes=1, memories=gone, done=False)
+        return ForgottenTenant()
 
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
         """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.

@@ -37,6 +37,7 @@ from .base import (
     checked_job,
 )
 from .codec import event_ids_in, messages_in
+from .values import ForgottenTenant
 
 ALL = 1_000_000_000
 
@@ -271,6 +272,18 @@ class StoreWithQueueBeside(Store):
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         return await self._memories.prune(now=now, popular_after=popular_after, dry_run=dry_run)
+
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
+        tokens = [one for one in await self._tokens.tokens() if one.tenant == tenant and not one.is_operator]
+        for token in tokens:
+            await self._tokens.drop_token(token.id)
+        for scope in await self._queue.scopes(tenant=tenant, limit=ALL):
+            await self._queue.withdraw(scope, everything=True)
+        erased = await self._memories.forget_tenant(tenant, limit=limit, now=now)
+        if erased.done and isinstance(self._queue, MemoryStore) and self._queue is not self._memories:
+            await self._queue.forget_tenant(tenant, limit=ALL, now=now)  # its rows of the scopes
+        return erased + ForgottenTenant(tokens=len(tokens), done=erased.done)
 
     @override
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:

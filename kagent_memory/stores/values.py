@@ -289,6 +289,31 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenTenant:
+    """What was erased of a tenant.
+
+    Attributes:
+        scopes: how many agents' users are gone whole.
+        memories: how many memories were erased.
+        tokens: how many bearer tokens were revoked.
+        done: whether nothing is left; else the same call goes on.
+    """
+
+    scopes: int = 0
+    memories: int = 0
+    tokens: int = 0
+    done: bool = True
+
+    def __add__(self, other: ForgottenTenant) -> ForgottenTenant:
+        return ForgottenTenant(
+            scopes=self.scopes + other.scopes,
+            memories=self.memories + other.memories,
+            tokens=self.tokens + other.tokens,
+            done=other.done,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """A bearer token of the server.
 

@@ -25,6 +25,7 @@ WORDS = {
     "feedback": ["0199a1b2-0000-7000-8000-000000000000", "helped"],
     "jobs retry": ["0199a1b2-0000-7000-8000-000000000000"],
     "jobs drop": ["0199a1b2-0000-7000-8000-000000000000"],
+    "forget-tenant": ["acme", "--yes"],
     "token revoke": ["0199a1b2-0000-7000-8000-000000000000"],
 }
 MAKERS = {"add", "serve", "worker", "migrate", "token create", "demo"}

@@ -153,7 +153,9 @@ async def test_addresses_of_one_ipv6_network_count_as_one(memories: Memories, cl
 
 
 @pytest.mark.parametrize(
-    ("path", "method"), [("/api/v1/prune", "POST"), ("/api/v1/check", "GET")], ids=["prune", "check"]
+    ("path", "method"),
+    [("/api/v1/prune", "POST"), ("/api/v1/check", "GET"), ("/api/v1/tenants/forget", "POST")],
+    ids=["prune", "check", "forget a tenant"],
 )
 async def test_only_an_operators_token_opens_what_crosses_tenants(
     memories: Memories, clock: Clock, path: str, method: str
@@ -161,7 +163,7 @@ async def test_only_an_operators_token_opens_what_crosses_tenants(
     async def allowed(**bound: Any) -> int:
         secret, token = new_token(bound.pop("tenant", ""), bound.pop("user", None), "", now=clock(), **bound)
         await memories.store.add_token(token)
-        body = {} if method == "POST" else None
+        body = ({"tenant": "acme"} if "tenants" in path else {}) if method == "POST" else None
         return (await there.request(method, path, json=body, headers=bearing(secret))).status_code
 
     async with caller(memories, Access(required=True), "10.0.0.7", clock) as there:

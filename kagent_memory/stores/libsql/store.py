@@ -12,6 +12,7 @@ from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions, Pruned
 from ..codec import bounded
 from ..sql.store import CACHE_MB, SqlStore
+from ..values import ForgottenTenant
 from .database import Database
 from .session import LibSQLSession
 from .vector_search import VectorCache, nearest
@@ -76,6 +77,13 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         if pruned.deleted and not dry_run:
             await self._erase()
         return pruned
+
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
+        erased = await super().forget_tenant(tenant, limit=limit, now=now)
+        if erased.scopes or erased.memories or erased.tokens:
+            await self._erase()
+        return erased
 
     async def _erase(self) -> None:
         self._cache.drop()

@@ -63,6 +63,41 @@ async def erase(session: Session, scope_ids: Sequence[str | bytes], ids: Sequenc
     await session.run_many("mark_erased", [{"scope_ids": list(dict.fromkeys(scope_ids))}])
 
 
+async def tenant_scopes(session: Session, *, tenant: str, limit: int) -> Sequence[Scope]:
+    """Some scopes of a tenant of which anything is left."""
+    found = await session.rows("tenant_scopes", {"tenant": tenant, "limit": limit})
+    return [Scope(tenant, row["user_id"], row["app"]) for row in found]
+
+
+async def erase_some(session: Session, scope: Scope, *, limit: int) -> tuple[int, bool]:
+    """Erases so many memories of a scope; when none is left, all else of it, so that nothing tells that it was there.
+
+    Gives how many memories it erased, and whether the scope is gone.
+    """
+    await touch(session, scope, 1)
+    found = await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})
+    await erase(session, [scope.id] * len(found), [row["id"] for row in found])
+    if len(found) == limit:
+        return len(found), False
+    whose = {"scope_id": scope.id}
+    for row in await session.rows("generations", {}):
+        await session.run_many("erase_scope_vectors", [whose], generation=row["number"])
+    for part in ("stats", "revisions", "jobs", "events", "tombstones"):
+        await session.run_many(f"erase_scope_{part}", [whose])
+    await session.run_many("erase_scope", [whose])
+    return len(found), True
+
+
+async def drop_tokens(session: Session, *, tenant: str) -> int:
+    """Revokes the tenant's tokens; gives how many."""
+    return await session.run("drop_tokens", {"tenant": tenant})
+
+
+async def erase_widths(session: Session, *, tenant: str) -> None:
+    """Forgets which widths of vectors the tenant's callers kept."""
+    await session.run("erase_widths", {"tenant": tenant})
+
+
 async def _chosen(
     session: Session, scope: Scope, ids: list[str], session_id: str | None, everything: bool
 ) -> list[str]:

@@ -18,6 +18,7 @@ LOAD_ROWS = 250
 
 @dataclass(slots=True)
 class _Kept:
+    salt: bytes  # of the scope's row: one that was erased and made anew counts its versions from the beginning
     index: ScopeIndex = field(default_factory=ScopeIndex)
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -61,7 +62,10 @@ class Indexes:
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
-        kept = self._kept.setdefault(scope.id, _Kept())
+        salt = bytes(found[0]["salt"])
+        kept = self._kept.setdefault(scope.id, _Kept(salt))
+        if kept.salt != salt:
+            kept = self._kept[scope.id] = _Kept(salt)
         stands = _stands(kept.index, found[0])
         telemetry.cache_looked_up("text", hit=stands)
         if stands:

@@ -36,6 +36,7 @@ from ..base import (
     Token,
     checked_vector,
 )
+from ..values import ForgottenTenant
 from . import forgetting, maintenance, queue, tokens
 from . import read_queries as reading
 from . import write_queries as writing
@@ -46,6 +47,8 @@ AnySession = TypeVar("AnySession", bound=Session)
 CACHE_MB = 256
 CANDIDATES = 20
 ATTEMPTS = 20
+SCOPES_AT_ONCE = 100
+ERASED_AT_ONCE = 500
 
 
 class SqlStore(Store, Generic[AnySession]):
@@ -349,6 +352,24 @@ class SqlStore(Store, Generic[AnySession]):
         if not dry_run:
             await self._database.write(maintenance.release_widths)
         return total
+
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
+        tokens = await self._database.write(forgetting.drop_tokens, tenant=tenant)
+        memories, gone, left = 0, 0, max(limit, 1)
+        while some := await self._database.read(forgetting.tenant_scopes, tenant=tenant, limit=SCOPES_AT_ONCE):
+            for scope in some:
+                if left <= 0:
+                    return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens, done=False)
+                database, ended = self._database.within(scope), False
+                while not ended and left > 0:
+                    most = min(left, ERASED_AT_ONCE)
+                    erased, ended = await database.write(forgetting.erase_some, scope, limit=most)
+                    memories, left = memories + erased, left - max(erased, 1)
+                gone += ended
+                self._indexes.drop(scope)
+        await self._database.write(forgetting.erase_widths, tenant=tenant)
+        return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens)
 
     @override
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:

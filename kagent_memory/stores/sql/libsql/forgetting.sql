@@ -77,3 +77,34 @@ DELETE FROM memory_revision WHERE (scope_id, memory_id) IN (SELECT unhex(value -
 
 -- name: erase_vectors
 DELETE FROM memory_vector_{generation} WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+
+-- name: tenant_scopes
+-- Whatever is left of them, be it only what was forgotten.
+SELECT user_id, app FROM scope WHERE tenant = :tenant ORDER BY scope_id LIMIT :limit
+
+-- name: some_memories
+SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id LIMIT :limit
+
+-- name: erase_scope_vectors
+DELETE FROM memory_vector_{generation} WHERE scope_id = :scope_id
+
+-- name: erase_scope_stats
+DELETE FROM memory_stats WHERE scope_id = :scope_id
+
+-- name: erase_scope_revisions
+DELETE FROM memory_revision WHERE scope_id = :scope_id
+
+-- name: erase_scope_jobs
+DELETE FROM ingest_job WHERE scope_id = :scope_id
+
+-- name: erase_scope_events
+DELETE FROM taken_event WHERE scope_id = :scope_id
+
+-- name: erase_scope_tombstones
+DELETE FROM tombstone WHERE scope_id = :scope_id
+
+-- name: erase_scope
+DELETE FROM scope WHERE scope_id = :scope_id
+
+-- name: erase_widths
+DELETE FROM caller_width WHERE tenant = :tenant

@@ -88,3 +88,34 @@ WHERE t.scope_id = gone.scope_id AND t.memory_id = gone.id
 -- name: erase_vectors
 DELETE FROM memory_vector_{generation} AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
 WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+
+-- name: tenant_scopes
+-- Whatever is left of them, be it only what was forgotten.
+SELECT user_id, app FROM scope WHERE tenant = %(tenant)s ORDER BY scope_id LIMIT %(limit)s
+
+-- name: some_memories
+SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id LIMIT %(limit)s
+
+-- name: erase_scope_vectors
+DELETE FROM memory_vector_{generation} WHERE scope_id = %(scope_id)s
+
+-- name: erase_scope_stats
+DELETE FROM memory_stats WHERE scope_id = %(scope_id)s
+
+-- name: erase_scope_revisions
+DELETE FROM memory_revision WHERE scope_id = %(scope_id)s
+
+-- name: erase_scope_jobs
+DELETE FROM ingest_job WHERE scope_id = %(scope_id)s
+
+-- name: erase_scope_events
+DELETE FROM taken_event WHERE scope_id = %(scope_id)s
+
+-- name: erase_scope_tombstones
+DELETE FROM tombstone WHERE scope_id = %(scope_id)s
+
+-- name: erase_scope
+DELETE FROM scope WHERE scope_id = %(scope_id)s
+
+-- name: erase_widths
+DELETE FROM caller_width WHERE tenant = %(tenant)s

@@ -10,3 +10,7 @@ ORDER BY created_at, id
 
 -- name: drop_token
 DELETE FROM token WHERE id = %(id)s
+
+-- name: drop_tokens
+-- An operator's is bound to no tenant, whatever it is kept beside.
+DELETE FROM token WHERE tenant = %(tenant)s AND NOT is_operator

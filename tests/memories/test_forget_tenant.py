@@ -1,0 +1,240 @@
+"""A tenant is erased whole: nothing tells that it was there, others are untouched, and an interruption heals."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from server.ground import live
+
+from kagent_memory import InvalidInput, Memories, Message, Scope, StoreError
+from kagent_memory.cli import main
+from kagent_memory.errors import NotFound
+from kagent_memory.remote import open_memories
+from kagent_memory.stores.values import ForgottenTenant
+from kagent_memory.testing import HashEmbedder
+
+GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
+CANARY = "Quokka77"
+
+
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty store, on each database, the guarded one too."""
+    if request.param == "libsql":
+        yield f"libsql:///{tmp_path}/memory.db"
+        return
+    uri = request.getfixturevalue("postgres_uri")
+    yield f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+async def opened(uri: str, **options: Any) -> Memories:
+    return await Memories.open(uri, embedding=HashEmbedder(dimensions=16), llm=False, worker=False, **options)
+
+
+async def lived(memories: Memories, tenant: str, count: int = 3) -> None:
+    """A tenant of two users with everything that a store keeps."""
+    for user in ("ada", f"{CANARY} {tenant}"):
+        scope = Scope(tenant, user, "notes")
+        ids = await memories.add(scope, [f"{CANARY} of {tenant} keeps key {number}" for number in range(count)])
+        await memories.edit(scope, ids[0], content=f"{CANARY} of {tenant} keeps no key", who=CANARY)
+        await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[[1.0] * 7])
+        await memories.forget(scope, ids[1])
+        await memories.remember(
+            scope, [Message(role="user", text=f"{CANARY} was here", event_id=f"{CANARY}-e")], f"{CANARY}-s"
+        )
+        await memories.work(until_idle=True)
+        await memories.remember(
+            scope, [Message(role="user", text=f"{CANARY} waits", event_id=f"{CANARY}-f")], f"{CANARY}-t"
+        )
+        await memories.recall(scope, "keeps key")
+        await memories.feedback(scope, ids[0], success=True)
+    await memories.tokens.create(tenant=tenant, label=CANARY)
+
+
+async def state(memories: Memories, tenant: str) -> Any:
+    scopes = await memories.scopes(tenant=tenant)
+    pages = [[memory.content for memory in (await memories.list(scope)).memories] for scope in scopes]
+    jobs = await memories.jobs(tenant=tenant)
+    tokens = [token.tenant for token in await memories.store.tokens() if token.tenant == tenant]
+    return scopes, pages, [job.id for job in jobs], tokens
+
+
+def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
+    """The rows of every table that has something of a scope or a tenant, of whoever."""
+    if uri.startswith("libsql"):
+        connection: Any = sqlite3.connect(tmp_path / "memory.db")
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = {name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")} for name in tables}
+        kept = [name for name in tables if columns[name] & {"scope_id", "tenant"}]
+    else:
+        connection = psycopg.connect(uri.partition("&rls")[0])
+        found = connection.execute(
+            "SELECT DISTINCT a.attrelid::regclass::text "
+            "FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid "
+            "WHERE c.relnamespace = 'kagent_memory'::regnamespace AND c.relkind = 'r' "
+            "AND a.attname IN ('scope_id', 'tenant')"
+        )
+        kept = [name for (name,) in found]
+    assert len(kept) >= 10, kept
+    counts = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in kept}
+    connection.close()
+    return counts
+
+
+async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path):
+    async with await opened(uri) as memories:
+        for tenant in (*STAYS, GONE):
+            await lived(memories, tenant)
+        before = {tenant: await state(memories, tenant) for tenant in STAYS}
+        erased = await memories.forget_tenant(GONE)
+        assert erased.done
+        assert erased.scopes == 2
+        assert erased.tokens == 1
+        assert erased.memories >= 6
+        assert await state(memories, GONE) == ([], [], [], [])
+        assert {tenant: await state(memories, tenant) for tenant in STAYS} == before
+        assert await memories.forget_tenant(GONE) == ForgottenTenant()
+        for tenant in STAYS:
+            assert (await memories.forget_tenant(tenant)).done
+    assert set(rows_left(uri, tmp_path).values()) == {0}
+    if uri.startswith("libsql"):
+        for file in tmp_path.glob("memory.db*"):
+            assert CANARY.encode() not in file.read_bytes(), file
+
+
+async def test_what_is_saved_afterwards_is_a_beginning_and_is_found_by_stores_that_knew_the_former(uri):
+    scope = Scope(GONE, "ada", "notes")
+    async with await opened(uri) as memories, await opened(uri) as beside:
+        for number in range(5):
+            await memories.add(scope, [f"The old locker {number} is green"])
+        assert len(await beside.recall(scope, "locker", limit=9)) == 5
+        await memories.forget_tenant(GONE)
+        for number in range(5):  # as many writes: the scope counts its versions from the beginning
+            await memories.add(scope, [f"The new locker {number} is blue"])
+        for one in (memories, beside):
+            found = await one.recall(scope, "locker", limit=9)
+            assert sorted(hit.memory.content for hit in found) == [f"The new locker {n} is blue" for n in range(5)]
+        message = [Message(role="user", text="The canoe is red", event_id="e")]
+        await memories.remember(scope, message, "s")
+        await memories.work(until_idle=True)
+        await memories.forget_tenant(GONE)
+        await memories.remember(scope, message, "s")  # no tombstone, no event that was ingested
+        await memories.work(until_idle=True)
+        assert [memory.content for memory in (await memories.list(scope)).memories] == ["The canoe is red"]
+
+
+async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
+    async with await opened(uri) as memories:
+        await lived(memories, GONE, count=12)
+        await lived(memories, "other", count=2)
+        parts = []
+        while not parts or not parts[-1].done:
+            parts.append(await memories.forget_tenant(GONE, limit=5))
+            assert len(parts) < 50
+            assert parts[-1].memories <= 5
+        assert len(parts) > 3
+        assert sum(part.scopes for part in parts) == 2
+        assert await state(memories, GONE) == ([], [], [], [])
+        assert len((await state(memories, "other"))[0]) == 2
+
+
+async def test_an_interruption_leaves_a_whole_store_and_the_next_call_ends_it(uri, monkeypatch):
+    from kagent_memory.stores.sql import forgetting
+
+    real, calls = forgetting.erase_some, []
+
+    async def breaks(session, scope, **options):
+        calls.append(scope)
+        done = await real(session, scope, **options)
+        if len(calls) == 2:
+            raise StoreError("memory unavailable: power cut")
+        return done
+
+    async with await opened(uri) as memories:
+        await lived(memories, GONE)
+        monkeypatch.setattr(forgetting, "erase_some", breaks)
+        with pytest.raises(StoreError):
+            await memories.forget_tenant(GONE)
+        [left] = await memories.scopes(tenant=GONE)
+        assert (await memories.list(left)).memories  # the transaction that failed erased nothing
+        assert (await memories.forget_tenant(GONE)).done
+        assert await state(memories, GONE) == ([], [], [], [])
+
+
+async def test_a_worker_in_the_middle_of_a_job_writes_nothing_afterwards(uri):
+    scope = Scope(GONE, "ada", "notes")
+    async with await opened(uri) as memories:
+        await memories.remember(scope, [Message(role="user", text="The lighthouse is white", event_id="e")], "s")
+        now = memories._parts.clock()
+        job = await memories.store.claim("me", now=now, lease_seconds=30)
+        assert job is not None
+        await memories.forget_tenant(GONE)
+        assert not await memories.store.renew(job, lease_seconds=30)
+        assert not await memories.store.release(job, run_after=now, error="")
+        assert await memories.scopes(tenant=GONE) == []
+
+
+async def test_saves_at_the_same_time_break_nothing(uri):
+    scope = Scope(GONE, "ada", "notes")
+    async with await opened(uri) as memories:
+        await lived(memories, GONE, count=5)
+
+        async def save(number: int) -> None:
+            await memories.add(scope, [f"meanwhile {number}"])
+
+        await asyncio.gather(*(save(number) for number in range(10)), memories.forget_tenant(GONE))
+        assert (await memories.forget_tenant(GONE)).done
+        assert await state(memories, GONE) == ([], [], [], [])
+
+
+@pytest.mark.parametrize("tenant", ["", None, 7, "a\0b", "\ud800"])
+async def test_what_is_no_tenant_is_refused_and_nothing_is_erased(tmp_path, tenant):
+    async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:
+        await memories.add(Scope("", "ada", "notes"), ["kept"])
+        with pytest.raises(InvalidInput, match="tenant"):
+            await memories.forget_tenant(tenant)
+        assert len(await memories.scopes()) == 1
+
+
+async def test_over_http_it_is_the_operators_alone_and_goes_on_until_it_is_done(tmp_path):
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await opened(uri) as memories:
+        await lived(memories, GONE)
+        await lived(memories, "other")
+        operator = await memories.tokens.create(tenant="", label="operator", is_operator=True)
+        own = await memories.tokens.create(tenant=GONE, label="own")
+    with live(lambda: opened(uri)) as address:
+        async with await open_memories(address, token=own[0]) as remote:
+            with pytest.raises(NotFound):
+                await remote.forget_tenant(GONE)
+        async with await open_memories(address, token=operator[0]) as remote:
+            assert (await remote.forget_tenant(GONE, limit=1)).done is False
+            erased = await remote.forget_tenant(GONE)
+            assert erased.done
+            assert [scope.tenant for scope in await remote.scopes()] == ["other", "other"]
+            with pytest.raises(InvalidInput):
+                await remote.forget_tenant("")
+
+
+def test_the_command_says_what_it_would_do_and_wants_a_yes(tmp_path, capsys):
+    uri = f"libsql:///{tmp_path}/memory.db"
+
+    async def fill() -> None:
+        async with await opened(uri) as memories:
+            await lived(memories, GONE)
+
+    asyncio.run(fill())
+    assert main(["forget-tenant", GONE, "--dry-run", "--uri", uri]) == 0
+    assert "of 2 agents and users would be forgotten" in capsys.readouterr().out
+    assert main(["forget-tenant", GONE, "--uri", uri]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert main(["forget-tenant", GONE, "--yes", "--uri", uri, "--json"]) == 0
+    assert '"done": true' in capsys.readouterr().out
+    assert main(["forget-tenant", GONE, "--dry-run", "--uri", uri]) == 0
+    assert "0 visible memories of 0 agents" in capsys.readouterr().out
