@@ -362,6 +362,7 @@ class Filter:
     Attributes:
         types, topics: any of these.
         tags: all of these.
+        author: exactly this one; a memory without an author has none, not "".
         metadata: every key is there, at top level, with an equal JSON scalar.
         created_after, happened_after, …: half-open: after is inclusive, before is exclusive.
         superseded: also memories that are no longer active, or "only" those (for lists, never for search).
@@ -373,6 +374,7 @@ class Filter:
     origins: tuple[Origin, ...] = ()
     metadata: Mapping[str, str | int | float | bool | None] = field(default_factory=dict[str, Any])
     session_id: str | None = None
+    author: str | None = None
     min_importance: float | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None

@@ -43,6 +43,7 @@ def narrowed(fixed: Filter, asked: Filter) -> Filter:
         tags=tuple(dict.fromkeys((*fixed.tags, *asked.tags))),
         origins=fixed.origins,
         metadata=fixed.metadata,
+        author=fixed.author,
         session_id=fixed.session_id or asked.session_id,
         min_importance=max(
             (value for value in (fixed.min_importance, asked.min_importance) if value is not None), default=None

@@ -212,6 +212,7 @@ class FilterParams(BaseModel):
     tags: Labels = Field(default_factory=list)
     origins: list[Origin] = Field(default_factory=list, max_length=4)
     session_id: Key | None = None
+    author: Label | None = None
     min_importance: Importance | None = None
     created_after: Moment | None = None
     created_before: Moment | None = None

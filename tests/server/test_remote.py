@@ -173,3 +173,14 @@ async def test_an_adk_service_talks_to_a_server(address: str):
         assert await service.drain(timeout=10)
         await service.delete_memory(app_name="demo", user_id="ada", memory_id=found.memories[0].id)
         assert not (await service.search_memory(app_name="demo", user_id="ada", query="tea")).memories
+
+
+async def test_a_filter_by_author_reaches_the_store(address: str):
+    async with await open_memories(address) as memories:
+        for author in ("Grace", "grace", "Grac", "%"):
+            await memories.add(SCOPE, [Fact(f"The crates of {author} are blue", author=author)])
+        for author in ("Grace", "%"):
+            only = Filter(author=author)
+            assert [one.author for one in (await memories.list(SCOPE, filter=only)).memories] == [author]
+            assert [hit.memory.author for hit in await memories.recall(SCOPE, "blue crates", filter=only)] == [author]
+        assert not (await memories.list(SCOPE, filter=Filter(author=""))).memories

@@ -25,6 +25,7 @@ def _is_of(filter: Filter, memory: Memory) -> bool:
         (not filter.types or memory.type in filter.types)
         and (not filter.origins or memory.origin in filter.origins)
         and (filter.session_id is None or memory.session_id == filter.session_id)
+        and (filter.author is None or memory.author == filter.author)
         and (filter.min_importance is None or memory.importance >= filter.min_importance)
     )
 
