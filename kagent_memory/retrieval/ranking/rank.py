@@ -20,7 +20,7 @@ from .rank_settings import RankSettings
 
 _LONG = np.log1p(300.0)
 _OPENING_TURNS = 2
-_ALONE = -1_000_000  # the position of a memory that has none: no step from another leads there
+_ALONE = np.iinfo(np.int64).min  # the position of a memory that has none
 
 
 class Ranked(NamedTuple):
@@ -69,7 +69,7 @@ def rank(
         dated: the ids found by a date that the query names; answers as those found by a word are.
         date_only: the query asks for a date and nothing else: what is of that date matches in full.
     """
-    table = _Table(candidates, features, dated)
+    table = _Table(candidates, features, dated, settings.reach)
     signs = _signs(query, _matches(candidates, table, settings, date_only=date_only), table, now, settings)
     scores = np.clip(sum(signs.values(), np.zeros(len(features))) / (most := _most(settings)), 0.0, 1.0)
 
@@ -97,7 +97,9 @@ def rank(
 class _Table:
     """The features as arrays: each one's row among the candidates, its session, and who stands around it."""
 
-    def __init__(self, candidates: Candidates, features: Sequence[RankFeatures], dated: Collection[str]) -> None:
+    def __init__(
+        self, candidates: Candidates, features: Sequence[RankFeatures], dated: Collection[str], reach: int
+    ) -> None:
         nothing, last = len(candidates.rows), len(features)
         self.features = features
         self.rows = np.array([candidates.rows.get(one.id, nothing) for one in features], dtype=np.intp)
@@ -113,16 +115,21 @@ class _Table:
         self.positions = np.array(
             [_ALONE if one.position is None or not one.session_id else one.position for one in features], dtype=np.int64
         )
-        self._places = {
-            place: row
-            for row, place in enumerate(zip(self.sessions.tolist(), self.positions.tolist(), strict=True))
-            if place[1] != _ALONE
-        }
+        # one key a place, so far from the next session's that no step within reach leads there
+        self._placed: npt.NDArray[np.bool_] = self.positions != _ALONE
+        held = self.positions[self._placed]
+        low, high = int(held.min(initial=0)), int(held.max(initial=0))
+        keys = self.sessions * (high - low + 2 * reach + 1) + self.positions - low + reach
+        self._keys = np.where(self._placed, keys, -1)
+        self._order = np.argsort(self._keys, kind="stable")
+        self._sorted = self._keys[self._order]
 
     def beside(self, step: int) -> npt.NDArray[np.intp]:
         """The row of the turn so many steps further on in the session; one past the last row where there is none."""
-        places = zip(self.sessions.tolist(), (self.positions + step).tolist(), strict=True)
-        return np.array([self._places.get(place, len(self.features)) for place in places], dtype=np.intp)
+        wanted = self._keys + step
+        spots = np.searchsorted(self._sorted, wanted, "right") - 1
+        found = self._placed & (spots >= 0) & (self._sorted[spots] == wanted)
+        return np.where(found, self._order[spots], len(self.features))
 
 
 class _Matches(NamedTuple):
