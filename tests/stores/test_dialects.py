@@ -28,6 +28,7 @@ ALONE = {
         "make_roles",
         "guard_schema",
         "guard_tables",
+        "unguard_tables",
     },
     "libsql": {"make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors"},
 }

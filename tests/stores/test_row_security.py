@@ -20,6 +20,8 @@ from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job, Token
+from kagent_memory.stores.postgres import schema
+from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -347,6 +349,21 @@ async def test_what_somebody_left_unguarded_is_guarded_when_the_store_is_opened(
         assert open_ones == []
         [(options,)] = connection.execute("SELECT reloptions FROM pg_class WHERE relname = 'remembered'")
         assert options == ["security_invoker=true"]
+
+
+async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them_guarded(guarded_uri, monkeypatch):
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+    later = Migration(9999, "later", "UPDATE memory SET attribute = 'upgraded'; DELETE FROM memory_vector_1")
+    monkeypatch.setattr(schema, "migrations", lambda dialect: [*migrations(dialect), later])
+    async with await open_store(guarded_uri) as store:
+        for scope in (ADA, BEN):
+            assert {one.attribute for one in (await store.list(scope, now=NOW)).memories} == {"upgraded"}
+            assert await store.search_vector(scope, 1, [np.ones(4, np.float32)], limit=9, now=NOW) == [[]]
+    with raw(guarded_uri, APP, "") as connection:
+        forced = connection.execute("SELECT count(*) FROM pg_class WHERE relforcerowsecurity").fetchone()
+        assert forced == (10,)
+        assert rows(connection, "kagent_memory.memory") == 0
 
 
 async def test_several_that_switch_it_on_at_once_do_it_once(postgres_uri):

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import errors, sql
 
 from ...errors import ConfigurationError
-from ..sql import migrations
+from ..sql import migrations, queries
 from .connection import DIALECT, Connection
 from .errors import ours
 from .row_security import guard, is_guarded, join_roles
@@ -77,6 +77,8 @@ async def _migrate(connection: Connection, schema: str) -> None:
     ledger = await (await connection.execute("SELECT to_regclass('schema_migration') AS place")).fetchone()
     if ledger is None or ledger["place"] is None:
         await connection.execute(_LEDGER)
+    if missing and connection.row_security:
+        await connection.execute(queries(DIALECT)["unguard_tables"])
     for migration in migrations(DIALECT):
         if migration.number in missing:
             await connection.execute(migration.script)

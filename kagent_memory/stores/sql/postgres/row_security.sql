@@ -74,6 +74,20 @@ BEGIN
     GRANT SELECT, INSERT, UPDATE, DELETE ON embedder, lease TO kagent_memory_maintenance;
 END $$
 
+-- name: unguard_tables
+-- For a migration, in its transaction: the owner then sees the rows that it is to change. Guarded again before its end.
+DO $$
+DECLARE
+    part record;
+BEGIN
+    FOR part IN
+        SELECT c.oid::regclass AS place FROM pg_class AS c
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relforcerowsecurity
+    LOOP
+        EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', part.place);
+    END LOOP;
+END $$
+
 -- name: guard_tables
 -- Every table of the schema with rows of scopes that is not guarded yet; those with rows of tenants are maintenance's.
 -- What a session sets as its scope may be anything: what is no scope's id is nobody's. Asked once a statement, and equal
