@@ -28,7 +28,7 @@ WORDS = {
     "forget-tenant": ["acme", "--yes"],
     "token revoke": ["0199a1b2-0000-7000-8000-000000000000"],
 }
-MAKERS = {"add", "serve", "worker", "migrate", "token create", "demo"}
+MAKERS = {"add", "serve", "mcp", "worker", "migrate", "token create", "demo"}
 READERS = sorted({command.name for command in COMMANDS} - MAKERS - {"doctor"})
 
 
