@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import inspect
 import math
@@ -24,9 +25,11 @@ from kagent_memory.records import Message
 from kagent_memory.redaction import redact
 
 SIZE = 100_000
+TRIES = 2
 SECONDS = 1.0  # linear ones take a tenth of it; the least quadratic one takes ten times as much
 # Expressions whose input is bounded by what it is: at how many characters, and why.
 BOUNDED = {
+    ("server/grpc_contract.py", "_LINE"): 200,  # a line of our own contract
     ("models/prompts/escaping.py", "_LATIN"): 128,  # a character's name in Unicode
     ("retrieval/query/gate.py", "_chatting"): 300,  # longer messages are searched unseen
     ("retrieval/query/gate.py", "_common"): 300,
@@ -68,7 +71,11 @@ def test_no_expression_takes_more_than_linear_time_over_100_kb(expressions):
         for pattern in patterns:
             work = partial(tried, pattern, looking=name not in ANCHORED)
             worst = nlargest(WORST, attacks(pattern), key=lambda attack: seconds(work, attack.text(size // 10)))
-            slow += [(*name, pattern.pattern[:80], attack) for attack in worst if seconds(work, attack.text(size)) > 1]
+            slow += [
+                (*name, pattern.pattern[:80], attack)
+                for attack in worst
+                if seconds(work, attack.text(size)) == math.inf
+            ]
     assert slow == []
 
 
@@ -79,14 +86,18 @@ def tried(pattern: re.Pattern[str], text: str, *, looking: bool) -> None:
 
 
 def seconds(work: Callable[[str], object], text: str) -> float:
-    """The processor time it takes, or infinity when that is too long."""
-    begin = time.process_time()
-    try:
-        with at_most(SECONDS):
-            work(text)
-    except TooLongError:
-        return math.inf
-    return time.process_time() - begin
+    """The processor time it takes, or infinity when that is too long, twice: the garbage of other tests may be
+    collected in between.
+    """
+    for _ in range(TRIES):
+        begin = time.process_time()
+        try:
+            with at_most(SECONDS):
+                work(text)
+            return time.process_time() - begin
+        except TooLongError:
+            gc.collect()
+    return math.inf
 
 
 NOW = datetime(2026, 5, 6, 7, 8, tzinfo=UTC)
@@ -109,7 +120,7 @@ GIVEN: dict[str, Callable[[str], object]] = {
 }
 # Their texts are names of files, models, settings, stores and the like, or a few characters.
 NO_TEXTS = (
-    *("adk.demo", "adk.registry", "adk.service._database_uri", "cli", "doctor"),
+    *("adk.demo", "adk.registry", "adk.service._database_uri", "cli"),
     *("models.embedding.provider_routes", "models.prompts.prompt", "redaction.patterns._rule"),
     *("redaction.patterns.shapes_of", "remote.is_remote", "server.app._static"),
     *("server.serving", "settings", "stores._adapter", "stores.libsql.location", "stores.postgres", "testing"),
@@ -174,5 +185,5 @@ def test_no_function_takes_more_than_linear_time_over_100_kb():
     texts = [Attack("", piece, "\0") for piece in PIECES]
     for name, function in readers():
         worst = nlargest(2, texts, key=lambda attack: seconds(function, attack.text(SIZE // 40)))
-        slow += [(name, attack) for attack in worst if seconds(function, attack.text(SIZE)) > 1]
+        slow += [(name, attack) for attack in worst if seconds(function, attack.text(SIZE)) == math.inf]
     assert slow == []

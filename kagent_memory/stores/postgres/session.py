@@ -110,6 +110,9 @@ def _size(values: Values) -> int:
     return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))
 
 
+_VALUE = re.compile(r"%\((\w+)\)s")
+
+
 @cache
 def _positional(text: str) -> tuple[bytes, Sequence[str]]:
     """A statement as the protocol has it, and the names of its values in their order."""
@@ -119,7 +122,7 @@ def _positional(text: str) -> tuple[bytes, Sequence[str]]:
         names.append(found[1])
         return f"${len(names)}"
 
-    return re.sub(r"%\((\w+)\)s", numbered, text).encode(), names
+    return _VALUE.sub(numbered, text).encode(), names
 
 
 def begin_with(pipeline: AsyncPipeline, preamble: Preamble) -> None:
