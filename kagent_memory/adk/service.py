@@ -19,7 +19,7 @@ from typing_extensions import Unpack, override
 from ..errors import ConfigurationError, StoreError
 from ..ingestion.extraction import SummaryProvider
 from ..memories import MemoryApi, OpenedMemories, PartOptions
-from ..memories.api import ForwardingMemories
+from ..memories.forwarding import ForwardingMemories
 from ..models.embedding import Embedder, EmbeddingConfig
 from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope, current_tenant

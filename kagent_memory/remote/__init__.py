@@ -17,7 +17,7 @@ from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..memories import Items, Memories, OpenedMemories, OpenOptions
-from ..memories.api import (
+from ..memories.options import (
     AddOptions,
     EditOptions,
     ForgetOptions,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
-from ..memories.api import RecallOptions
+from ..memories.options import RecallOptions
 from ..records import DEEPEST, MAX_QUERY_CHARS, Fact, Filter, MemoryType, Message, Mode, Origin
 from ..stores.base import Order, checked_vector
 from .body import Strict

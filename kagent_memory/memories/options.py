@@ -1,0 +1,103 @@
+"""The options of the verbs, as what passes them on takes them: `MemoryApi` says what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+
+from ..models.llm import Llm
+from ..records import Filter, MemoryType, Scope, Vector
+from ..stores.base import JobState, Order
+
+
+class RememberOptions(TypedDict, total=False):
+    """The options of `MemoryApi.remember`."""
+
+    ended: bool
+    save: bool
+    end_after_minutes: float | None
+    compaction: bool
+    llm: Llm | str | None
+
+
+class AddOptions(TypedDict, total=False):
+    """The options of `MemoryApi.add`."""
+
+    embedding: Sequence[Vector] | None
+    generation: str | None
+    who: str
+    replaces: str | None
+
+
+class EditOptions(TypedDict, total=False):
+    """The options of `MemoryApi.edit`."""
+
+    content: str | None
+    type: MemoryType | None
+    topics: Sequence[str] | None
+    tags: Sequence[str] | None
+    importance: float | None
+    metadata: Mapping[str, Any] | None
+    ttl_days: int | None
+    happened_at: datetime | None
+    revision: int | None
+    who: str
+    why: str
+
+
+class ForgetOptions(TypedDict, total=False):
+    """The options of `MemoryApi.forget`."""
+
+    session_id: str | None
+    everything: bool
+
+
+class RecallOptions(TypedDict, total=False):
+    """The options of `MemoryApi.recall`."""
+
+    limit: int | None
+    min_score: float | None
+    filter: Filter
+    embedding: Vector | None
+    generation: str | None
+    explain: bool
+    deliver: bool
+    gate: bool
+    tool: bool
+    is_fact: bool | None
+    history: Sequence[str]
+    budget_tokens: int | None
+    timeout_seconds: float | None
+
+
+class ListOptions(TypedDict, total=False):
+    """The options of `MemoryApi.list`."""
+
+    filter: Filter
+    order: Order
+    limit: int
+    cursor: str | None
+
+
+class ScopeOptions(TypedDict, total=False):
+    """The options of `MemoryApi.scopes`."""
+
+    tenant: str | None
+    user: str | None
+    app: str | None
+    after: Scope | None
+    limit: int
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of `MemoryApi.jobs`."""
+
+    scope: Scope | None
+    tenant: str | None
+    user: str | None
+    app: str | None
+    state: JobState | None
+    limit: int
+    id: str | None
+    payloads: bool
