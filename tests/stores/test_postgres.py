@@ -24,8 +24,8 @@ from kagent_memory.testing import HashEmbedder, StoreContract
 
 class TestPostgres(StoreContract):
     @pytest.fixture(autouse=True)
-    def _database(self, postgres_uri):
-        self.uri = postgres_uri
+    def _database(self, emptied_uri):
+        self.uri = emptied_uri
 
     async def open_store(self):
         return await open_store(self.uri)

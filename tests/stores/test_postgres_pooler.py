@@ -28,8 +28,8 @@ SERVERS = 4  # of the pooler, for each database
 
 class TestBehindAPooler(StoreContract):
     @pytest.fixture(autouse=True)
-    def _database(self, pooled_uri):
-        self.uri = pooled_uri
+    def _database(self, emptied_uri, pooler_port):
+        self.uri = at(emptied_uri, pooler_port)
 
     async def open_store(self):
         return await open_store(self.uri)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from relay import at
 
 from kagent_memory import Memories
 from kagent_memory.cli import main
@@ -50,8 +51,8 @@ _numbers = itertools.count()
 
 class TestUnderRowSecurity(StoreContract):
     @pytest.fixture(autouse=True)
-    def _database(self, postgres_uri):
-        self.uri = postgres_uri
+    def _database(self, emptied_uri):
+        self.uri = emptied_uri
 
     async def open_store(self):
         return await open_store(self.uri, rls=True)
@@ -59,8 +60,8 @@ class TestUnderRowSecurity(StoreContract):
 
 class TestUnderRowSecurityBehindAPooler(StoreContract):
     @pytest.fixture(autouse=True)
-    def _database(self, pooled_uri):
-        self.uri = pooled_uri
+    def _database(self, emptied_uri, pooler_port):
+        self.uri = at(emptied_uri, pooler_port)
 
     async def open_store(self):
         return await open_store(self.uri, rls=True)
