@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 from urllib.parse import unquote
+from weakref import WeakValueDictionary
 
 import grpc
 import grpc.aio
@@ -19,8 +20,9 @@ from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME
 from grpc_health.v1.health import aio as health
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from starlette.datastructures import Headers
+from typing_extensions import override
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
@@ -31,18 +33,37 @@ from .admission import Admission, TooOften
 from .auth import Access, Caller, bearer, check_binding, is_loopback
 from .error_responses import printable
 from .grpc_contract import SERVICE, message_class, methods, pool
-from .kagent_wire import DIMENSIONS, Refused, batch_of, content_of, item_of, metadata_of, nano, search_of, seconds
+from .kagent_wire import (
+    DIMENSIONS,
+    Refused,
+    Search,
+    StoredItem,
+    batch_of,
+    check_count,
+    content_of,
+    item_of,
+    metadata_of,
+    nano,
+    search_of,
+    seconds,
+    wrong_width,
+)
 
 logger = logging.getLogger(__name__)
-CALLS_AT_ONCE = 64
+CALLS_AT_ONCE = 64  # that are worked on; those of one caller are half of them at most
+MOST_CALLS = 1_000  # that are open; what waits for its turn has sent no more than the head of its message
+MOST_STREAMS = 100  # of health and reflection, which anybody may hold open
 MESSAGE_SECONDS = 25.0  # for a call's message to come
 END_SECONDS = 5.0
 MOST_METADATA_BYTES = 1024 * 1024
 MOST_LISTED_BYTES = 64 * 1024 * 1024
 NO_TOKEN = "Send the metadata `authorization: Bearer <token>`."  # noqa: S105 an advice
 NOT_FROM_HERE = "Without auth this server answers its own machine only; start it with --auth or --trusted-proxy."
+NO_STREAM = f"{MOST_STREAMS} such streams are open already; ask for the state once instead of watching it."
 Fields: TypeAlias = dict[str, Any]
+Asked = TypeVar("Asked")
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+AnyContext: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +75,18 @@ class _Call:
     max_bytes: int
 
 
-async def _add(call: _Call, asked: Fields) -> Fields:
-    item = item_of(asked.get("memory", {}))
+async def _add(call: _Call, item: StoredItem) -> Fields:
     ids = await kagent_verbs.store(call.memories, call.caller, [item], max_bytes=call.max_bytes)
     return {"id": ids[0]}
 
 
-async def _add_batch(call: _Call, asked: Fields) -> Fields:
-    given: list[Fields] = asked.get("items", [])
-    items = await run_in_thread(len(given) * DIMENSIONS, batch_of, given)
+async def _add_batch(call: _Call, items: list[StoredItem]) -> Fields:
     await kagent_verbs.store(call.memories, call.caller, items, max_bytes=call.max_bytes)
     return {"count": len(items)}
 
 
-async def _search(call: _Call, asked: Fields) -> Fields:
-    found = await kagent_verbs.search(call.memories, call.caller, search_of(asked))
+async def _search(call: _Call, question: Search) -> Fields:
+    found = await kagent_verbs.search(call.memories, call.caller, question)
     return {"memories": [_found(memory, cosine) for memory, cosine in found]}
 
 
@@ -103,12 +121,27 @@ async def _delete(call: _Call, asked: Fields) -> Fields:
     return {"status": "deleted"}
 
 
-_VERBS: Mapping[str, tuple[Callable[[_Call, Fields], Awaitable[Fields]], str]] = {
-    "AddSession": (_add, "failed to save memory"),
-    "AddSessionBatch": (_add_batch, "failed to save memory batch"),
-    "Search": (_search, "search failed"),
-    "List": (_list, "failed to list memories"),
-    "Delete": (_delete, "failed to delete memory"),
+@dataclass(frozen=True, slots=True)
+class _Verb(Generic[Asked]):
+    """One method of the contract.
+
+    Attributes:
+        read: makes of a message's fields what is asked, beside the event loop.
+        answer: does it.
+        failed: what is said when it fails.
+    """
+
+    read: Callable[[Fields], Asked]
+    answer: Callable[[_Call, Asked], Awaitable[Fields]]
+    failed: str
+
+
+_VERBS: Mapping[str, _Verb[Any]] = {
+    "AddSession": _Verb(lambda asked: item_of(asked.get("memory", {})), _add, "failed to save memory"),
+    "AddSessionBatch": _Verb(lambda asked: batch_of(asked.get("items", [])), _add_batch, "failed to save memory batch"),
+    "Search": _Verb(search_of, _search, "search failed"),
+    "List": _Verb(lambda asked: asked, _list, "failed to list memories"),
+    "Delete": _Verb(lambda asked: asked, _delete, "failed to delete memory"),
 }
 
 
@@ -124,23 +157,39 @@ class _Refusal(Exception):
         self.code = code
 
 
+class _Turns:
+    """Calls that are worked on at once: so many of all callers, half of them of one. The others wait, unread."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._callers = WeakValueDictionary[str, asyncio.Semaphore]()
+
+    @asynccontextmanager
+    async def one(self, caller: Caller) -> AsyncGenerator[None]:
+        """A turn of this caller."""
+        async with self._callers.setdefault(caller.id or caller.name, asyncio.Semaphore(CALLS_AT_ONCE // 2)), self._all:
+            yield
+
+
 class _Service:
     """Answers the methods. A message is read only when its caller is known, hence as a stream of one."""
 
     def __init__(self, memories: Memories, access: Access, admission: Admission) -> None:
         self._memories, self._access, self._admission = memories, access, admission
+        self._turns = _Turns()
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
         """Answers one call."""
-        verb, what = _VERBS[method]
+        verb = _VERBS[method]
         takes, gives = methods()[method]
         try:
             caller = await self._caller(context)
-            raw = await _first(requests)
-            asked = await run_in_thread(len(raw), _read, takes, raw)
-            call = _Call(self._memories, caller, self._access.max_body_bytes)
-            answer = await verb(call, asked)
-            return await run_in_thread(_size(answer), _written, gives, answer)
+            async with self._turns.one(caller):
+                raw = await _first(requests)
+                asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
+                call = _Call(self._memories, caller, self._access.max_body_bytes)
+                answer = await verb.answer(call, asked)
+                return await run_in_thread(_size(answer), _written, gives, answer)
         except _Refusal as error:
             await _end(context, error.code, str(error))
         except (Refused, InvalidInput) as error:
@@ -150,12 +199,12 @@ class _Service:
         except _Unanswerable as error:
             await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except KagentMemoryError as error:
-            await _end(context, grpc.StatusCode.INTERNAL, f"{what}: {error}")
+            await _end(context, grpc.StatusCode.INTERNAL, f"{verb.failed}: {error}")
         except Exception as error:
             # where it broke, without the error's own words: those may quote what somebody wrote
             frames = "".join(traceback.format_tb(error.__traceback__))
             logger.error("%s after a call was let in:\n%s", type(error).__name__, frames)
-            await _end(context, grpc.StatusCode.INTERNAL, what)
+            await _end(context, grpc.StatusCode.INTERNAL, verb.failed)
 
     async def _caller(self, context: Context) -> Caller:
         access, address = self._access, _address(context)
@@ -173,7 +222,7 @@ class _Service:
         return caller
 
 
-async def _end(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:
+async def _end(context: AnyContext, code: grpc.StatusCode, text: str) -> NoReturn:
     await context.abort(code, printable(text))
     raise AssertionError("abort raises")
 
@@ -194,11 +243,12 @@ async def _first(requests: AsyncIterator[bytes]) -> bytes:
         raise _Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "The message did not come in time.") from None
 
 
-def _read(kind: str, raw: bytes) -> Fields:
+def _read(kind: str, raw: bytes, read: Callable[[Fields], Asked]) -> Asked:
     try:
-        return _fields(message_class(kind).FromString(raw))
+        fields = _fields(message_class(kind).FromString(raw))
     except (DecodeError, ValueError, RecursionError) as error:  # a Struct may hold infinity, which JSON cannot
         raise Refused("Invalid request message") from error
+    return read(fields)
 
 
 def _fields(message: Message) -> Fields:
@@ -209,7 +259,10 @@ def _fields(message: Message) -> Fields:
             case "memory":
                 fields["memory"] = _fields(value)
             case "items":
+                check_count(len(value))
                 fields["items"] = [_fields(one) for one in value]
+            case "vector" if len(value) > DIMENSIONS:
+                raise Refused(wrong_width(len(value)))
             case "vector":
                 fields["vector"] = list(value)
             case "metadata" if value.ByteSize() > MOST_METADATA_BYTES:
@@ -230,6 +283,49 @@ def _size(answer: Fields) -> int:
     return sum(len(row["content"]) + 100 for row in rows)
 
 
+class _Streams:
+    """Counts the streams of answers that are open: they may last for ever, and need no token."""
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    @asynccontextmanager
+    async def one(self, context: AnyContext) -> AsyncGenerator[None]:
+        """One more, or the refusal of it."""
+        if self._open >= MOST_STREAMS:
+            await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, NO_STREAM)
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+
+class _Health(health.HealthServicer):
+    def __init__(self, streams: _Streams) -> None:
+        super().__init__()
+        self._streams = streams
+
+    @override
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: AnyContext) -> None:
+        async with self._streams.one(context):
+            await super().Watch(request, context)
+
+
+class _Reflection(reflection.aio.ReflectionServicer):
+    def __init__(self, streams: _Streams) -> None:
+        super().__init__((SERVICE, HEALTH_NAME, reflection.SERVICE_NAME), pool())
+        self._streams = streams
+
+    @override
+    async def ServerReflectionInfo(
+        self, request_iterator: AsyncIterator[object], unused_context: AnyContext
+    ) -> AsyncGenerator[object]:
+        async with self._streams.one(unused_context):
+            async for answer in super().ServerReflectionInfo(request_iterator, unused_context):
+                yield answer
+
+
 @asynccontextmanager
 async def serving(
     memories: Memories, access: Access, admission: Admission, *, host: str, port: int
@@ -247,19 +343,20 @@ async def serving(
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
-        ("grpc.max_concurrent_streams", CALLS_AT_ONCE),
     )
-    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_AT_ONCE)
+    # no bound on the streams of a connection: a client that begins many before it has heard of the bound loses some
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MOST_CALLS)
     service = _Service(memories, access, admission)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.stream_unary_rpc_method_handler(partial(service.answer, name)) for name in methods()
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    healthy = health.HealthServicer()
+    streams = _Streams()
+    healthy = _Health(streams)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     for name in ("", SERVICE):
         await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
-    reflection.enable_server_reflection((SERVICE, HEALTH_NAME, reflection.SERVICE_NAME), server, pool())
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(streams), server)
     named = f"[{host}]" if ":" in host else host
     try:
         bound = server.add_insecure_port(f"{named}:{port}")

@@ -102,10 +102,19 @@ def batch_of(items: Sequence[Any]) -> list[StoredItem]:
     """
     if not items:
         raise Refused("Empty batch")
-    if len(items) > MOST_ITEMS:
-        raise Refused(f"batch size {len(items)} exceeds maximum allowed size of {MOST_ITEMS}")
+    check_count(len(items))
     # a null item is an empty one to Go
     return [_item(_object({} if one is None else one), "Missing required fields in batch item") for one in items]
+
+
+def check_count(items: int) -> None:
+    """Refuses a batch that is too long, which can be told before it is read.
+
+    Raises:
+        Refused: with kagent's text.
+    """
+    if items > MOST_ITEMS:
+        raise Refused(f"batch size {items} exceeds maximum allowed size of {MOST_ITEMS}")
 
 
 def search(body: bytes) -> Search:
@@ -202,9 +211,14 @@ def _numbers(fields: Mapping[str, Any]) -> list[float]:
     return numbers
 
 
+def wrong_width(numbers: int) -> str:
+    """The text of kagent for a vector of so many numbers."""
+    return f"vector must have exactly {DIMENSIONS} dimensions, got {numbers}"
+
+
 def _vector(numbers: Sequence[float]) -> Vector:
     if len(numbers) != DIMENSIONS:
-        raise Refused(f"vector must have exactly {DIMENSIONS} dimensions, got {len(numbers)}")
+        raise Refused(wrong_width(len(numbers)))
     try:
         return checked_vector(numbers, DIMENSIONS)
     except InvalidInput as error:

@@ -33,6 +33,7 @@ from kagent_memory.server.admission import Admission
 from kagent_memory.server.auth import Access
 from kagent_memory.server.grpc_contract import SERVICE, file_descriptor
 from kagent_memory.server.grpc_service import serving
+from kagent_memory.server.kagent_wire import Refused
 
 from .ground import Clock, axis, client_of
 
@@ -307,6 +308,81 @@ async def test_many_calls_at_once_are_answered(client: Client):
     assert [one[0].content for one in found] == [f"fact {n}" for n in range(40)]
 
 
+@pytest.mark.parametrize("uri", ["libsql"], indirect=True)
+async def test_a_burst_on_one_new_connection_and_one_of_many_connections_lose_no_call(memories: Memories, stubs: Stubs):
+    access = Access(requests_per_minute=0)
+    async with serving(memories, access, Admission(access, lambda: memories), host="127.0.0.1", port=0) as port:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            client = Client(stubs, channel)
+            assert await asyncio.gather(*(client.list() for _ in range(400))) == [[]] * 400
+
+        async def alone(number: int) -> list[Any]:
+            options = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+                return await Client(stubs, channel).list()
+
+        assert await asyncio.gather(*(alone(number) for number in range(120))) == [[]] * 120
+
+
+@pytest.mark.parametrize("uri", ["libsql"], indirect=True)
+async def test_streams_that_anybody_may_hold_open_leave_room_for_calls(memories: Memories, stubs: Stubs):
+    ada, _ = await memories.tokens.create(user="ada")
+    async with channel_to(memories, Access(required=True)) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        schema = reflection_pb2_grpc.ServerReflectionStub(channel)
+
+        async def silent() -> AsyncIterator[Any]:
+            yield reflection_pb2.ServerReflectionRequest(list_services="")
+            await asyncio.Event().wait()
+
+        held = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(80)]
+        held += [schema.ServerReflectionInfo(silent()) for _ in range(80)]
+        async with asyncio.timeout(60):
+            told = await asyncio.gather(*(stream.read() for stream in held), return_exceptions=True)
+        errors = [one for one in told if isinstance(one, grpc.aio.AioRpcError)]
+        assert len(errors) == 160 - grpc_service.MOST_STREAMS
+        assert {(one.code(), one.details()) for one in errors} == {
+            (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc_service.NO_STREAM)
+        }
+        client = Client(stubs, channel, authorization=f"Bearer {ada}")
+        assert await asyncio.gather(*(client.list() for _ in range(70))) == [[]] * 70
+        assert (await health.Check(health_pb2.HealthCheckRequest())).status == 1
+        for stream in held:
+            stream.cancel()
+        async with asyncio.timeout(10):  # who hung up is counted no longer
+            while True:
+                fresh = health.Watch(health_pb2.HealthCheckRequest())
+                try:
+                    assert (await fresh.read()).status == 1
+                    break
+                except grpc.aio.AioRpcError:
+                    await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("uri", ["libsql"], indirect=True)
+async def test_one_caller_s_calls_that_never_send_hold_up_no_other(memories: Memories, stubs: Stubs):
+    mute, _ = await memories.tokens.create(user="mute")
+    ada, _ = await memories.tokens.create(user="ada")
+    async with channel_to(memories, Access(required=True)) as channel:
+        begin = channel.stream_unary(f"/{SERVICE}/List", lambda raw: raw, lambda raw: raw)
+        silent = [begin(metadata=(("authorization", f"Bearer {mute}"),)) for _ in range(grpc_service.CALLS_AT_ONCE * 2)]
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(call.wait_for_connection() for call in silent))
+        client = Client(stubs, channel, authorization=f"Bearer {ada}")
+        async with asyncio.timeout(grpc_service.MESSAGE_SECONDS / 2):
+            assert await asyncio.gather(*(client.list() for _ in range(20))) == [[]] * 20
+        for call in silent:
+            call.cancel()
+
+
+def test_what_is_too_much_is_refused_before_it_is_taken_apart(stubs: Stubs):
+    wide = stubs.pb2.MemoryServiceSearchRequest(**WHO, vector=[1.0] * 100_000)
+    many = stubs.pb2.MemoryServiceAddSessionBatchRequest(items=[stubs.pb2.SessionMemoryInput()] * 51)
+    for message, text in ((wide, "got 100000"), (many, "batch size 51 exceeds")):
+        with pytest.raises(Refused, match=text):
+            grpc_service._read(type(message).__name__, message.SerializeToString(), lambda asked: pytest.fail("read"))
+
+
 # -- who may call
 
 
@@ -337,7 +413,7 @@ async def test_tokens_open_what_they_open_over_http(memories: Memories, stubs: S
 
 async def test_a_stranger_s_message_is_not_read(memories: Memories, stubs: Stubs, monkeypatch: pytest.MonkeyPatch):
     read: list[str] = []
-    monkeypatch.setattr(grpc_service, "_read", lambda kind, raw: read.append(kind))
+    monkeypatch.setattr(grpc_service, "_read", lambda kind, raw, verb: read.append(kind))
     async with channel_to(memories, Access(required=True)) as channel:
         await refused(Client(stubs, channel).add(content="x" * 100_000), grpc.StatusCode.UNAUTHENTICATED)
     assert read == []

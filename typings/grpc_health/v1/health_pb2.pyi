@@ -1,2 +1,5 @@
 class HealthCheckResponse:
     SERVING: int
+
+class HealthCheckRequest:
+    service: str
