@@ -378,6 +378,13 @@ def months(*codes: str) -> Mapping[str, int]:
     }
 
 
+def weekdays(*codes: str) -> frozenset[str]:
+    """Names of the days of the week in these languages."""
+    return frozenset(form for language in SPACED if language.code in codes for form in language.weekdays.split()) - {
+        "|"
+    }
+
+
 def symbol(text: str) -> str | None:
     """The name of the unit that a symbol stands for: by its case where that tells units apart."""
     whole, _, part = text.partition("/")

@@ -14,6 +14,7 @@ SIGNS: Mapping[str, str] = {
     "session": "its whole conversation",
     "month": "it is from the month you name",
     "day": "it is from the day you name",
+    "when": "it names a time, and you ask for one",
     "author": "it was said by somebody you name",
     "length": "how much it says",
     "question": "it only asks something",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -32,6 +32,19 @@ def packed(counts: Mapping[str, int]) -> bytes:
     records["term"] = [term_key(term) for term in counts]
     records["count"] = list(counts.values())
     return records.tobytes()
+
+
+def keys_of(terms: Iterable[str]) -> Keys:
+    """The keys of some terms, in order."""
+    return np.sort(np.array([term_key(term) for term in terms], np.uint64))
+
+
+def holding(entries: Sequence[bytes], keys: Keys) -> npt.NDArray[np.bool_]:
+    """Which of these packed entries hold one of the keys, which are in order and not none."""
+    terms = np.frombuffer(b"".join(entries), RECORD)["term"].astype(np.uint64)
+    places = np.repeat(np.arange(len(entries)), [len(entry) // RECORD.itemsize for entry in entries])
+    held = keys[np.minimum(np.searchsorted(keys, terms), len(keys) - 1)] == terms
+    return np.bincount(places[held], minlength=len(entries)) > 0
 
 
 class Postings:

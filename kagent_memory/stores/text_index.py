@@ -5,7 +5,8 @@ Pure: it is told what the database holds (`sql/indexes.py`) and answers from tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import NamedTuple, TypeAlias
@@ -13,7 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .postings import Postings, Rows
+from ..language.time_words import TIME_TERMS, time_terms_of
+from .postings import Postings, Rows, holding, keys_of
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
@@ -21,6 +23,7 @@ ENTRY_BYTES = 1000
 DEAD_AT_LEAST = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_TIME_KEYS = keys_of(TIME_TERMS)
 _COLUMNS = np.dtype(
     [("expires", "i8"), ("length", "i8"), ("active", "?"), ("alive", "?"), ("high", "u8"), ("low", "u8")]
 )
@@ -84,8 +87,8 @@ class ScopeIndex:
             columns = np.zeros(max(needed, len(self._columns) * 3 // 2), _COLUMNS)
             columns[: len(self._columns)] = self._columns
             self._columns = columns
-        for row, entry in enumerate(entries, first):
-            self._enter(row, entry)
+        for row, place in enumerate(_placed(entries), first):
+            self._enter(row, place)
         ids = np.frombuffer(b"".join(bytes.fromhex(entry.place.id.replace("-", "")) for entry in entries), ">u8")
         fresh = self._columns[first : len(self._places)]
         fresh["high"], fresh["low"] = ids[0::2], ids[1::2]
@@ -93,8 +96,7 @@ class ScopeIndex:
         fresh["active"] = [entry.active for entry in entries]
         fresh["expires"] = [NEVER if entry.expires_at is None else _ticks(entry.expires_at) for entry in entries]
 
-    def _enter(self, row: int, entry: Entry) -> None:
-        place = entry.place
+    def _enter(self, row: int, place: RankFeatures) -> None:
         former = self._rows.get(place.id)
         if former is not None:
             self._columns["alive"][former] = False
@@ -196,6 +198,16 @@ class ScopeIndex:
         near = range(place.position - reach, place.position + reach + 1)
         within = near if len(near) < len(positions) else [one for one in positions if one in near]
         return [row for position in within for row in positions.get(position, ())]
+
+
+def _placed(entries: Sequence[Entry]) -> Iterator[RankFeatures]:
+    """Where the memories stand, with what their terms say of times."""
+    found = holding([entry.postings for entry in entries], _TIME_KEYS)
+    for entry, named in zip(entries, found.tolist(), strict=True):
+        author = entry.place.author
+        if named and (own := time_terms_of(author)):
+            named = bool(holding([entry.postings], keys_of(TIME_TERMS - own))[0])
+        yield replace(entry.place, names_a_time=True) if named else entry.place
 
 
 def _ticks(at: datetime) -> int:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from ..errors import InvalidInput
+from ..language.time_words import names_a_time
+from ..language.tokenizer import index_terms
 from ..records import Change, Memory, Scope, Vector, scaled
 from .codec import is_id
 
@@ -204,6 +206,7 @@ class RankFeatures:
     Attributes:
         chars: the length of its content.
         asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
+        names_a_time: whether one of its index terms does (`language.time_words`).
     """
 
     id: str
@@ -217,6 +220,7 @@ class RankFeatures:
     happened_at: datetime | None
     chars: int = 0
     asks: bool = False
+    names_a_time: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,6 +352,7 @@ def rank_features(memory: Memory) -> RankFeatures:
         happened_at=memory.happened_at,
         chars=len(memory.content),
         asks=memory.content.rstrip(" \n\r\t").endswith(("?", "？", "؟")),
+        names_a_time=names_a_time(index_terms(memory.content).keys(), memory.author),
     )
 
 

@@ -153,6 +153,28 @@ class PagingContract(ContractPart):
         places = {place.id: (place.chars, place.asks) for place in await store.places(scope, [*map(str, ids)], now=NOW)}
         assert places == {id: (len(content), asks) for id, (content, asks) in zip(ids, asked.items(), strict=True)}
 
+    async def test_places_say_whether_a_memory_names_a_time(self, store: Store) -> None:
+        scope = a_scope()
+        told = [
+            ("We moved in last autumn", "ann", True),
+            ("Seit Dienstag ist sie da", "ann", True),
+            ("Built in 1987", None, True),
+            ("April came along", "ann", True),
+            ("April came back", "April", False),
+            ("April came back on Friday", "April", True),
+            ("She sat in the sun", "may", False),
+            ("So it is", None, False),
+        ]
+        memories = [a_memory(content, author=author) for content, author, _ in told]
+        await add(store, scope, *memories)
+        places = await store.places(scope, [memory.id for memory in memories], now=NOW)
+        found = {place.id: place.names_a_time for place in places}
+        assert [found[memory.id] for memory in memories] == [names for *_, names in told]
+        last = await the(store, scope, memories[-1].id)
+        reworded = changing(last, content="It is so since Monday")
+        await store.apply(scope, Batch(changes=[reworded]), now=NOW)
+        assert [place.names_a_time for place in await store.places(scope, [last.id], now=NOW)] == [True]
+
     async def test_places_reach_to_the_neighbours_of_a_turn_in_its_session_only(self, store: Store) -> None:
         scope = a_scope()
         turns = [a_memory(f"turn {n}", session_id="s", author="ann", happened_at=NOW) for n in range(6)]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from kagent_memory.language.time_words import names_a_time
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.retrieval.ranking import Ranking, RankSettings, join, rank, shortlist
 from kagent_memory.stores.base import RankFeatures, TextMatches
@@ -31,11 +32,12 @@ class SmallScope:
         key = f"m{len(self.features):04d}"
         position = sum(place.session_id == session for place in self.features) if session else None
         asks = content.rstrip().endswith("?")
+        self.terms[key] = index_terms(content, author)
+        timed = names_a_time(self.terms[key].keys(), author)
         place = RankFeatures(
-            key, session, position, author, "episodic", "user", importance, created, happened, len(content), asks
+            key, session, position, author, "episodic", "user", importance, created, happened, len(content), asks, timed
         )
         self.features.append(place)
-        self.terms[key] = index_terms(content, author)
         return key
 
     def search_text(self, query: str) -> TextMatches:

@@ -7,7 +7,9 @@ from kagent_memory.retrieval.ranking import RankSettings, dense_text
 
 from .small_scope import NOW, SmallScope
 
-PLAIN = RankSettings(match=1, window=0, session=0, answer=0, month=0, day=0, author=0, length=0, question=0, opening=0)
+PLAIN = RankSettings(
+    match=1, window=0, session=0, answer=0, month=0, day=0, when=0, author=0, length=0, question=0, opening=0
+)
 
 
 def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[str]]:
@@ -64,6 +66,15 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
     cosines = {place.id: 0.3 for place in scope.features}
     ranked = scope.ids("What colour is the painted fence?", cosines)
     assert ranked.index(answer) < ranked.index(other)
+
+
+def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
+    scope, (bare, timed) = _notes("Ann moved to Porto", "Ann moved to Porto last May")
+    settings = replace(PLAIN, when=0.3, b=0)
+    assert scope.ids("When did Ann move to Porto?", settings=settings) == [timed, bare]
+    assert scope.ids("Where did Ann move to, Porto?", settings=settings) == [bare, timed]
+    signs = scope.rank("When did Ann move to Porto?", settings=settings).explain(timed)["scores"]
+    assert signs["when"] == pytest.approx(0.3 / 1.3)
 
 
 def test_neighbours_are_by_session_and_position_never_by_session_alone() -> None:

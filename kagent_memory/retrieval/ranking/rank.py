@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...language.dates import closeness, named_spans
+from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import LeftOut
 from ...stores.base import RankFeatures
@@ -181,7 +182,7 @@ def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, d
 def _most(settings: RankSettings) -> float:
     """The highest score there could be."""
     matches = settings.match + settings.window + settings.session + settings.answer
-    dates = settings.month + settings.day
+    dates = settings.month + settings.day + settings.when
     others = settings.author + settings.length + settings.opening + settings.recency + settings.importance
     return matches + dates + others or 1.0
 
@@ -201,6 +202,8 @@ def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings
     if spans := named_spans(query, now):
         near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
         signs |= {"month": settings.month * near[:, 0], "day": settings.day * near[:, 1]}
+    if asks_when(query):
+        signs["when"] = settings.when * np.array([one.names_a_time for one in features], dtype=np.float64)
     words = set(tokens(query))
     authors = {one.author for one in features if one.author}
     if named := {author for author in authors if not words.isdisjoint(tokens(author))}:

@@ -22,6 +22,7 @@ class RankSettings:
         session: what its whole session says: all of its words, and its nearest vector.
         answer: the window's match by words of the previous turn, when that turn asks a question.
         month, day: a month (or year) the query names is the memory's; the day, falling off by e every 5 days.
+        when: the query asks when something was, and the memory names a time.
         author: the query names who said it. Small: a question may name the wrong person.
         length: for a memory of 300 characters or more; shorter ones gain less. Short turns rarely say anything.
         question: taken off memories that end with a question mark: they ask, they do not tell.
@@ -51,6 +52,7 @@ class RankSettings:
     answer: float = 0.15
     month: float = 0.3
     day: float = 0.45
+    when: float = 0.3
     author: float = 0.2
     length: float = 0.3
     question: float = 0.09

@@ -14,7 +14,7 @@ from .session import Row
 _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
-_PLACE = tuple(field.name for field in fields(RankFeatures))
+_PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")  # its terms tell that
 _LISTS = ("types", "topics", "tags", "origins")
 
 

@@ -1,0 +1,59 @@
+"""Whether a text asks when something was, and whether one names a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Final
+
+from . import months, weekdays
+from .tokenizer import STOP_WORDS, tokens
+
+_LANGUAGES = ("en", "de", "es", "fr")
+_OTHERS = """
+yesterday today tonight tomorrow last ago next day days week weeks weekend month months year years morning evening
+spring summer autumn winter recently
+gestern vorgestern heute morgen letzte letzten letztes nächste nächsten nächstes tag tage tagen woche wochen wochenende
+monat monate monaten jahr jahre jahren frühling sommer herbst neulich kürzlich
+ayer anteayer hoy mañana pasado pasada próximo próxima día días semana semanas mes meses año años primavera verano
+otoño invierno
+hier demain dernier dernière prochain prochaine jour jours semaine semaines mois année années
+printemps été automne hiver récemment
+"""
+_SHORT = frozenset(("may", "mai", "ago", "day", "tag", "dia", "mes", "ano", "hoy"))
+_WHEN = re.compile(
+    r"(?:(?:(?:and|so|since|until|till|from|by|in|on|at) )?(?:when|how long"
+    r"|(?:what|which) (?:date|day|month|year|time|week|weekday|season))"
+    r"|(?:seit |bis |ab )?wann|(?:desde |hasta )?cu[aá]ndo|(?:depuis |jusqu'à )?quand)\b"
+)
+# "When she was in Rome, what did she eat?" asks for no time.
+_WHAT_THEN = re.compile(r", (?:what|who|whom|whose|where|which|how|why|did|do|does|was|were|is|are)\b")
+_MOST_CHARS = 300
+_MARKS = "¿¡\"'“„«‘([*- "
+
+
+def asks_when(query: str) -> bool:
+    """Whether a question asks for a time: in English, German, Spanish or French, by its first words."""
+    folded = " ".join(query[:_MOST_CHARS].casefold().split()).lstrip(_MARKS)
+    return bool(_WHEN.match(folded)) and not _WHAT_THEN.search(folded)
+
+
+def _time_terms() -> frozenset[str]:
+    words = " ".join((*months(*_LANGUAGES), *weekdays(*_LANGUAGES), _OTHERS, *map(str, range(1900, 2100))))
+    # of the short ones only these: "sun", "sat" and "mar" are other words more often
+    return frozenset(term for term in tokens(words) if len(term) > 3 or term in _SHORT) - STOP_WORDS
+
+
+TIME_TERMS: Final = _time_terms()
+
+
+@lru_cache(maxsize=1 << 10)
+def time_terms_of(author: str | None) -> frozenset[str]:
+    """The time words that are part of somebody's name, and so name no time where she speaks: "April"."""
+    return TIME_TERMS.intersection(tokens(author or ""))
+
+
+def names_a_time(terms: Collection[str], author: str | None) -> bool:
+    """Whether one of a memory's index terms names a day, a month, a year, or a time of them."""
+    return not (TIME_TERMS - time_terms_of(author)).isdisjoint(terms)

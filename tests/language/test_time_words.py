@@ -1,0 +1,63 @@
+import pytest
+
+from kagent_memory.language.time_words import TIME_TERMS, asks_when, names_a_time
+from kagent_memory.language.tokenizer import index_terms
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "When did Ann move?",
+        "  so when is it?",
+        "Since when does she ski?",
+        "In which year was it built?",
+        "what month did they marry in",
+        "How long ago did she start?",
+        "Wann war das?",
+        "Seit wann läuft er?",
+        "¿Cuándo se casaron?",
+        "Quand est-elle partie ?",
+    ],
+)
+def test_questions_for_a_time(query: str) -> None:
+    assert asks_when(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "When she was in Rome, what did she eat?",
+        "When it rains, do they stay?",
+        "Whenever you like",
+        "What did she say when he left?",
+        "What time-zone rules apply, and who wrote them?, who",
+        "Quandary",
+        "",
+    ],
+)
+def test_questions_for_something_else(query: str) -> None:
+    assert not asks_when(query)
+
+
+@pytest.mark.parametrize(
+    ("content", "author", "named"),
+    [
+        ("We left yesterday.", None, True),
+        ("It was in March", "ann", True),
+        ("Moved in 1999", None, True),
+        ("Letzten Sommer waren wir da", None, True),
+        ("el lunes", None, True),
+        ("mardi", None, True),
+        ("She may come", None, True),  # a month as well
+        ("The sun sat on mars", None, False),
+        ("12345 or 3000 pieces", None, False),
+        ("June brought cake", "June", False),
+        ("June brought cake on Sunday", "June", True),
+    ],
+)
+def test_texts_that_name_a_time(content: str, author: str | None, named: bool) -> None:
+    assert names_a_time(index_terms(content, author).keys(), author) is named
+
+
+def test_words_that_are_no_time_more_often_than_one_are_left_out() -> None:
+    assert TIME_TERMS.isdisjoint(("sun", "sat", "mar", "moi", "an", "a", "on"))
