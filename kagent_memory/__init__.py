@@ -27,7 +27,20 @@ if TYPE_CHECKING:
     from .memories import Memories
     from .models.embedding import Embedder, EmbeddingConfig
     from .models.llm import Llm
-    from .records import Change, Fact, Filter, Hit, Memory, Message, Recall, Revision, Scope, current_tenant, tenant
+    from .records import (
+        Change,
+        Fact,
+        Filter,
+        Hit,
+        Memory,
+        Message,
+        Recall,
+        Revision,
+        Scope,
+        Scopes,
+        current_tenant,
+        tenant,
+    )
     from .retrieval.query import WordGate
     from .retrieval.ranking import RankSettings
     from .retrieval.ranking.importance import ImportanceWeights
@@ -71,6 +84,7 @@ __all__ = [
     "Revision",
     "SaveMemoryTool",
     "Scope",
+    "Scopes",
     "StoreError",
     "SummaryProvider",
     "UnusableAnswer",
@@ -114,6 +128,7 @@ _ROOMS = {
         "Recall",
         "Revision",
         "Scope",
+        "Scopes",
         "current_tenant",
         "tenant",
     ),

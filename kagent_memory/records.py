@@ -163,6 +163,22 @@ class Scope:
         return digest.digest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scopes:
+    """All scopes of a tenant that there are; with a user or an app, only those of that user or app."""
+
+    tenant: str
+    user: str | None = None
+    app: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tenant", "user", "app"):
+            if name == "tenant" or getattr(self, name) is not None:
+                checked_text(getattr(self, name), f"The {name} of the scopes")
+
+
+WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]
+
 _tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=None)
 
 
@@ -406,12 +422,14 @@ class Hit:
     """A memory that answers a query.
 
     Attributes:
+        scope: whose memory it is.
         score: the fused score it was ranked by, in 0..1, comparable within one recall only.
         cosine: the full query's cosine, when the vector leg saw it.
         why: legs, ranks and boosts by name, when asked to explain.
     """
 
     memory: Memory
+    scope: Scope
     score: float
     cosine: float | None = None
     why: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -423,6 +441,7 @@ class LeftOut:
 
     memory_id: str
     reason: Literal["expired", "superseded", "quarantined", "below_min_score", "duplicate", "budget", "limit", "gap"]
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)

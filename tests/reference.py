@@ -57,6 +57,7 @@ GROUPS = {
     "Settings": ("MemorySettings", "EmbeddingConfig"),
     "Values": (
         "Scope",
+        "Scopes",
         "tenant",
         "current_tenant",
         "Message",

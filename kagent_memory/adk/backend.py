@@ -82,10 +82,10 @@ async def find(
     if not isinstance(service, KagentMemoryService):
         answer = await service.search_memory(app_name=session.app_name, user_id=session.user_id, query=query)
         return Findings(affordable([_of_entry(entry) for entry in answer.memories[:limit]], budget_tokens))
-    scope = service.scope(session.app_name, session.user_id)
+    reading, own = service.scopes(session.app_name, session.user_id)
     recall = service.memories.recall
-    found = await recall(scope, query, limit=limit, filter=filter, budget_tokens=budget_tokens, **more)
-    hits = affordable([of_hit(hit) for hit in found], budget_tokens)
+    found = await recall(reading, query, limit=limit, filter=filter, budget_tokens=budget_tokens, **more)
+    hits = affordable([of_hit(hit, shared=hit.scope != own) for hit in found], budget_tokens)
     return Findings(hits, gated=GATED in found.degraded)
 
 

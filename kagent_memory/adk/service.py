@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -32,7 +32,8 @@ from .injected import Injected
 from .loop_thread import LoopThread
 
 DRAIN_GRACE_SECONDS = 1.0
-ScopeOf = Callable[[str, str], Scope]
+Reading: TypeAlias = Scope | Sequence[Scope]
+ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
 Result = TypeVar("Result")
 _PARTS = frozenset({"rerank", "gate", "rank", "importance_weights", "redact", "clock"})  # of PartOptions, no settings
 
@@ -67,7 +68,8 @@ class KagentMemoryService(BaseMemoryService):
             object with `facts`; None: by the model where there is one, else turns as they are.
         settings: instead of the environment's variables.
         scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`,
-            with the tenant of `with tenant(…)` where the application says so.
+            with the tenant of `with tenant(…)` where the application says so. A pair of a list and a scope,
+            `([own, team], own)`, is what is read and where is written.
         agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
             `redact`, `clock` of `Memories.open`.
@@ -135,23 +137,32 @@ class KagentMemoryService(BaseMemoryService):
         return ThreadsafeMemories(self._thread)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
-        """Whose memories a user of an app has: of the tenant that `with tenant(…)` names, else of the setting's.
+        """Whose memories a user of an app has: of the tenant that `with tenant(…)` names, else of the setting's. What
+        is saved, replaced and forgotten is in this scope.
 
         Raises:
-            ConfigurationError: `scope_of` gave something else than a Scope, or one of another tenant than the run's.
+            ConfigurationError: `scope_of` gave something else than it may, or a scope of another tenant than the run's.
+        """
+        return self.scopes(app_name, user_id)[1]
+
+    def scopes(self, app_name: str, user_id: str) -> tuple[Reading, Scope]:
+        """Whose memories are searched for a user of an app, and `scope`.
+
+        Raises:
+            ConfigurationError: as `scope`.
         """
         named = current_tenant()
         if self._scope_of is None:
-            return Scope(self.settings.tenant if named is None else named, user_id, app_name)
-        found = self._scope_of(app_name, user_id)
-        if not isinstance(found, Scope):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-            raise ConfigurationError(f"scope_of must give a Scope(tenant, user, app), not {type(found).__name__}.")
-        if named is not None and found.tenant != named:
-            raise ConfigurationError(
-                f"scope_of gave a scope of the tenant {found.tenant!r} inside `with tenant({named!r})`; let it give "
-                "that tenant (current_tenant() tells it), or leave the `with` out."
-            )
-        return found
+            own = Scope(self.settings.tenant if named is None else named, user_id, app_name)
+            return own, own
+        reading, writing = _checked_scopes(self._scope_of(app_name, user_id))
+        for scope in (writing, *((reading,) if isinstance(reading, Scope) else reading)):
+            if named is not None and scope.tenant != named:
+                raise ConfigurationError(
+                    f"scope_of gave a scope of the tenant {scope.tenant!r} inside `with tenant({named!r})`; let it "
+                    "give that tenant (current_tenant() tells it), or leave the `with` out."
+                )
+        return reading, writing
 
     # -- ADK's five methods ---------------------------------------------------------------------
 
@@ -238,7 +249,7 @@ class KagentMemoryService(BaseMemoryService):
             InvalidInput: the query holds what no text may hold.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
-        found = await self.memories.recall(self.scope(app_name, user_id), query, filter=self._filter)
+        found = await self.memories.recall(self.scopes(app_name, user_id)[0], query, filter=self._filter)
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in found])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13
@@ -328,6 +339,22 @@ class KagentMemoryService(BaseMemoryService):
     async def close(self) -> None:
         """Drains within a bound and releases everything; the next call opens again."""
         await self._thread.close()
+
+
+def _checked_scopes(given: object) -> tuple[Reading, Scope]:
+    """What `scope_of` gave, as what is read and where is written."""
+    if isinstance(given, Scope):
+        return given, given
+    pair = list(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else []
+    if len(pair) == 2 and isinstance(pair[0], (list, tuple)) and isinstance(pair[1], Scope):
+        reading = list(cast("Sequence[object]", pair[0]))
+        scopes = [one for one in reading if isinstance(one, Scope)]
+        if scopes and len(scopes) == len(reading):
+            return scopes, pair[1]
+    raise ConfigurationError(
+        "scope_of must give a Scope(tenant, user, app), or a pair of the list of scopes that are read and the one that "
+        f"is written, such as ([own, team], own); not {given!r}."
+    )
 
 
 def _database_uri(uri: str | None) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..errors import InvalidInput, NotFound
 from ..memories import OpenedMemories
-from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision
+from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision, Scope, Scopes, WhichScopes
 from ..stores.base import Order
 from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, Command, exit_code, opened, option, scope_of
 from .output import MEMORY_HEAD, Output, memory_row, printable
@@ -38,17 +38,45 @@ def _filter(args: argparse.Namespace) -> Filter:
 async def search(args: argparse.Namespace, say: Output) -> int:
     """Searches; looking counts as no delivery."""
     async with opened(args) as memories:
-        scope = await scope_of(args, memories)
+        whose = await _searched(args, memories)
         found = await memories.recall(
-            scope, args.query, limit=args.limit, filter=_filter(args), explain=args.explain, deliver=False
+            whose, args.query, limit=args.limit, filter=_filter(args), explain=args.explain, deliver=False
         )
     say.value(found)
-    say.table(("SCORE", *MEMORY_HEAD), [[f"{hit.score:.3f}", *memory_row(hit.memory)] for hit in found])
+    several = not isinstance(whose, Scope)
+    head = ("SCORE", *(("AGENT", "USER") if several else ()), *MEMORY_HEAD)
+    say.table(
+        head,
+        [
+            [f"{hit.score:.3f}", *((hit.scope.app, hit.scope.user) if several else ()), *memory_row(hit.memory)]
+            for hit in found
+        ],
+    )
     for hit in found if args.explain else ():
         say.line(f"{hit.memory.id}: " + ", ".join(f"{name} {value}" for name, value in hit.why.items()))
     degraded = f"; {', '.join(found.degraded)}" if found.degraded else ""
     say.line(f"{len(found)} found by {found.mode} search{degraded}.")
     return 0
+
+
+async def _searched(args: argparse.Namespace, memories: OpenedMemories) -> WhichScopes:
+    """Whose memories a search is about: one agent's and user's, those named beside them, or all."""
+    tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
+    beside = [Scope(tenant, user, app) for app, user in args.beside or ()]
+    if args.all_agents and args.all_users:
+        if args.user is not None or args.app is not None:
+            raise InvalidInput("--all-agents with --all-users searches the whole tenant; leave --app and --user out.")
+        return [Scopes(tenant=tenant), *beside]
+    if args.all_agents:
+        if not args.user or args.app is not None:
+            raise InvalidInput("--all-agents takes --user and no --app: all of them are searched.")
+        return [Scopes(tenant=tenant, user=args.user), *beside]
+    if args.all_users:
+        if not args.app or args.user is not None:
+            raise InvalidInput("--all-users takes --app and no --user: all of them are searched.")
+        return [Scopes(tenant=tenant, app=args.app), *beside]
+    own = await scope_of(args, memories)
+    return [own, *beside] if beside else own
 
 
 async def list_(args: argparse.Namespace, say: Output) -> int:
@@ -246,11 +274,28 @@ COMMANDS = (
     Command(
         name="search",
         help="Find the memories that answer a question. Looking counts as no delivery.",
-        examples=['kagent-memory search "which tea?" --app demo --user ada --explain'],
+        examples=[
+            'kagent-memory search "which tea?" --app demo --user ada --explain',
+            'kagent-memory search "which tea?" --app demo --user ada --beside demo team',
+            'kagent-memory search "which tea?" --user ada --all-agents',
+        ],
         options=(
             option("query", help="the question"),
             *SCOPE_OPTIONS,
             *FILTERS,
+            option(
+                "--beside",
+                help="also in the memories of this agent and user, ranked together; may be repeated",
+                nargs=2,
+                metavar=("APP", "USER"),
+                action="append",
+            ),
+            option("--all-agents", help="in those of all agents of --user", action="store_true"),
+            option(
+                "--all-users",
+                help="in those of all users of --app; with --all-agents: of the whole tenant",
+                action="store_true",
+            ),
             option("--limit", help="how many at most", type=int),
             option("--explain", help="say why each was found", action="store_true"),
         ),

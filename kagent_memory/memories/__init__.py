@@ -29,11 +29,11 @@ from ..records import (
     MemoryType,
     Message,
     Mode,
-    Query,
     Recall,
     Revision,
     Scope,
     Vector,
+    WhichScopes,
     new_id,
 )
 from ..redaction import redact as mask_secrets
@@ -43,17 +43,18 @@ from ..retrieval.embedding_spaces import with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
-from ..retrieval.retriever import GATED, Deadline
 from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
-from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats, checked_vector
+from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi, OpenedMemories
 from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
 from .draining import drain
+from .options import RecallOptions
+from .recalling import recall
 from .tenants import forget_tenant
 from .tokens import Tokens
-from .validation import checked_limit, checked_min_score, masked_query, text_size
+from .validation import checked_limit, text_size
 
 __all__ = [
     "Items",
@@ -379,62 +380,8 @@ class Memories(OpenedMemories):
     # -- reading
 
     @override
-    async def recall(
-        self,
-        scope: Scope,
-        query: str,
-        *,
-        limit: int | None = None,
-        min_score: float | None = None,
-        filter: Filter = Filter(),
-        embedding: Vector | None = None,
-        generation: str | None = None,
-        explain: bool = False,
-        deliver: bool = True,
-        gate: bool = False,
-        tool: bool = False,
-        is_fact: bool | None = None,
-        history: Sequence[str] = (),
-        budget_tokens: int | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Recall:
-        parts, deadline = self._parts, Deadline(timeout_seconds)
-        text, earlier = await masked_query(query, history, parts.redactors.mask)
-        question = Query(
-            text=text,
-            limit=checked_limit(parts.settings.search_limit if limit is None else limit),
-            min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
-            filter=filter,
-            explain=explain,
-            deliver=deliver and not explain,
-        )
-        external_vector = None
-        if embedding is not None:
-            vector = checked_vector(embedding, None)
-            space = await parts.caller_vectors.space(scope, generation, vector)
-            external_vector = None if space is None else (space, vector)
-        with telemetry.operation("search_memory", store=parts.location, scope_app=scope.app, query=text) as span:
-            answer = await parts.retriever.search(
-                scope,
-                question,
-                now=parts.clock(),
-                external_vector=external_vector,
-                gated=gate,
-                tool=tool,
-                is_fact=is_fact,
-                history=earlier,
-                budget_tokens=budget_tokens,
-                deadline=deadline,
-            )
-            span.mode(answer.mode)
-            if GATED in answer.degraded:
-                span.gated()
-            else:
-                span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
-        if question.deliver:
-            ids = [hit.memory.id for hit in answer]
-            parts.deliveries.count(scope, retrieved=[*ids, *(out.memory_id for out in answer.left_out)], delivered=ids)
-        return answer if explain else replace(answer, left_out=())
+    async def recall(self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
+        return await recall(self._parts, scope, query, **options)
 
     async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
         """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.

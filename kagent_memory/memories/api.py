@@ -9,7 +9,20 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from ..models.llm import Llm
-from ..records import Change, Fact, Filter, Memory, MemoryType, Message, Mode, Recall, Revision, Scope, Vector
+from ..records import (
+    Change,
+    Fact,
+    Filter,
+    Memory,
+    MemoryType,
+    Message,
+    Mode,
+    Recall,
+    Revision,
+    Scope,
+    Vector,
+    WhichScopes,
+)
 from ..settings import MemorySettings
 from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
 from ..stores.values import ForgottenTenant
@@ -168,7 +181,7 @@ class MemoryApi(ABC):
     @abstractmethod
     async def recall(
         self,
-        scope: Scope,
+        scope: WhichScopes,
         query: str,
         *,
         limit: int | None = None,
@@ -188,7 +201,8 @@ class MemoryApi(ABC):
         """The memories that answer a query, best first.
 
         Args:
-            scope: whose.
+            scope: whose; or those of several scopes ranked together, as if all lay in one: a list of them, or
+                `Scopes(…)` for all of a user's agents or of a tenant. At most 1,000 in all.
             query: natural language, up to 16,384 characters; may be empty when `embedding` is given.
             limit: hits at most; None: the setting.
             min_score: floor on the full query's cosine for memories that only their vectors found, before the limit;
@@ -208,7 +222,7 @@ class MemoryApi(ABC):
                 goes on without them in time; None: they get what the settings give them.
 
         Raises:
-            InvalidInput: the query, limit or vector does not fit.
+            InvalidInput: the query, limit or vector does not fit, or there are none or too many scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from typing_extensions import Unpack, override
 
-from ..records import Change, Memory, Message, Recall, Revision, Scope
+from ..records import Change, Memory, Message, Recall, Revision, Scope, WhichScopes
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi
@@ -72,7 +72,7 @@ class ForwardingMemories(MemoryApi):
         return await self._forward(lambda memories: memories.feedback(scope, id, success=success), finish=True)
 
     @override
-    async def recall(self, scope: Scope, query: str, **options: Unpack[RecallOptions]) -> Recall:
+    async def recall(self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
         return await self._forward(lambda memories: memories.recall(scope, query, **options))
 
     @override

@@ -113,12 +113,12 @@ def _cut(one: Found, budget_tokens: int) -> Found:
     return replace(one, text=text, fields={**fields, "text": text})
 
 
-def of_hit(hit: Hit) -> Found:
-    """A memory that a search found."""
-    return of_memory(hit.memory, relevance=round(hit.score, 3))
+def of_hit(hit: Hit, *, shared: bool = False) -> Found:
+    """A memory that a search found; `shared`: of a scope that the agent reads and does not write."""
+    return of_memory(hit.memory, relevance=round(hit.score, 3), shared=shared)
 
 
-def of_memory(memory: Memory, *, relevance: float | None = None) -> Found:
+def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = False) -> Found:
     """A memory as a model reads it."""
     fields = {
         "id": memory.id,
@@ -131,6 +131,7 @@ def of_memory(memory: Memory, *, relevance: float | None = None) -> Found:
         "author": memory.author,
         "topics": list(memory.topics),
         "tags": list(memory.tags),
+        "shared": shared or None,
     }
     at = memory.happened_at or memory.created_at
     return Found(memory.content, at, memory.origin, filled(fields))

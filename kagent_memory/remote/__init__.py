@@ -27,7 +27,7 @@ from ..memories.options import (
     RememberOptions,
     ScopeOptions,
 )
-from ..records import Change, Fact, Filter, Memory, Message, Mode, Recall, Revision, Scope
+from ..records import Change, Fact, Filter, Memory, Message, Mode, Recall, Revision, Scope, Scopes, WhichScopes
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..stores.values import ForgottenTenant
@@ -214,7 +214,7 @@ class RemoteMemories(OpenedMemories):
     # -- reading
 
     @override
-    async def recall(self, scope: Scope, query: str, **options: Unpack[RecallOptions]) -> Recall:
+    async def recall(self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
         vector = options.pop("embedding", None)
         # What this side sets otherwise than by default; the rest is the server's to say.
         values = {"limit": self._settings.search_limit, "min_score": self._settings.min_score}
@@ -226,7 +226,10 @@ class RemoteMemories(OpenedMemories):
             "filter": to_wire(options.get("filter", Filter())),
             "vector": None if vector is None else [float(x) for x in vector],
         }
-        return from_wire(await self._server.request("POST", "/memories/search", scope, body), Recall)
+        if isinstance(scope, Scope):
+            return from_wire(await self._server.request("POST", "/memories/search", scope, body), Recall)
+        body["scopes"] = [to_wire(one) for one in ([scope] if isinstance(scope, Scopes) else scope)]
+        return from_wire(await self._server.request("POST", "/search", body=body), Recall)
 
     @override
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:

@@ -21,7 +21,6 @@ from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import StoreEmbedder
-from .exclusions import exclusions_of
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
 from .ranking import (
     Nearest,
@@ -40,6 +39,7 @@ from .ranking import (
     windows,
 )
 from .ranking.importance import ImportanceWeights, importance, importance_parts
+from .scopes import SearchedScopes
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class _Search:
         degraded: what went without a model, and why.
     """
 
-    scope: Scope
+    scopes: SearchedScopes
     query: Query
     now: datetime
     deadline: Deadline
@@ -122,7 +122,7 @@ class Retriever:
 
     async def search(
         self,
-        scope: Scope,
+        scopes: Sequence[Scope],
         query: Query,
         *,
         now: datetime,
@@ -138,21 +138,20 @@ class Retriever:
         mode: Mode = "keyword" if self._embedder is None and external_vector is None else "hybrid"
         if gated and self._settings.gate and not self._gate.searches(query.text, tool=tool, is_fact=is_fact):
             return Recall(mode=mode, degraded=(GATED,))
-        search = _Search(scope, query, now, deadline, _for_limit(self._rank, query.limit))
+        if not scopes:
+            return Recall(mode=mode)
+        searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
+        search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
         search.text = await self._completed(search, history)
         size = len(search.text)
         named = await run_in_thread(size, _named_windows, search.text, now)
         dated = await self._dated(search, named)
         date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(dated))
-        matches = await self._store.search_text(
-            scope, terms, limit=search.settings.text_limit, filter=query.filter, now=now
-        )
+        matches = await searched.text(terms, limit=search.settings.text_limit)
         nearest, nearest_to_all = await self._nearest(search, matches, external_vector)
         candidates = join(terms, matches, nearest, nearest_to_all)
         wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *dated)))
-        features = await self._store.places(
-            scope, wanted, reach=search.settings.reach, version=matches.version, now=now
-        )
+        features = await searched.places(wanted, reach=search.settings.reach)
         ranking = await run_in_thread(
             size,
             rank,
@@ -168,9 +167,11 @@ class Retriever:
         hits, left_out = await self._select(search, ranking, budget_tokens)
         left_out = (*ranking.left_out, *left_out)
         if query.explain:
-            left_out += await exclusions_of(self._store, scope, terms, query.filter, now=now)
+            left_out += await searched.exclusions(terms)
         if search.degraded and not candidates.has_vectors:
             mode = "keyword"
+        if query.explain or len(scopes) > 1:
+            left_out = searched.told(left_out)
         return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
 
     async def _completed(self, search: _Search, history: Sequence[str]) -> str:
@@ -191,10 +192,7 @@ class Retriever:
             before = min(before, filter.happened_before or before)
             if after < before:
                 during = replace(filter, happened_after=after, happened_before=before)
-                page = await self._store.list(
-                    search.scope, filter=during, limit=search.settings.shortlist, now=search.now
-                )
-                ids.update(memory.id for memory in page.memories)
+                ids.update(await search.scopes.during(during, limit=search.settings.shortlist))
         return frozenset(ids)
 
     async def _nearest(
@@ -225,16 +223,7 @@ class Retriever:
                 logger.warning("Searching by words only: %s", reason)
                 search.degraded.append(f"embedder: {reason}")
                 return (), ()
-        lists = await self._store.search_vector(
-            search.scope,
-            space.number,
-            vectors,
-            limit=search.settings.vector_limit,
-            filter=search.query.filter,
-            version=matches.version,
-            passing=matches.passing,
-            now=search.now,
-        )
+        lists = await search.scopes.nearest(space.number, vectors, limit=search.settings.vector_limit)
         return [lists[number] for number in ranking], lists[:1]
 
     async def _select(
@@ -249,7 +238,7 @@ class Retriever:
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]
-            memories = await self._store.get(search.scope, [row.id for row in head], now=now)
+            memories = await search.scopes.get([row.id for row in head])
             # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
             fitting = [row for row in head if row.id not in memories or matches_filter(query.filter, memories[row.id])]
             selection = select(
@@ -268,6 +257,7 @@ class Retriever:
         hits = tuple(
             Hit(
                 memory=memories[row.id],
+                scope=search.scopes.scope_of(row.id),
                 score=row.score,
                 cosine=row.cosine,
                 why=self._why(ranking, selection, row) if query.explain else {},

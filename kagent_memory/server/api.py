@@ -30,6 +30,7 @@ from .schemas import (
     Queued,
     Scalar,
     Scalars,
+    ScopesQuestion,
     Transcript,
     Which,
 )
@@ -99,6 +100,17 @@ def _scalars(text: str) -> dict[str, Scalar]:
 async def search(memories: TheMemories, scope: TheScope, body: Question) -> Recall:
     """The memories that answer a question, best first, and how they were found."""
     return await memories.recall(scope, body.query, **body.options())
+
+
+@router.post("/search")
+async def search_scopes(memories: TheMemories, caller: TheCaller, body: ScopesQuestion) -> Recall:
+    """The memories of several agents or users that answer a question, ranked together; each says whose it is.
+
+    Every scope must be the caller's, else nothing is answered.
+    """
+    default = memories.settings.tenant if caller.tenant is None else caller.tenant
+    whose = [caller.checked(one.record(default)) for one in body.scopes]
+    return await memories.recall(whose, body.query, **body.options())
 
 
 @router.post("/memories/forget")

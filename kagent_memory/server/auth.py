@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TypeVar
 
 from starlette.datastructures import Headers
 
 from ..errors import ConfigurationError, NotFound
-from ..records import Scope
+from ..records import Scope, Scopes
 from ..stores.base import Token
 
+AnyScope = TypeVar("AnyScope", Scope, Scopes, Scope | Scopes)
 COOKIE = "kagent_memory_token"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
@@ -57,12 +59,12 @@ class Caller:
         """Whether there is anything this caller may not see."""
         return (self.tenant, self.user, self.app) != (None, None, None)
 
-    def may(self, scope: Scope) -> bool:
-        """Whether the scope is within what the caller is bound to; each part is compared whole."""
+    def may(self, scope: Scope | Scopes) -> bool:
+        """Whether the scopes are within what the caller is bound to; each part is compared whole."""
         pairs = ((self.tenant, scope.tenant), (self.user, scope.user), (self.app, scope.app))
         return all(bound is None or bound == part for bound, part in pairs)
 
-    def checked(self, scope: Scope) -> Scope:
+    def checked(self, scope: AnyScope) -> AnyScope:
         """`scope` itself.
 
         Raises:

@@ -12,11 +12,12 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
 from ..memories.options import RecallOptions
-from ..records import DEEPEST, MAX_QUERY_CHARS, Fact, Filter, MemoryType, Message, Mode, Origin
+from ..records import DEEPEST, MAX_QUERY_CHARS, Fact, Filter, MemoryType, Message, Mode, Origin, Scope, Scopes
 from ..stores.base import Order, checked_vector
 from .body import Strict
 
 MOST_ITEMS = 500
+MOST_SCOPES = 100  # that one request names
 MOST_FOUND = 1000
 MOST_KEYS = 64  # of a filter's metadata
 MOST_PARTS = 20_000  # keys and values in one metadata, however they are nested
@@ -281,6 +282,27 @@ class Question(Strict):
             budget_tokens=self.budget_tokens,
             timeout_seconds=self.timeout_seconds,
         )
+
+
+class WhoseParams(Strict):
+    """Whose memories: an agent's about a user; all of a user's agents, an agent's users or a tenant, by leaving out."""
+
+    tenant: Annotated[Key | None, Field(description="Default: the caller's, or the server's.")] = None
+    user: Annotated[Key, Field(min_length=1)] | None = None
+    app: Annotated[Key, Field(min_length=1)] | None = None
+
+    def record(self, tenant: str) -> Scope | Scopes:
+        """The record that `Memories.recall` takes, of this tenant when none is named."""
+        tenant = tenant if self.tenant is None else self.tenant
+        if self.user is None or self.app is None:
+            return Scopes(tenant=tenant, user=self.user, app=self.app)
+        return Scope(tenant, self.user, self.app)
+
+
+class ScopesQuestion(Question):
+    """A question to the memories of several agents or users."""
+
+    scopes: Annotated[list[WhoseParams], Field(min_length=1, max_length=MOST_SCOPES, fail_fast=True)]
 
 
 class Utterance(Strict):

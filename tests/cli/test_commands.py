@@ -325,3 +325,27 @@ def test_serve_serves_until_it_is_stopped(uri: str, tmp_path: Path):
         process.wait()
         process.stderr.close()
     assert main(["search", "http", "--app", "demo", "--user", "ada"]) == 0
+
+
+def test_a_search_beside_ones_own_memories_over_all_agents_and_over_a_tenant(run: Any):
+    for number, (app, user) in enumerate((("demo", "ada"), ("demo", "team"), ("shop", "ada"))):
+        assert run("add", f"The tea is in tin {number}", "--app", app, "--user", user).code == 0
+        assert run("add", f"The tea is in can {number}", "--app", app, "--user", user, "--tenant", "x").code == 0
+
+    def found(*words: str) -> set[tuple[str, str, str]]:
+        hits = run("search", "tea tin", "--limit", "9", "--json", *words).json["hits"]
+        return {(hit["scope"]["tenant"], hit["scope"]["app"], hit["scope"]["user"]) for hit in hits}
+
+    own, team, shop = ("", "demo", "ada"), ("", "demo", "team"), ("", "shop", "ada")
+    assert found(*OF_ADA) == {own}
+    assert found(*OF_ADA, "--beside", "demo", "team") == {own, team}
+    assert found(*OF_ADA, "--beside", "demo", "team", "--beside", "shop", "ada") == {own, team, shop}
+    assert found("--user", "ada", "--all-agents") == {own, shop}
+    assert found("--app", "demo", "--all-users") == {own, team}
+    assert found("--all-agents", "--all-users", "--tenant", "x") == {("x", *one[1:]) for one in (own, team, shop)}
+    told = run("search", "tea tin", "--user", "ada", "--all-agents").out
+    assert "AGENT" in told
+    assert "shop" in told
+    for unfit in (["--all-agents"], [*OF_ADA, "--all-agents"], [*OF_ADA, "--all-agents", "--all-users"]):
+        refused = run("search", "tea", *unfit)
+        assert (refused.code, refused.out) == (2, "")

@@ -351,3 +351,53 @@ async def test_logs_hold_no_content(client: httpx.AsyncClient, caplog: pytest.Lo
     await client.post(f"/api/v1/memories{ADA}", json={"items": [{"text": "launch code", "wrong": 1}]})
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpx")]
     assert not any("launch" in line for line in ours)
+
+
+async def test_every_scope_of_a_search_must_be_the_callers_else_nothing_is_answered(memories: Memories, clock: Clock):
+    own, shop, team = Scope("acme", "ada", "demo"), Scope("acme", "ada", "shop"), Scope("acme", "team", "demo")
+    everybody = (own, shop, team, Scope("", "ada", "demo"), Scope("rival", "ada", "demo"))
+    for number, scope in enumerate(everybody):
+        await memories.add(scope, [f"the secret of box {number}"])
+    users = await token(memories, clock, "ada", tenant="acme")
+    tenants = await token(memories, clock, tenant="acme")
+    operators = await token(memories, clock, is_operator=True)
+    named = [{"user": scope.user, "app": scope.app} for scope in (own, shop, team)]
+    async with client_of(memories, clock, GUARDED) as client:
+
+        async def search(headers: dict[str, str], *scopes: dict[str, str]) -> httpx.Response:
+            return await client.post("/api/v1/search", json={"query": "secret", "scopes": scopes}, headers=headers)
+
+        async def found(headers: dict[str, str], *scopes: dict[str, str]) -> set[Scope]:
+            answer = await search(headers, *scopes)
+            assert answer.status_code == 200, answer.text
+            return {Scope(**hit["scope"]) for hit in answer.json()["hits"]}
+
+        assert await found(users, *named[:2]) == {own, shop}
+        assert await found(users, {"user": "ada"}) == {own, shop}
+        assert await found(tenants, *named) == {own, shop, team}
+        assert await found(tenants, {}) == {own, shop, team}
+        assert await found(tenants, {"app": "demo"}) == {own, team}
+        assert await found(operators, {"tenant": "rival"}, {"user": "ada"}) == {everybody[3], everybody[4]}
+        for headers, scopes in (
+            (users, [named[0], named[2]]),
+            (users, [named[2]]),
+            (users, [{}]),
+            (users, [{"app": "demo"}]),
+            (users, [{"tenant": "acme", "user": "team"}]),
+            (users, [named[0], {"tenant": "rival", "user": "ada", "app": "demo"}]),
+            (tenants, [named[0], {"tenant": "rival", "user": "ada", "app": "demo"}]),
+            (tenants, [{"tenant": ""}]),
+            (tenants, [{"tenant": "acme%"}]),
+            (tenants, [{}, {"tenant": "rival"}]),
+        ):
+            refused = await search(headers, *scopes)
+            assert refused.status_code == 404, scopes
+            assert "secret" not in refused.text
+        for scopes in ([], [{"user": ""}], [{"app": 7}], [{"user": "ada", "role": "x"}], [{}] * 101):
+            assert (await search(tenants, *scopes)).status_code == 422
+        assert (await search({}, named[0])).status_code == 401
+    proxied = Access(required=True, trusted_proxy=True)
+    async with client_of(memories, clock, proxied) as client:
+        agent = {"x-agent-name": "demo", "x-tenant-id": "acme"}
+        assert await found(agent, {"app": "demo"}) == {own, team}
+        assert (await search(agent, {"user": "ada"})).status_code == 404

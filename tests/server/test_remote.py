@@ -18,7 +18,7 @@ from kagent_memory import KagentMemoryService
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.memories.tokens import new_token
-from kagent_memory.records import Fact, Filter, Message, Scope
+from kagent_memory.records import Fact, Filter, Message, Scope, Scopes
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.auth import Access
 
@@ -184,3 +184,22 @@ async def test_a_filter_by_author_reaches_the_store(address: str):
             assert [one.author for one in (await memories.list(SCOPE, filter=only)).memories] == [author]
             assert [hit.memory.author for hit in await memories.recall(SCOPE, "blue crates", filter=only)] == [author]
         assert not (await memories.list(SCOPE, filter=Filter(author=""))).memories
+
+
+async def test_several_scopes_and_all_of_a_tenant_are_searched_on_the_server(address: str):
+    own, team, other = Scope("acme", "ada", "desk"), Scope("acme", "team", "desk"), Scope("b", "ada", "desk")
+    async with await open_memories(address) as memories:
+        for number, scope in enumerate((own, team, other)):
+            await memories.add(scope, [Fact(f"The tea is in tin {number}", tags=("tin",))])
+        only = Filter(tags=("tin",))
+        for whose, scopes in (
+            ([own, team], {own, team}),
+            ([other], {other}),
+            (Scopes(tenant="acme"), {own, team}),
+            ([Scopes(tenant="b", user="ada"), own], {own, other}),
+        ):
+            found = await memories.recall(whose, "tea", filter=only, limit=9, explain=True)
+            assert {hit.scope for hit in found} == scopes
+            assert all(hit.why for hit in found)
+        with pytest.raises(InvalidInput):
+            await memories.recall([], "tea")

@@ -1,0 +1,141 @@
+"""`scope_of` that gives a list for reading and a scope for writing: a team's memory beside one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from kagent_memory import (
+    ConfigurationError,
+    ForgetMemoryTool,
+    KagentMemoryService,
+    LoadMemoryTool,
+    NotFound,
+    PreloadMemoryTool,
+    RecallMemoryTool,
+    SaveMemoryTool,
+    Scope,
+    current_tenant,
+    enable_memory,
+    tenant,
+)
+from kagent_memory.models.prompts.fence import OPENING
+
+from .scripted import APP, USER, Chat, assistant, call, responses, scripted, texts
+
+
+def with_team(app: str, user: str) -> tuple[list[Scope], Scope]:
+    name = current_tenant() or "acme"
+    own = Scope(name, user, app)
+    return [own, Scope(name, "team", app)], own
+
+
+OWN, TEAM = with_team(APP, USER)[0]
+
+
+@pytest.fixture
+async def shared(each_uri: str):
+    async with KagentMemoryService(each_uri, llm=False, scope_of=with_team) as opened:
+        await opened.memories.add(TEAM, ["The release train leaves on Thursday at 14:00."])
+        await opened.memories.add(OWN, ["Ada's release notes are in the blue folder."])
+        yield opened
+
+
+async def contents(service: KagentMemoryService, scope: Scope) -> list[str]:
+    return [memory.content for memory in (await service.memories.list(scope, order="oldest")).memories]
+
+
+async def test_tools_prefetch_and_adks_search_read_both_and_write_ones_own(shared: KagentMemoryService):
+    model = scripted(
+        call("load_memory", query="release"),
+        call("recall_memory", query="release", limit=9),
+        call("save_memory", content="Ada checks the release at noon."),
+        "done",
+    )
+    tools = [LoadMemoryTool(), RecallMemoryTool(), SaveMemoryTool(), PreloadMemoryTool()]
+    chat = Chat(assistant(model, tools=tools), shared)
+    await chat.say("When is the release, and where are my release notes?")
+    [block] = [text for text in texts(model.requests[0]) if text.startswith(OPENING)]
+    assert "Thursday at 14:00" in block
+    assert "blue folder" in block
+    loaded, recalled = responses(model.requests[-1])[:2]
+    for answer in (loaded, recalled):
+        assert {one["text"]: one.get("shared") for one in answer["memories"]} == {
+            "The release train leaves on Thursday at 14:00.": True,
+            "Ada's release notes are in the blue folder.": None,
+        }
+    assert await contents(shared, TEAM) == ["The release train leaves on Thursday at 14:00."]
+    assert "Ada checks the release at noon." in await contents(shared, OWN)
+    entry = MemoryEntry(content=types.Content(role="user", parts=[types.Part(text="Ada moved to floor 3.")]))
+    await shared.add_memory(app_name=APP, user_id=USER, memories=[entry])
+    found = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
+    assert found.memories[0].content.parts[0].text.startswith("The release train")
+    assert len(await contents(shared, TEAM)) == 1
+
+
+async def test_what_is_shared_is_neither_replaced_nor_forgotten_by_a_reader(shared: KagentMemoryService):
+    [team] = (await shared.memories.list(TEAM)).memories
+    model = scripted(
+        call("save_memory", content="The release train leaves on Friday.", replaces=team.id),
+        call("forget_memory", memory_ids=[team.id]),
+        "done",
+    )
+    chat = Chat(assistant(model, tools=[SaveMemoryTool(), ForgetMemoryTool()]), shared)
+    await chat.say("Change it")
+    assert all("error" in answer for answer in responses(model.requests[-1]))
+    with pytest.raises(NotFound):
+        await shared.delete_memory(app_name=APP, user_id=USER, memory_id=team.id)
+    assert await contents(shared, TEAM) == ["The release train leaves on Thursday at 14:00."]
+    assert len(await contents(shared, OWN)) == 1
+
+
+async def test_sessions_are_ingested_into_ones_own_scope(shared: KagentMemoryService):
+    chat = Chat(enable_memory(assistant(scripted("ok", "ok"))), shared)
+    await chat.say("I moved to Lisbon last May")
+    session = await chat.session()
+    await shared.add_session_to_memory(session)
+    said = Event(author="user", content=types.Content(role="user", parts=[types.Part(text="My cat is called Fig")]))
+    await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[said], session_id="s")
+    assert await shared.drain(20)
+    assert len(await contents(shared, TEAM)) == 1
+    assert {"I moved to Lisbon last May", "My cat is called Fig"} <= {*await contents(shared, OWN)}
+
+
+async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
+    def leaky(app: str, user: str) -> tuple[list[Scope], Scope]:
+        own = Scope("acme", user, app)
+        return [own, Scope("rival", "team", app)], own
+
+    service = KagentMemoryService(uri, llm=False, scope_of=leaky)
+    assert service.scope(APP, USER) == Scope("acme", USER, APP)
+    with tenant("acme"), pytest.raises(ConfigurationError, match="'rival' inside `with tenant"):
+        await service.search_memory(app_name=APP, user_id=USER, query="tea")
+    with tenant("acme"):
+        assert KagentMemoryService(uri, scope_of=with_team).scopes(APP, USER) == ([OWN, TEAM], OWN)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [OWN, TEAM],
+        ([], OWN),
+        ([OWN, "team"], OWN),
+        ([OWN], [TEAM]),
+        ([OWN], "team"),
+        (OWN, TEAM),
+        ([OWN], OWN, TEAM),
+        (),
+        None,
+        "acme",
+        {OWN: TEAM},
+    ],
+    ids=str,
+)
+async def test_what_is_neither_a_scope_nor_such_a_pair_is_a_clear_error(uri: str, given: Any):
+    service = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: given)
+    with pytest.raises(ConfigurationError, match=r"such as \(\[own, team\], own\)"):
+        await service.search_memory(app_name=APP, user_id=USER, query="tea")
