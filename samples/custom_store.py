@@ -102,9 +102,10 @@ class Kept:
         return self.index
 
 
-def is_visible(memory: Memory, now: datetime, superseded: bool = False) -> bool:
+def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
     alive = memory.pinned or memory.expires_at is None or memory.expires_at > now
-    return alive and (superseded or memory.state == "active")
+    active = memory.state == "active"
+    return alive and (not active if superseded == "only" else bool(superseded) or active)
 
 
 def as_stored(memory: Memory) -> Memory:
@@ -215,10 +216,10 @@ class DictStore(MemoryStore):
         session_id: str | None = None,
         everything: bool = False,
         event_ids: Sequence[str] = (),
+        dry_run: bool = False,
         now: datetime,
     ) -> tuple[str, ...]:
-        kept = self._all().setdefault(scope.id, Kept(scope))
-        kept.version += 1
+        kept = self._kept(scope)
         chosen = dict.fromkeys(id for id in known(ids) if id in kept.memories)
         for memory in kept.memories.values():
             if everything or (session_id is not None and memory.session_id == session_id):
@@ -227,6 +228,10 @@ class DictStore(MemoryStore):
         while fresh:
             fresh = self._lineage(kept, fresh) - set(chosen)
             chosen.update(dict.fromkeys(sorted(fresh)))
+        if dry_run:
+            return tuple(chosen)
+        self._all()[scope.id] = kept
+        kept.version += 1
         kept.tombstones |= {("event", event) for event in event_ids}
         for id in chosen:
             revisions = kept.revisions.get(id, [])

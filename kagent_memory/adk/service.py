@@ -13,6 +13,7 @@ from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
+from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 from typing_extensions import Unpack, override
 
@@ -268,6 +269,28 @@ class KagentMemoryService(BaseMemoryService):
             await self.memories.forget(self.scope(app_name, user_id), [memory_id])
 
     # -- beyond ADK -----------------------------------------------------------------------------
+
+    async def delete_session(
+        self, session_service: BaseSessionService, *, app_name: str, user_id: str, session_id: str
+    ) -> tuple[str, ...]:
+        """Deletes a session where ADK keeps it, and then all that memory learnt from it, what is queued of it too.
+
+        Adding the session's events again does not bring them back. When memory is unavailable the same call goes on.
+
+        Args:
+            session_service: the one that keeps the session; it may be deleted there already.
+            app_name: the app's name.
+            user_id: whose session it is.
+            session_id: of the session.
+
+        Returns:
+            The ids of the erased memories.
+
+        Raises:
+            StoreError: memory is unavailable.
+        """
+        await session_service.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        return await self.memories.forget(self.scope(app_name, user_id), session_id=session_id)
 
     async def remember(
         self,

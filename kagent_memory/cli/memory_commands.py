@@ -10,10 +10,11 @@ from ..errors import InvalidInput, NotFound
 from ..memories import OpenedMemories
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision, Scope, Scopes, WhichScopes
 from ..stores.base import Order
-from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, Command, exit_code, opened, option, scope_of
+from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, Command, exit_code, moment, opened, option, scope_of
 from .output import MEMORY_HEAD, Output, memory_row, printable
 
 WHO = "command line"
+SHOWN = 100  # rows of a dry run
 ORDERS: tuple[Order, ...] = ("newest", "oldest", "delivered", "expires", "importance")
 FILTERS = (
     option("--type", help="only this type", choices=MEMORY_TYPES),
@@ -185,45 +186,62 @@ async def pin(args: argparse.Namespace, say: Output) -> int:
 
 async def forget(args: argparse.Namespace, say: Output) -> int:
     """Erases for good."""
-    if sum((bool(args.ids), args.session is not None, args.everything)) != 1:
-        raise InvalidInput("Name exactly one: ids, --session, or --everything.")
+    before, after = moment(args.before, "--before"), moment(args.after, "--after")
+    named = [value for value in (args.session, args.tag, args.author, before, after) if value is not None]
+    if sum((bool(args.ids), bool(named), args.everything)) != 1:
+        raise InvalidInput(
+            "Name exactly one: ids, conditions (--session, --tag, --author, --before, --after), or --everything."
+        )
     async with opened(args) as memories:
         scope = await scope_of(args, memories)
-        if args.dry_run:
-            doomed = await _doomed(args, memories)
-            say.value({"would_forget": [memory.id for memory in doomed]})
-            say.table(MEMORY_HEAD, [memory_row(memory) for memory in doomed])
-            say.line(f"{len(doomed)} would be forgotten.")
-            return 0
-        if args.everything and not args.yes:
+        if args.everything and not args.yes and not args.dry_run:
             raise InvalidInput(f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it.")
-        erased: list[str] = []
-        missing: list[str] = []
-        for id in args.ids:
-            try:
-                erased += await memories.forget(scope, [id])
-            except NotFound:
-                missing.append(id)
-        if not args.ids:
-            erased += await memories.forget(scope, session_id=args.session, everything=args.everything)
-    say.value({"forgotten": erased, **({"not_found": missing} if missing else {})})
-    say.line(f"{len(erased)} forgotten.")
+        missing: Sequence[str] = ()
+        if args.ids:
+            erased, missing = await _forget_ids(args, memories, scope)
+        else:
+            erased = await memories.forget(
+                scope,
+                session_id=args.session,
+                tag=args.tag,
+                author=args.author,
+                before=before,
+                after=after,
+                everything=args.everything,
+                dry_run=args.dry_run,
+            )
+        rows = [await _doomed_row(memories, scope, id) for id in erased[:SHOWN]] if args.dry_run else []
+    found = {"would_forget" if args.dry_run else "forgotten": [*erased]}
+    say.value(found | ({"not_found": [*missing]} if missing else {}))
+    if rows:
+        say.table(MEMORY_HEAD, rows)
+    say.line(f"{len(erased)} {'would be forgotten' if args.dry_run else 'forgotten'}.")
     if missing:
         say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
     return exit_code(NotFound()) if missing else 0
 
 
-async def _doomed(args: argparse.Namespace, memories: OpenedMemories) -> Sequence[Memory]:
-    scope = await scope_of(args, memories)
-    if args.ids:
-        return [await memories.get(scope, id) for id in args.ids]
-    found: list[Memory] = []
-    cursor: str | None = None
-    while True:
-        page = await memories.list(scope, filter=Filter(session_id=args.session), limit=500, cursor=cursor)
-        found += page.memories
-        if (cursor := page.cursor) is None:
-            return found
+async def _forget_ids(
+    args: argparse.Namespace, memories: OpenedMemories, scope: Scope
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The ids erased, and those that were not there."""
+    erased: dict[str, None] = {}
+    missing: list[str] = []
+    for id in args.ids:
+        if id in erased:  # it went with one before
+            continue
+        try:
+            erased |= dict.fromkeys(await memories.forget(scope, [id], dry_run=args.dry_run))
+        except NotFound:
+            missing.append(id)
+    return tuple(erased), missing
+
+
+async def _doomed_row(memories: OpenedMemories, scope: Scope, id: str) -> list[str]:
+    try:
+        return memory_row(await memories.get(scope, id, superseded=True))
+    except NotFound:
+        return [id, "-", "-", "-", "expired", "-"]
 
 
 async def history(args: argparse.Namespace, say: Output) -> int:
@@ -363,12 +381,17 @@ COMMANDS = (
         examples=[
             "kagent-memory forget 0199a1b2-…",
             "kagent-memory forget --session s-17 --dry-run",
+            "kagent-memory forget --tag travel --before 2026-01-31",
             "kagent-memory forget --everything --yes --app demo --user ada",
         ],
         options=(
             option("ids", help="memories' ids", nargs="*"),
             *SCOPE_OPTIONS,
             option("--session", help="all of a session, what is queued of it too"),
+            option("--tag", help="those with this tag"),
+            option("--author", help="those of this author, what is queued of theirs too"),
+            option("--before", help="those added before this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
+            option("--after", help="those added at this time or later"),
             option("--everything", help="all of this agent and user", action="store_true"),
             option("--yes", help="really, with --everything", action="store_true"),
             DRY_RUN,

@@ -50,9 +50,9 @@ from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi, OpenedMemories
 from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
 from .draining import drain
-from .options import RecallOptions
+from .forgetting import Which, forget, forget_tenant
+from .options import ForgetOptions, RecallOptions
 from .recalling import recall
-from .tenants import forget_tenant
 from .tokens import Tokens
 from .validation import checked_limit, text_size
 
@@ -336,21 +336,10 @@ class Memories(OpenedMemories):
 
     @override
     async def forget(
-        self,
-        scope: Scope,
-        ids: Sequence[str] | str = (),
-        *,
-        session_id: str | None = None,
-        everything: bool = False,
+        self, scope: Scope, ids: Sequence[str] | str = (), **options: Unpack[ForgetOptions]
     ) -> tuple[str, ...]:
-        wanted = (ids,) if isinstance(ids, str) else tuple(ids)
-        with telemetry.operation("delete_memory", store=self._parts.location, scope_app=scope.app):
-            erased = await self._parts.store.forget(
-                scope, ids=wanted, session_id=session_id, everything=everything, now=self._parts.clock()
-            )
-        if missing := sorted(set(wanted) - set(erased)):
-            raise NotFound(f"No memory {', '.join(missing)} in this scope.")
-        return erased
+        which = Which(ids=(ids,) if isinstance(ids, str) else tuple(ids), **options)
+        return await forget(self._parts, scope, which)
 
     @override
     async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:

@@ -149,11 +149,37 @@ class MemoryApi(ABC):
         ids: Sequence[str] | str = (),
         *,
         session_id: str | None = None,
+        tag: str | None = None,
+        author: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        filter: Filter | None = None,
         everything: bool = False,
+        dry_run: bool = False,
     ) -> tuple[str, ...]:
         """Erases memories for good, with their history and what is queued of them; gives the erased ids.
 
+        One way of three: by ids; by conditions, all of which must hold, also of what is expired or superseded; or
+        everything. With a memory goes what was superseded by it or merged into it, what a merge made of it, and what is
+        history and says the same: so more may go than was named.
+
+        More than 1,000 memories chosen by conditions or as everything go in several transactions; interrupted, the same
+        call goes on.
+
+        Args:
+            scope: whose.
+            ids: of the memories.
+            session_id: those of this session; alone, what is queued of it goes too.
+            tag: those with this tag.
+            author: those of this author; alone or with a session, what is queued of theirs goes too.
+            before: those added before this time.
+            after: those added at this time or later.
+            filter: those that it lets through.
+            everything: all memories of the scope, and its queue.
+            dry_run: erases nothing and gives the ids that would be erased.
+
         Raises:
+            InvalidInput: more than one way is named, or the conditions let all through or contradict each other.
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
 

@@ -50,7 +50,13 @@ class ForgetOptions(TypedDict, total=False):
     """The options of `MemoryApi.forget`."""
 
     session_id: str | None
+    tag: str | None
+    author: str | None
+    before: datetime | None
+    after: datetime | None
+    filter: Filter | None
     everything: bool
+    dry_run: bool
 
 
 class RecallOptions(TypedDict, total=False):

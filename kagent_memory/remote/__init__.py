@@ -17,6 +17,7 @@ from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..memories import Items, Memories, OpenedMemories, OpenOptions
+from ..memories.forgetting import Which
 from ..memories.options import (
     AddOptions,
     EditOptions,
@@ -196,11 +197,10 @@ class RemoteMemories(OpenedMemories):
     async def forget(
         self, scope: Scope, ids: Sequence[str] | str = (), **options: Unpack[ForgetOptions]
     ) -> tuple[str, ...]:
-        wanted = [ids] if isinstance(ids, str) else list(ids)
-        if not wanted and options.get("session_id") is None and not options.get("everything"):
+        which = Which(ids=(ids,) if isinstance(ids, str) else tuple(ids), **options)
+        if which.is_empty:
             return ()
-        erased = await self._server.request("POST", "/memories/forget", scope, {"ids": wanted, **options})
-        return tuple(erased["ids"])
+        return tuple((await self._server.request("POST", "/memories/forget", scope, to_wire(which)))["ids"])
 
     @override
     async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:

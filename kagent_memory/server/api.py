@@ -14,7 +14,7 @@ from ..errors import InvalidInput
 from ..records import Memory, Recall, Revision
 from ..stores.base import Page, ScopeStats, checked_vector
 from .body import BoundedRoute
-from .dependencies import TheCaller, TheId, TheMemories, TheScope, known_id, one_way, who
+from .dependencies import TheCaller, TheId, TheMemories, TheScope, known_id, who
 from .schemas import (
     Added,
     Additions,
@@ -115,11 +115,13 @@ async def search_scopes(memories: TheMemories, caller: TheCaller, body: ScopesQu
 
 @router.post("/memories/forget")
 async def forget(memories: TheMemories, scope: TheScope, body: Which) -> Erased:
-    """Erases memories for good; an unknown id among `ids` is an error."""
-    one_way(body.ids, body.session_id, body.everything)
-    ids = [known_id(id, "memory") for id in body.ids]
-    erased = await memories.forget(scope, ids, session_id=body.session_id, everything=body.everything)
-    return Erased(ids=list(erased))
+    """Erases memories for good, one way of three: by ids, an unknown one of which is an error; by conditions, all of
+    which must hold; or everything. With `dry_run` it only says which.
+    """
+    ids, options = [known_id(id, "memory") for id in body.ids], body.options()
+    if not ids and all(value in (None, False) for value in options.values()):
+        raise InvalidInput("Name exactly one: ids, conditions, or everything.")
+    return Erased(ids=list(await memories.forget(scope, ids, **options)))
 
 
 @router.get("/memories/{id}")

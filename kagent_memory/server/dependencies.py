@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 
-from ..errors import InvalidInput, NotFound
+from ..errors import NotFound
 from ..memories import Memories
 from ..records import Scope
 from .auth import Access, Caller
@@ -81,16 +81,6 @@ def unbound(request: Request) -> Caller:
 def who(given: str, caller: Caller) -> str:
     """Whom the history names: what the caller says, marked with who the caller is when known."""
     return given if caller.name == "local" else f"{given} ({caller.name})".strip()
-
-
-def one_way(ids: list[str], session_id: str | None, everything: bool) -> None:
-    """Refuses a forget that names nothing, or several things.
-
-    Raises:
-        InvalidInput: not exactly one of ids, session_id and everything is given.
-    """
-    if sum((bool(ids), session_id is not None, everything)) != 1:
-        raise InvalidInput("Name exactly one: ids, session_id, or everything.")
 
 
 TheMemories = Annotated[Memories, Depends(memories_of)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
-from ..memories.options import RecallOptions
+from ..memories.options import ForgetOptions, RecallOptions
 from ..records import DEEPEST, MAX_QUERY_CHARS, Fact, Filter, MemoryType, Message, Mode, Origin, Scope, Scopes
 from ..stores.base import Order, checked_vector
 from .body import Strict
@@ -191,16 +191,8 @@ class Feedback(Strict):
     success: bool
 
 
-class Which(Strict):
-    """Which memories to erase: some ids, a session's, or everything of the scope."""
-
-    ids: list[Key] = Field(fail_fast=True, default_factory=list, max_length=10_000)
-    session_id: Key | None = None
-    everything: bool = False
-
-
 class Erased(BaseModel):
-    """The ids that were erased."""
+    """The ids that were erased, or in a dry run those that would be."""
 
     ids: list[str]
 
@@ -234,6 +226,33 @@ class FilterBody(FilterParams):
     model_config = ConfigDict(extra="forbid")
 
     metadata: Scalars = Field(default_factory=dict)
+
+
+class Which(Strict):
+    """Which memories to erase: some ids, those that meet every condition, or everything of the scope."""
+
+    ids: list[Key] = Field(fail_fast=True, default_factory=list, max_length=10_000)
+    session_id: Key | None = None
+    tag: Label | None = None
+    author: Label | None = None
+    before: Moment | None = Field(default=None, description="Added before this time.")
+    after: Moment | None = Field(default=None, description="Added at this time or later.")
+    filter: FilterBody | None = None
+    everything: bool = False
+    dry_run: bool = Field(default=False, description="Erases nothing; gives the ids that would be erased.")
+
+    def options(self) -> ForgetOptions:
+        """What `MemoryApi.forget` takes beside the ids."""
+        return ForgetOptions(
+            session_id=self.session_id,
+            tag=self.tag,
+            author=self.author,
+            before=self.before,
+            after=self.after,
+            filter=self.filter and self.filter.record(self.filter.metadata),
+            everything=self.everything,
+            dry_run=self.dry_run,
+        )
 
 
 class ListParams(FilterParams):

@@ -168,15 +168,24 @@ class MemoryStore(Opened):
         session_id: str | None = None,
         everything: bool = False,
         event_ids: Sequence[str] = (),
+        dry_run: bool = False,
         now: datetime,
     ) -> tuple[str, ...]:
-        """Erases memories with their revisions, vectors, terms and counters; returns the ids erased.
+        """Erases memories with their revisions, vectors, terms and counters; returns the ids erased, or in a dry run
+        those that would be.
 
         What was merged or superseded into an erased memory goes with it, what a merge made of an erased one, and what
         said the same and is history.
         Leaves tombstones: the source event ids and these `event_ids` (for the whole scope) and, per session, a keyed
         hash of each text. Unknown ids are skipped.
         """
+
+    async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
+        """The ids of all memories that pass the filter: active or not, expired or not, in order. With
+        `superseded="only"` those alone that are no longer active.
+        """
+        every = filter if filter.superseded else replace(filter, superseded=True)
+        return sorted([memory.id async for memory in _each(self, scope, every, now=EARLIEST)])
 
     @abstractmethod
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:

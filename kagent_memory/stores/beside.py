@@ -96,8 +96,13 @@ class StoreWithQueueBeside(Store):
         session_id: str | None = None,
         everything: bool = False,
         event_ids: Sequence[str] = (),
+        dry_run: bool = False,
         now: datetime,
     ) -> tuple[str, ...]:
+        if dry_run:
+            return await self._memories.forget(
+                scope, ids=ids, session_id=session_id, everything=everything, dry_run=True, now=now
+            )
         events = [*event_ids]
         if not self._has_own_queue:
             for job in await self._queue.jobs(scope=scope, limit=ALL):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 from ..records import Filter, Scope
 from ..stores.base import Batch, Store
 from .fixtures import (
@@ -57,6 +60,31 @@ class ForgetContract(ContractPart):
         assert [place.id for place in await store.places(scope, [kept], reach=5, now=NOW)] == [kept]
         assert await store.version(scope) > version
         assert await store.forget(scope, ids=[secret], now=NOW) == ()
+
+    async def test_a_dry_run_names_what_would_go_and_leaves_all(self, store: Store) -> None:
+        scope = a_scope()
+        first, second = await add_texts(store, scope, "one", "two", session_id="s")
+        version = await store.version(scope)
+        assert await store.forget(scope, ids=[second, "unknown"], dry_run=True, now=NOW) == (second,)
+        assert set(await store.forget(scope, session_id="s", dry_run=True, now=NOW)) == {first, second}
+        assert set(await store.forget(scope, everything=True, dry_run=True, now=NOW)) == {first, second}
+        assert set(await contents(store, scope)) == {"one", "two"}
+        assert await store.version(scope) == version
+
+    async def test_what_is_kept_is_told_whether_it_is_visible_or_not(self, store: Store) -> None:
+        scope = a_scope()
+        memories = [
+            a_memory("old", tags=("t",)),
+            a_memory("gone", tags=("t",), now=NOW - timedelta(days=2), ttl_days=1),
+            a_memory("past", tags=("t",), state="superseded"),
+            a_memory("other"),
+        ]
+        await add(store, scope, *memories)
+        await add(store, a_scope(), a_memory("theirs", tags=("t",)))
+        tagged = Filter(tags=("t",))
+        assert list(await store.kept(scope, tagged)) == [memory.id for memory in memories[:3]]
+        assert list(await store.kept(scope, replace(tagged, superseded="only"))) == [memories[2].id]
+        assert len(await store.kept(scope, Filter())) == 4
 
     async def test_a_forgotten_session_takes_its_memories_and_queued_jobs_and_no_others(self, store: Store) -> None:
         scope = a_scope()

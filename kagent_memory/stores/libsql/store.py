@@ -56,12 +56,20 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         session_id: str | None = None,
         everything: bool = False,
         event_ids: Sequence[str] = (),
+        dry_run: bool = False,
         now: datetime,
     ) -> tuple[str, ...]:
         gone = await super().forget(
-            scope, ids=ids, session_id=session_id, everything=everything, event_ids=event_ids, now=now
+            scope,
+            ids=ids,
+            session_id=session_id,
+            everything=everything,
+            event_ids=event_ids,
+            dry_run=dry_run,
+            now=now,
         )
-        await self._erase()
+        if not dry_run:
+            await self._erase()
         return gone
 
     @override

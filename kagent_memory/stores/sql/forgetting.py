@@ -21,12 +21,16 @@ async def forget(
     session_id: str | None,
     everything: bool,
     event_ids: Sequence[str],
+    dry_run: bool,
     now: datetime,
 ) -> tuple[str, ...]:
     """See `Store.forget`."""
-    await touch(session, scope, 1)
+    if not dry_run:
+        await touch(session, scope, 1)
     chosen = await _chosen(session, scope, known(ids), session_id, everything)
     erased = await _with_lineage(session, scope, chosen)
+    if dry_run:
+        return tuple(memory.id for memory in erased)
     withdrawn = await delete_jobs(session, scope, session_id, everything)
     tombstones = await _tombstones(session, scope, erased)
     tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}

@@ -9,7 +9,7 @@ from datetime import datetime
 from ...errors import InvalidInput
 from ...records import Filter, Memory, Revision, Scope
 from .. import codec
-from ..base import Facets, Order, Page, RankFeatures, ScopeStats, TextMatches
+from ..base import EARLIEST, Facets, Order, Page, RankFeatures, ScopeStats, TextMatches
 from ..codec import bounded, is_id, known
 from .decoding import filter_values, to_memory, to_revision
 from .index_cache import Indexes
@@ -68,6 +68,12 @@ async def passing(session: Session, scope: Scope, filter: Filter, now: datetime)
     """The ids of the memories that pass the filter; None when it asks for nothing."""
     values = filter_values(scope, filter, now)
     return [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
+
+
+async def kept(session: Session, scope: Scope, filter: Filter) -> Sequence[str]:
+    """See `MemoryStore.kept`."""
+    every = filter if filter.superseded else replace(filter, superseded=True)
+    return sorted(row["id"] for row in await session.rows("passing", filter_values(scope, every, EARLIEST)))
 
 
 async def search_texts(

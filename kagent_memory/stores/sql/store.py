@@ -104,19 +104,27 @@ class SqlStore(Store, Generic[AnySession]):
         session_id: str | None = None,
         everything: bool = False,
         event_ids: Sequence[str] = (),
+        dry_run: bool = False,
         now: datetime,
     ) -> tuple[str, ...]:
-        gone = await self._database.within(scope).write(
+        database = self._database.within(scope)
+        gone = await (database.read if dry_run else database.write)(
             forgetting.forget,
             scope,
             ids=ids,
             session_id=session_id,
             everything=everything,
             event_ids=event_ids,
+            dry_run=dry_run,
             now=now,
         )
-        self._indexes.drop(scope)
+        if not dry_run:
+            self._indexes.drop(scope)
         return gone
+
+    @override
+    async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
+        return await self._database.within(scope).read(reading.kept, scope, filter)
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:

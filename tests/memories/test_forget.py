@@ -1,0 +1,267 @@
+"""Forgetting by what memories have in common: exactly those go, with all that was made of them, and no others."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+
+from kagent_memory import Fact, Filter, InvalidInput, KagentMemoryService, Memories, Message, Scope
+from kagent_memory.errors import NotFound
+from kagent_memory.memories import forgetting
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+from kagent_memory.testing import HashEmbedder
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCOPE, OTHER = Scope("t", "ada", "notes"), Scope("t", "grace", "notes")
+CANARY = "Quokka77"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def opened(uri: str = "libsql:///:memory:", clock: Any = None, **options: Any) -> Memories:
+    embedder = HashEmbedder(dimensions=16)
+    return await Memories.open(uri, embedding=embedder, llm=False, worker=False, clock=clock or Clock(), **options)
+
+
+async def texts(memories: Memories, scope: Scope = SCOPE) -> set[str]:
+    return {memory.content for memory in (await memories.list(scope, limit=1000)).memories}
+
+
+FACTS = {
+    "tea": Fact("Ada likes tea", tags=("drink", "warm"), author="Ada", session_id="s1", metadata={"n": 1}),
+    "cocoa": Fact("Ada likes cocoa", tags=("drink",), author="Grace", session_id="s1", importance=0.9),
+    "key": Fact("The key is with Linus", tags=("home",), author="Grace", session_id="s2", ttl_days=1),
+    "boat": Fact("The boat is red", type="procedural", topics=("boat",), origin="agent"),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"),
+    [
+        ({"tag": "drink"}, {"tea", "cocoa"}),
+        ({"tag": "warm"}, {"tea"}),
+        ({"tag": "Drink"}, set()),
+        ({"author": "Grace"}, {"cocoa", "key"}),
+        ({"author": ""}, set()),
+        ({"session_id": "s1"}, {"tea", "cocoa"}),
+        ({"session_id": "s1", "author": "Grace"}, {"cocoa"}),
+        ({"tag": "drink", "session_id": "s2"}, set()),
+        ({"before": START}, set()),
+        ({"before": START + timedelta(hours=2)}, {"tea", "cocoa"}),
+        ({"after": START + timedelta(hours=2)}, {"key", "boat"}),
+        ({"after": START + timedelta(hours=1), "before": START + timedelta(hours=3)}, {"cocoa", "key"}),
+        ({"after": START + timedelta(hours=9)}, set()),
+        ({"filter": Filter(types=("procedural",))}, {"boat"}),
+        ({"filter": Filter(topics=("boat",)), "tag": "drink"}, set()),
+        ({"filter": Filter(tags=("drink",)), "tag": "warm"}, {"tea"}),
+        ({"filter": Filter(metadata={"n": 1})}, {"tea"}),
+        ({"filter": Filter(min_importance=0.8)}, {"cocoa"}),
+        ({"filter": Filter(origins=("agent",))}, {"boat"}),
+        ({"filter": Filter(superseded="only")}, set()),
+        ({"everything": True}, set(FACTS)),
+        ({}, set()),
+    ],
+    ids=str,
+)
+async def test_exactly_what_meets_every_condition_goes(options, gone):
+    clock = Clock()
+    async with await opened(clock=clock) as memories:
+        ids: dict[str, str] = {}
+        for hour, (name, fact) in enumerate(FACTS.items()):
+            clock.now = START + timedelta(hours=hour)
+            (ids[name],) = await memories.add(SCOPE, [fact])
+            await memories.add(OTHER, [fact])
+        clock.now = START + timedelta(days=3)  # "key" has expired, and goes all the same
+        before = await texts(memories)
+        doomed = await memories.forget(SCOPE, dry_run=True, **options)
+        assert await texts(memories) == before
+        assert set(doomed) == {ids[name] for name in gone}
+        assert set(await memories.forget(SCOPE, **options)) == set(doomed)
+        left = await memories.store.kept(SCOPE, Filter())
+        assert set(left) == {ids[name] for name in FACTS.keys() - gone}
+        assert len(await memories.store.kept(OTHER, Filter())) == len(FACTS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ids": "an id", "tag": "drink"},
+        {"ids": ["an id"], "everything": True},
+        {"tag": "drink", "everything": True},
+        {"filter": Filter()},
+        {"filter": Filter(superseded=True)},
+        {"filter": Filter(session_id="a"), "session_id": "b"},
+        {"filter": Filter(author="a"), "author": "b"},
+        {"before": START.replace(tzinfo=None)},
+        {"before": "2026-01-01"},
+        {"tag": ["drink"]},
+        {"author": "\0"},
+        {"session_id": "\ud800"},
+        {"filter": {"tags": ["drink"]}},
+    ],
+    ids=str,
+)
+async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
+    async with await opened() as memories:
+        await memories.add(SCOPE, list(FACTS.values()))
+        for dry_run in (True, False):
+            with pytest.raises(InvalidInput):
+                await memories.forget(SCOPE, **options, dry_run=dry_run)
+        assert len(await texts(memories)) == len(FACTS)
+
+
+async def test_what_was_superseded_or_merged_goes_with_it_and_a_dry_run_says_so():
+    async with await opened() as memories:
+        (old,) = await memories.add(SCOPE, [Fact("Ada works at Initech", tags=("work",))])
+        (new,) = await memories.add(SCOPE, ["Ada works at Hooli"], replaces=old)
+        (kept,) = await memories.add(SCOPE, ["Ada skis"])
+        assert set(await memories.forget(SCOPE, [new], dry_run=True)) == {old, new}
+        assert set(await memories.forget(SCOPE, new)) == {old, new}
+        with pytest.raises(NotFound):
+            await memories.forget(SCOPE, [old], dry_run=True)
+        assert await memories.store.kept(SCOPE, Filter()) == [kept]
+
+
+async def test_a_superseded_memory_is_found_by_its_conditions_too():
+    async with await opened() as memories:
+        (old,) = await memories.add(SCOPE, [Fact("Ada works at Initech", tags=("work",))])
+        (new,) = await memories.add(SCOPE, ["Ada works at Hooli"], replaces=old)
+        assert await memories.forget(SCOPE, filter=Filter(superseded="only"), dry_run=True) == (old,)
+        assert await memories.forget(SCOPE, tag="work") == (old,)
+        assert await memories.store.kept(SCOPE, Filter()) == [new]
+
+
+@pytest.mark.parametrize("options", [{"everything": True}, {"session_id": "s"}, {"tag": "t"}], ids=str)
+async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, monkeypatch):
+    monkeypatch.setattr(forgetting, "PART", 7)
+    async with await opened() as memories:
+        facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
+        ids = await memories.add(SCOPE, facts)
+        store, asked = memories.store, 0
+        real = type(store).forget
+
+        async def breaks(self: Any, scope: Scope, **options: Any) -> tuple[str, ...]:
+            nonlocal asked
+            asked += 1
+            if asked == 3:
+                raise ConnectionError("the cable")
+            return await real(self, scope, **options)
+
+        monkeypatch.setattr(type(store), "forget", breaks)
+        with pytest.raises(ConnectionError):
+            await memories.forget(SCOPE, **options)
+        left = await store.kept(SCOPE, Filter())
+        assert len(left) == 16
+        assert set(await memories.forget(SCOPE, **options)) == set(left) < set(ids)
+        assert not await store.kept(SCOPE, Filter())
+
+
+async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
+    async with await opened() as memories:
+        said = [
+            Message(text=f"{CANARY} has a boat", author="Grace", event_id="e1"),
+            Message(text="Linus has a kayak", author="Linus", event_id="e2"),
+            Message(text=f"{CANARY} has a bike", author="Grace"),
+        ]
+        await memories.remember(SCOPE, said, "s1")
+        await memories.remember(SCOPE, [Message(text="Grace skis in Oslo", author="Grace", event_id="e4")], "s2")
+        assert await memories.forget(SCOPE, author="Grace", session_id="s1", dry_run=True) == ()
+        await memories.forget(SCOPE, author="Grace", session_id="s1")
+        await memories.remember(SCOPE, said, "s1")  # ADK hands over the whole session again
+        await memories.work(until_idle=True)
+        assert await texts(memories) == {"Linus has a kayak", "Grace skis in Oslo"}
+
+
+@pytest.fixture(params=["libsql", "postgres"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"libsql:///{tmp_path}/m.db" if request.param == "libsql" else request.getfixturevalue("postgres_uri")
+
+
+async def test_no_byte_of_what_was_forgotten_is_left_and_the_neighbours_are(uri, tmp_path):
+    clock = Clock()
+    async with await opened(uri, clock=clock) as memories:
+        for number in range(5):
+            clock.now += timedelta(hours=1)
+            fact = Fact(f"{CANARY} {number}", tags=(f"{CANARY}-t",), author=f"{CANARY}-a", session_id=f"s{number % 2}")
+            (id,) = await memories.add(SCOPE, [fact])
+            await memories.edit(SCOPE, id, content=f"{CANARY} edited {number}", who="me")
+            await memories.add(OTHER, [f"Neighbour {number}"])
+        await memories.recall(SCOPE, "edited")
+        assert len(await memories.forget(SCOPE, after=START, before=START + timedelta(hours=2))) == 1
+        assert len(await memories.forget(SCOPE, session_id="s1")) == 2
+        assert len(await memories.forget(SCOPE, tag=f"{CANARY}-t")) == 2
+        assert len(await memories.recall(SCOPE, "edited")) == 0
+        assert len(await texts(memories, OTHER)) == 5
+    if uri.startswith("libsql"):
+        with sqlite3.connect(tmp_path / "m.db") as connection:
+            connection.execute("VACUUM")
+        connection.close()
+        for file in tmp_path.glob("m.db*"):
+            assert CANARY.encode() not in file.read_bytes(), file
+
+
+async def test_the_same_over_a_server():
+    clock = Clock()
+    async with (
+        await opened(clock=clock) as memories,
+        await RemoteMemories.open("http://127.0.0.1", transport=httpx.ASGITransport(create_app(memories))) as remote,
+    ):
+        for hour, fact in enumerate(FACTS.values()):
+            clock.now = START + timedelta(hours=hour)
+            await memories.add(SCOPE, [fact])
+        clock.now = START + timedelta(hours=5)
+        for options in (
+            {"tag": "drink"},
+            {"author": "Grace", "session_id": "s1"},
+            {"after": START + timedelta(hours=2)},
+            {"before": START + timedelta(hours=2)},
+            {"filter": Filter(metadata={"n": 1})},
+            {"filter": Filter(types=("procedural",)), "after": START},
+            {"everything": True},
+            {},
+        ):
+            here = await memories.forget(SCOPE, dry_run=True, **options)
+            assert await remote.forget(SCOPE, dry_run=True, **options) == here, options
+        assert len(await texts(memories)) == 4
+        for wrong in ({"ids": "an id", "tag": "x"}, {"filter": Filter()}, {"tag": "x", "everything": True}):
+            with pytest.raises(InvalidInput):
+                await remote.forget(SCOPE, **wrong)
+        assert len(await remote.forget(SCOPE, tag="drink")) == 2
+        assert await texts(memories) == {"The key is with Linus", "The boat is red"}
+
+
+async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path):
+    sessions = InMemorySessionService()
+    async with KagentMemoryService(f"libsql:///{tmp_path}/m.db", llm=False) as service:
+        kept = await sessions.create_session(app_name="demo", user_id="ada")
+        gone = await sessions.create_session(app_name="demo", user_id="ada")
+        for session, text in ((kept, "The spare key is with Grace"), (gone, f"{CANARY} is the password")):
+            content = types.Content(role="user", parts=[types.Part(text=text)])
+            await sessions.append_event(session, Event(author="user", content=content, invocation_id="i"))
+            await service.add_session_to_memory(session)
+        assert await service.drain()
+        where = {"app_name": "demo", "user_id": "ada"}
+        for times in (1, 0):
+            erased = await service.delete_session(sessions, **where, session_id=gone.id)
+            assert len(erased) == times
+        assert await sessions.get_session(**where, session_id=gone.id) is None
+        await service.add_session_to_memory(gone)
+        assert await service.drain()
+        found = (await service.search_memory(**where, query="password or key")).memories
+        assert [entry.content.parts[0].text for entry in found] == ["The spare key is with Grace"]
+        assert await sessions.get_session(**where, session_id=kept.id) is not None
