@@ -111,6 +111,12 @@ class LRU(Generic[Key, Value]):
             self._size -= size
             return value
 
+    def discard(self, is_gone: Callable[[Value], bool]) -> None:
+        """Removes the values that are said to be gone."""
+        with self._lock:
+            for key in [key for key, (value, _) in self._values.items() if is_gone(value)]:
+                self._size -= self._values.pop(key)[1]
+
     def clear(self) -> None:
         """Removes all."""
         with self._lock:

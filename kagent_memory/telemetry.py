@@ -42,7 +42,9 @@ _oldest_job_age = _meter.create_gauge(
     "is unavailable. 0 when no job is open.",
 )
 _cache_lookups = _meter.create_counter(
-    "kagent_memory.cache.lookups", unit="{lookup}", description="Looks into the caches of scopes, by cache and result."
+    "kagent_memory.cache.lookups",
+    unit="{lookup}",
+    description="Looks into the caches of scopes and embeddings, by cache and result.",
 )
 _pruned = _meter.create_counter(
     "kagent_memory.prune.memories", unit="{memory}", description="What prunes did with memories, by outcome."
@@ -158,11 +160,14 @@ def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
     _oldest_job_age.set(oldest_seconds, attributes)
 
 
-def cache_looked_up(cache: Literal["text", "vectors"], *, hit: bool) -> None:
-    """Counts a look into a cache of scopes; a hit when it held what the database holds."""
-    attributes: Attributes = {"cache": cache, "result": "hit" if hit else "miss"}
-    _cache_lookups.add(1, attributes)
-    _tell("cache", 1, attributes)
+def cache_looked_up(cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, count: int = 1) -> None:
+    """Counts looks into a cache: of scopes ("text", "vectors"), where a hit held what the database holds; or of
+    embeddings ("documents", "queries"), where a hit made no call of the embedder.
+    """
+    if count:
+        attributes: Attributes = {"cache": cache, "result": "hit" if hit else "miss"}
+        _cache_lookups.add(count, attributes)
+        _tell("cache", count, attributes)
 
 
 def pruned(*, deleted: int, extended: int, evicted: int) -> None:

@@ -156,9 +156,11 @@ class JobHandlers:
                 raise ProviderUnavailable("This process has no embedder.")
             now = self._clock()
             version = await self._store.version(job.scope)
-            generation, _ = await self._vectors.embed([], kind="document")
+            tenant = job.scope.tenant
+            generation, _ = await self._vectors.embed([], kind="document", tenant=tenant)
             lacking = await self._store.unembedded(job.scope, generation.number, limit=EMBED_AT_ONCE, now=now)
-            _, rows = await self._vectors.embed([memory.content for memory in lacking], kind="document")
+            texts = [memory.content for memory in lacking]
+            _, rows = await self._vectors.embed(texts, kind="document", tenant=tenant)
             batch = Batch(
                 vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
                 generation=generation.number,

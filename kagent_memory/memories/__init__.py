@@ -477,6 +477,8 @@ class Memories(OpenedMemories):
             evicted = await evict(parts.store, parts.vectors, keep=most, weights=weights, now=now, dry_run=dry_run)
             pruned = replace(pruned, evicted=evicted)
         if not dry_run:
+            if pruned.deleted or pruned.evicted:
+                parts.forget_vectors()
             telemetry.pruned(deleted=pruned.deleted, extended=pruned.extended, evicted=pruned.evicted)
         return pruned
 
@@ -511,7 +513,7 @@ class Memories(OpenedMemories):
             ConfigurationError: it does not fit the store.
         """
         if self._parts.vectors is not None:
-            await self._parts.vectors.embed(["ping"], kind="query")
+            await self._parts.vectors.ping()
 
     @override
     async def drain(self, timeout: float = 30.0) -> bool:

@@ -83,6 +83,11 @@ class Components:
     clock: Callable[[], datetime]
     weights: ImportanceWeights
 
+    def forget_vectors(self) -> None:
+        """Something was erased: no vector stays in memory that may be of it."""
+        if self.vectors is not None:
+            self.vectors.forget()
+
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
         """One memory that is visible, or also one that was superseded, which has a history to look at.
 
@@ -127,7 +132,7 @@ async def open_components(
 
     store = await _open_store(bare, settings, pool_size=settings.pool_size)
     try:
-        vectors = StoreEmbedder(store, embedder) if embedder is not None else None
+        vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
         if vectors is not None:
             await vectors.check()
         retriever = Retriever(

@@ -88,9 +88,12 @@ async def forget(parts: Components, scope: Scope, which: Which) -> tuple[str, ..
     if which.is_empty:
         return ()
     with telemetry.operation("delete_memory", store=parts.location, scope_app=scope.app):
-        if not which.ids:
-            return await _forget_all(parts, scope, which)
-        erased = await parts.store.forget(scope, ids=which.ids, dry_run=which.dry_run, now=parts.clock())
+        try:
+            if not which.ids:
+                return await _forget_all(parts, scope, which)
+            erased = await parts.store.forget(scope, ids=which.ids, dry_run=which.dry_run, now=parts.clock())
+        finally:  # a part may be gone though another failed
+            parts.forget_vectors()
     if missing := sorted(set(which.ids) - set(erased)):
         raise NotFound(f"No memory {', '.join(missing)} in this scope.")
     return erased
@@ -134,8 +137,11 @@ async def forget_tenant(parts: Components, tenant: str, limit: int | None) -> Fo
     name, most = checked_tenant(tenant), TENANT_PART if limit is None else checked_limit(limit)
     with telemetry.operation("delete_memory", store=parts.location, scope_app=""):
         await parts.deliveries.flush()
-        erased = await parts.store.forget_tenant(name, limit=most, now=parts.clock())
-        while limit is None and not erased.done:
-            erased += await parts.store.forget_tenant(name, limit=most, now=parts.clock())
+        try:
+            erased = await parts.store.forget_tenant(name, limit=most, now=parts.clock())
+            while limit is None and not erased.done:
+                erased += await parts.store.forget_tenant(name, limit=most, now=parts.clock())
+        finally:
+            parts.forget_vectors()
     parts.caller_vectors.forget(name)
     return erased

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
 
 import numpy as np
 
@@ -14,7 +13,9 @@ from ..errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswe
 from ..models.embedding import Embedder
 from ..models.embedding.vector_checks import ADVICE
 from ..records import Scope, Vector, new_id
+from ..settings import MemorySettings
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, Job, MemoryStore, checked_vector
+from .embedding_cache import EmbeddingCache, Kind
 
 logger = logging.getLogger(__name__)
 
@@ -23,12 +24,18 @@ SAME_MODEL_COSINE = 0.98
 
 
 class StoreEmbedder:
-    """Embeds for one store and makes sure that two models never mix in it."""
+    """Embeds for one store, no text twice, and makes sure that two models never mix in it."""
 
-    def __init__(self, store: MemoryStore, embedder: Embedder) -> None:
+    def __init__(self, store: MemoryStore, embedder: Embedder, settings: MemorySettings = MemorySettings()) -> None:
         self._store = store
         self._embedder = embedder
         self._generation: EmbeddingSpace | None = None
+        self._cache = EmbeddingCache(
+            self._asked,
+            batch_size=settings.batch_size,
+            max_bytes=settings.embedding_cache_mb * 2**20,
+            seconds=settings.embedding_cache_seconds,
+        )
 
     @property
     def name(self) -> str:
@@ -51,23 +58,36 @@ class StoreEmbedder:
                 f"Open it with embedding={held.name!r}{width}, or use another database or schema for the new embedder."
             )
 
-    async def embed(
-        self, texts: Sequence[str], *, kind: Literal["document", "query"]
-    ) -> tuple[EmbeddingSpace, list[Vector]]:
-        """The generation and one vector per text.
+    def forget(self) -> None:
+        """Keeps no vector of a text that may have been forgotten."""
+        self._cache.clear()
+
+    async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
+        """The generation and one vector per text, shared with whoever asks for the same text of this tenant.
 
         Raises:
             ModelError: the embedder is unavailable or answers what cannot be used.
             ConfigurationError: it is not the model whose vectors the store holds.
         """
         generation = self._generation or await self._identify()
-        if not texts:
-            return generation, []
-        return generation, self._checked(await self._embedder.embed(texts, kind=kind), len(texts), generation)
+        return generation, await self._cache.vectors(texts, kind, tenant=tenant) if texts else []
+
+    async def ping(self) -> None:
+        """Embeds a word, whatever is kept.
+
+        Raises:
+            ModelError: the embedder is unavailable or answers what cannot be used.
+            ConfigurationError: it is not the model whose vectors the store holds.
+        """
+        if self._generation is None:
+            await self._identify()
+        await self._asked(["ping"], "query")
+
+    async def _asked(self, texts: Sequence[str], kind: Kind) -> list[Vector]:
+        return self._checked(await self._embedder.embed(texts, kind=kind), len(texts), self._generation)
 
     async def _identify(self) -> EmbeddingSpace:
-        answer = await self._embedder.embed([PROBE], kind="document")
-        probe = self._checked(answer, 1, None)[0]
+        [probe] = await self._asked([PROBE], "document")
         await self.check(len(probe))
         generation = await self._store.add_generation(self.name, len(probe), probe)
         held = generation.probe
@@ -119,7 +139,7 @@ async def with_vectors(
     if vectors is None or not texts:
         return batch
     try:
-        generation, rows = await vectors.embed(list(texts.values()), kind="document")
+        generation, rows = await vectors.embed(list(texts.values()), kind="document", tenant=scope.tenant)
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise

@@ -216,7 +216,8 @@ class Retriever:
             seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
             try:
                 with self._embedder_breaker.guard():
-                    space, vectors = await asyncio.wait_for(self._embedder.embed(asked, kind="query"), seconds)
+                    embedded = self._embedder.embed(asked, kind="query", tenant=search.scopes.tenant)
+                    space, vectors = await asyncio.wait_for(embedded, seconds)
             except (ModelError, TimeoutError) as error:
                 late = f"The embedder did not answer within {seconds:.3g} s."
                 reason = late if isinstance(error, TimeoutError) else str(error)

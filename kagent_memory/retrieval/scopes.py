@@ -35,6 +35,11 @@ class SearchedScopes:
         self._single = len(scopes) == 1
         self._matches: Sequence[TextMatches] = ()
 
+    @property
+    def tenant(self) -> str:
+        """Who asks: that of the first."""
+        return self._scopes[0].tenant
+
     def scope_of(self, key: str) -> Scope:
         """Whose memory it is."""
         return self._scopes[self._number(key)]

@@ -28,7 +28,7 @@ async def neighbours(
 
     An embedder that is down leaves the text leg.
     """
-    generation, rows = await _embedded(vectors, memories)
+    generation, rows = await _embedded(vectors, scope, memories)
     nearest = (
         await store.search_vector(scope, generation.number, rows, limit=NEAREST, now=now) if generation and rows else []
     )
@@ -68,16 +68,16 @@ async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], 
 
 
 async def _embedded(
-    vectors: StoreEmbedder | None, memories: Sequence[Memory]
+    vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory]
 ) -> tuple[EmbeddingSpace | None, Sequence[Vector]]:
     if vectors is None or not memories:
         return None, ()
     rows: list[Vector] = []
     try:
-        generation, _ = await vectors.embed([], kind="document")
+        generation, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
         for start in range(0, len(memories), EMBED_AT_ONCE):
             texts = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
-            rows += (await vectors.embed(texts, kind="document"))[1]
+            rows += (await vectors.embed(texts, kind="document", tenant=scope.tenant))[1]
         return generation, rows
     except ModelError as error:
         logger.warning("Looking for similar memories by words only: %s", error)

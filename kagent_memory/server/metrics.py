@@ -38,7 +38,7 @@ class PrometheusMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
-        looks = "Looks into the caches of scopes; a hit held what the database holds."
+        looks = "Looks into the caches of scopes (a hit held what the database holds) and of embeddings."
         self._cache = Counter("kagent_memory_cache_lookups", looks, ("cache", "result"), registry=registry)
         self._prunes = Counter("kagent_memory_prunes", "Prunes that this process made.", registry=registry)
         outcomes = "Memories that prunes deleted, extended or evicted."

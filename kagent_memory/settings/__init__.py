@@ -79,6 +79,9 @@ class MemorySettings:
         dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
             refused. None: as many as the model gives.
         batch_size: texts in one call of the embedder.
+        embedding_cache_mb: the most that this process keeps of the vectors that it embedded last, in MiB: half of
+            documents, half of queries; by the hashes of their texts, apart for each tenant. 0: none.
+        embedding_cache_seconds: how long it keeps them; forgetting drops all of them at once.
         max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
         prefetch_tokens: the most that prefetched memories may add to a turn, in tokens (of 4 ASCII characters, or 1
             other).
@@ -136,6 +139,8 @@ class MemorySettings:
     prune_every_hours: float = Field(default=24.0, ge=0)
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
     batch_size: int = Field(default=64, ge=1)
+    embedding_cache_mb: int = Field(default=64, ge=0)
+    embedding_cache_seconds: float = Field(default=600.0, gt=0)
     max_content_bytes: int = Field(default=16_384, ge=1)
     prefetch_tokens: int = Field(default=1024, ge=1)
     load_tokens: int = Field(default=2048, ge=1)
@@ -222,6 +227,8 @@ class SettingOptions(TypedDict, total=False):
     prune_every_hours: float
     dimensions: int | None
     batch_size: int
+    embedding_cache_mb: int
+    embedding_cache_seconds: float
     max_content_bytes: int
     prefetch_tokens: int
     load_tokens: int

@@ -120,6 +120,7 @@ async def test_searches_go_on_at_once_by_words_and_come_back(
         rewrite_timeout_seconds=0.05,
         query_embed_timeout_seconds=0.05,
         rerank_timeout_seconds=0.05,
+        embedding_cache_mb=0,  # or the embedder, once it answered, would not be missed
         **options,
     ) as memories:
         await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
