@@ -9,10 +9,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, TypeAlias
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, ModelError
+from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
@@ -78,6 +80,7 @@ class _Search:
     Attributes:
         text: what is searched for: the query's, completed.
         degraded: what went without a model, and why.
+        respelt: terms that no memory holds, and those that were searched instead.
     """
 
     scopes: SearchedScopes
@@ -87,6 +90,7 @@ class _Search:
     settings: RankSettings
     text: str = ""
     degraded: list[str] = field(default_factory=list[str])
+    respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def __post_init__(self) -> None:
         self.text = self.query.text
@@ -147,7 +151,7 @@ class Retriever:
         named = await run_in_thread(size, _named_windows, search.text, now)
         dated = await self._dated(search, named)
         date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(dated))
-        matches = await searched.text(terms, limit=search.settings.text_limit)
+        terms, matches = await self._matches(search, terms)
         nearest, nearest_to_all = await self._nearest(search, matches, external_vector)
         candidates = join(terms, matches, nearest, nearest_to_all)
         wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *dated)))
@@ -173,6 +177,20 @@ class Retriever:
         if query.explain or len(scopes) > 1:
             left_out = searched.told(left_out)
         return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
+
+    async def _matches(self, search: _Search, terms: Sequence[str]) -> tuple[Sequence[str], TextMatches]:
+        """The terms searched by and what holds them; words that no memory holds give way to some that are held."""
+        ask = search.scopes.text
+        matches = await ask(terms, limit=search.settings.text_limit)
+        tried = respellings(terms, matches.frequencies) if matches.documents else {}
+        if not tried:
+            return terms, matches
+        known = await ask(list(chain.from_iterable(tried.values())), limit=0)
+        search.respelt = respelt(terms, tried, known.frequencies)
+        if not search.respelt:
+            return terms, matches
+        terms = list(dict.fromkeys(chain.from_iterable(search.respelt.get(term, [term]) for term in terms)))
+        return terms, await ask(terms, limit=search.settings.text_limit)
 
     async def _completed(self, search: _Search, history: Sequence[str]) -> str:
         """The query's text, completed from the history and rewritten where the settings ask for it."""
@@ -261,20 +279,21 @@ class Retriever:
                 scope=search.scopes.scope_of(row.id),
                 score=row.score,
                 cosine=row.cosine,
-                why=self._why(ranking, selection, row) if query.explain else {},
+                why=self._why(search, ranking, selection, row) if query.explain else {},
             )
             for row in selection.kept
         )
         return hits, selection.left_out
 
-    def _why(self, ranking: Ranking, selection: Selection, row: Ranked) -> dict[str, Any]:
+    def _why(self, search: _Search, ranking: Ranking, selection: Selection, row: Ranked) -> dict[str, Any]:
         """What found a memory, and what each sign added to the score that it has in the end."""
         why = ranking.explain(row.id)
         scores = {name: value * selection.share for name, value in why["scores"].items()}
         scores |= selection.usage.get(row.id, {})
         if self._reranker is not None:
             scores["rerank"] = row.score - sum(scores.values())
-        return {**why, "scores": {name: round(value, 4) for name, value in scores.items() if round(value, 4)}}
+        why["scores"] = {name: round(value, 4) for name, value in scores.items() if round(value, 4)}
+        return why | ({"respelt": search.respelt} if search.respelt else {})
 
     async def _reranked(self, search: _Search, top: list[Ranked], memories: Mapping[str, Memory]) -> list[Ranked]:
         if self._reranker is None or len(top) < 2:

@@ -17,13 +17,17 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
 
+def _hashed(term: str) -> int:
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "big")
+
+
 @lru_cache(maxsize=1 << 16)
 def term_key(term: str) -> int:
     """What stands for a term in the index: 64 bits of its BLAKE2b hash.
 
     In a scope of a million distinct terms two share a key with a chance of 3 in 100 million.
     """
-    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "big")
+    return _hashed(term)
 
 
 def packed(counts: Mapping[str, int]) -> bytes:
@@ -40,11 +44,17 @@ def keys_of(terms: Iterable[str]) -> Keys:
 
 
 def holding(entries: Sequence[bytes], keys: Keys) -> npt.NDArray[np.bool_]:
-    """Which of these packed entries hold one of the keys, which are in order and not none."""
+    """Which of these packed entries hold one of the keys, which are in order."""
     terms = np.frombuffer(b"".join(entries), RECORD)["term"].astype(np.uint64)
     places = np.repeat(np.arange(len(entries)), [len(entry) // RECORD.itemsize for entry in entries])
-    held = keys[np.minimum(np.searchsorted(keys, terms), len(keys) - 1)] == terms
-    return np.bincount(places[held], minlength=len(entries)) > 0
+    return np.bincount(places[_in_order(keys, terms)], minlength=len(entries)) > 0
+
+
+def _in_order(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
+    """Which keys are among others that are in order."""
+    if not len(ordered):
+        return np.zeros(len(keys), bool)
+    return ordered[np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)] == keys
 
 
 class Postings:
@@ -74,6 +84,13 @@ class Postings:
             self._terms, self._rows, self._counts = self._terms[order], self._rows[order], self._counts[order]
             self._sorted = len(order)
         return np.bincount(places, counts, minlength=len(entries)).astype(np.int64)
+
+    def among(self, terms: Sequence[str]) -> list[str]:
+        """Those of many terms that some row holds; they push no others out of what is remembered of terms."""
+        keys = np.array([_hashed(term) for term in terms], np.uint64)
+        head, tail = self._terms[: self._sorted], np.sort(self._terms[self._sorted :])
+        held = _in_order(head, keys) | _in_order(tail, keys)
+        return [terms[number] for number in np.flatnonzero(held).tolist()]
 
     def of(self, term: str) -> tuple[Rows, Rows]:
         """The rows that hold a term, and how often each does."""

@@ -21,6 +21,7 @@ from .values import RankFeatures, TermMatrix, TextMatches
 NEVER = np.iinfo(np.int64).max
 ENTRY_BYTES = 1000
 DEAD_AT_LEAST = 500
+FEW_TERMS = 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TIME_KEYS = keys_of(TIME_TERMS)
@@ -135,7 +136,8 @@ class ScopeIndex:
     def search(self, terms: Sequence[str], visible: Mask, limit: int) -> TextMatches:
         """What `MemoryStore.search_text` promises, of these rows."""
         found: dict[str, tuple[Rows, Rows]] = {}
-        for term in dict.fromkeys(terms):
+        terms = list(dict.fromkeys(terms))
+        for term in terms if len(terms) <= FEW_TERMS else self._postings.among(terms):
             rows, counts = self._postings.of(term)
             seen = visible[rows]
             if seen.any():

@@ -1,0 +1,63 @@
+"""What a word that nobody wrote may have been meant as: words one slip of the keys away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+RESPELT_AT_MOST: Final = 3  # words of one query
+_LEAST_LETTERS = 4
+_MOST_LETTERS = 24
+_CERTAIN_LETTERS = 5  # shorter words differ from many others by one letter
+_ALPHABETS = tuple(
+    "".join(map(chr, range(ord(first), ord(last) + 1))) for first, last in ("az", "ая", "αω", "את", "ءي", "अह")
+)
+_MEANT = 2  # of the words that it may have been, those held by most memories
+
+
+def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, list[str]]:
+    """For the first few of the terms that no memory holds, the terms one edit away.
+
+    A letter left out, doubled, exchanged for another or with its neighbour. Of short words only a letter left out, or
+    two exchanged: "boat" is no slip for "coat".
+
+    Args:
+        terms: of a query, as indexed.
+        known: those that some memory holds.
+    """
+    unknown = [term for term in terms if term not in known and _alphabet(term)][:RESPELT_AT_MOST]
+    return {term: list(dict.fromkeys(_edits(term))) for term in unknown}
+
+
+def respelt(terms: Sequence[str], tried: Mapping[str, Sequence[str]], known: Mapping[str, int]) -> dict[str, list[str]]:
+    """Each unknown term with what it was most likely meant as, the words that most memories hold first.
+
+    Args:
+        terms: of the query.
+        tried: what `respellings` gave for them.
+        known: those of all that some memory holds, and how many do.
+    """
+    meant = {
+        term: sorted(filter(known.__contains__, tried.get(term, ())), key=lambda one: -known[one]) for term in terms
+    }
+    return {term: found[:_MEANT] for term, found in meant.items() if found}
+
+
+def _alphabet(term: str) -> str:
+    """The letters that a word is written with; none for a number, an identifier, or a word of unsuited length."""
+    if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS:
+        return ""
+    return next((letters for letters in _ALPHABETS if all(map(letters.__contains__, term))), "")
+
+
+def _edits(term: str) -> Iterator[str]:
+    letters = _alphabet(term)
+    certain = len(term) >= _CERTAIN_LETTERS
+    for place in range(len(term) + 1):
+        before, after = term[:place], term[place:]
+        yield from (before + letter + after for letter in letters)
+        if len(after) > 1 and after[0] != after[1]:
+            yield before + after[1] + after[0] + after[2:]
+        if certain and after:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in letters if letter != after[0])
