@@ -43,9 +43,10 @@ class JobQueue(Opened):
         self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
     ) -> Job | None:
         """The oldest job due at `now` whose lease is free and whose scope has no other running job with a live lease,
-        from now on leased to `owner` with a moved fence and one more attempt; one that was tried before only when no
-        other is due. `exclude`: (provider, model) pairs that this worker cannot resolve. Claimed by compare-and-set;
-        never blocks on another worker. Crosses scopes.
+        from now on leased to `owner` with a moved fence and one more attempt. Scopes take turns, so that nobody's long
+        queue holds up the others; one that was tried before comes only when no other is due. `exclude`: (provider,
+        model) pairs that this worker cannot resolve. Claimed by compare-and-set; never blocks on another worker.
+        Crosses scopes.
 
         Leases begin and end by the database's own clock, so that workers whose clocks differ agree on who holds a job.
         """

@@ -62,6 +62,19 @@ class QueueContract(ContractPart):
         assert order == [jobs[1].id, jobs[0].id, jobs[2].id]
         assert await store.claim("me", now=NOW, lease_seconds=30) is None
 
+    async def test_scopes_take_turns_however_long_one_of_them_has_queued(self, store: Store) -> None:
+        many, few, one = a_scope(), a_scope(), a_scope()
+        await store.enqueue([a_job(many, created_at=NOW - DAY + n * SECOND) for n in range(50)])
+        await store.enqueue([a_job(few, created_at=NOW - n * SECOND) for n in (3, 2)])
+        order: list[Scope] = []
+        for turn in range(6):
+            if turn == 3:
+                await queued(store, one)
+            job = await claimed(store)
+            order.append(job.scope)
+            assert await store.end(job.id, job.fence)
+        assert order == [many, few, many, one, few, many]
+
     async def test_what_was_tried_before_waits_for_what_is_new(self, store: Store) -> None:
         old = await queued(store, a_scope(), created_at=NOW - DAY)
         assert await store.release(await claimed(store), run_after=NOW, error="model away")

@@ -95,25 +95,32 @@ def _events(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 async def claimable(
-    session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]], limit: int
-) -> Sequence[Job]:
-    """The oldest jobs that could be claimed at this moment."""
-    values = {
-        "now": now,
-        "providers": [provider for provider, _ in exclude],
-        "models": [model for _, model in exclude],
-        "limit": limit,
-    }
-    return [to_job(row) for row in await session.rows("claimable", values)]
+    session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]], served: Sequence[bytes], limit: int
+) -> Sequence[tuple[Scope, str, int]]:
+    """Scope, id and fence of jobs that could be claimed at this moment: first of scopes that were not `served` or the
+    longest ago, then the oldest.
+
+    Args:
+        session: of one transaction.
+        now: what is due by then.
+        exclude: pairs of provider and model.
+        served: the ids of the scopes served last, the last of them at the end.
+        limit: at most so many.
+    """
+    models = ["\x1f".join(pair) for pair in exclude]
+    found = await session.rows("claimable", {"now": now, "models": models, "served": served, "limit": limit})
+    return [(Scope(row["tenant"], row["user_id"], row["app"]), row["id"], row["fence"]) for row in found]
 
 
-async def take(session: Session, job: Job, owner: str, *, now: datetime, lease_seconds: float) -> Job | None:
+async def take(
+    session: Session, scope: Scope, id: str, fence: int, owner: str, *, now: datetime, lease_seconds: float
+) -> Job | None:
     """The job leased to `owner`; None when somebody else was first."""
-    await session.run_many("lock_scope", [{"scope_id": job.scope.id}])
-    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence, "lease_seconds": lease_seconds}
+    await session.run_many("lock_scope", [{"scope_id": scope.id}])
+    mine = {"scope_id": scope.id, "id": id, "fence": fence, "lease_seconds": lease_seconds}
     if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
         return None
-    return (await jobs(session, scope=job.scope, state="running", limit=1, id=job.id))[0]
+    return (await jobs(session, scope=scope, state="running", limit=1, id=id))[0]
 
 
 async def renew(session: Session, job: Job, *, lease_seconds: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import override
 
-from ...concurrency import each_aside, run_in_thread
+from ...concurrency import LRU, each_aside, run_in_thread
 from ...errors import InvalidInput, StoreError
 from ...records import Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
@@ -46,6 +46,7 @@ from .session import Database, Session
 AnySession = TypeVar("AnySession", bound=Session)
 CACHE_MB = 256
 CANDIDATES = 20
+SERVED = 100
 ATTEMPTS = 20
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
@@ -61,6 +62,7 @@ class SqlStore(Store, Generic[AnySession]):
         self._database = database
         self._dimensions: dict[int, int] = {}
         self._indexes = Indexes(cache_mb * 2**20)
+        self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
         self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     @override
@@ -258,11 +260,14 @@ class SqlStore(Store, Generic[AnySession]):
     async def claim(
         self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
     ) -> Job | None:
-        while found := await self._database.read(queue.claimable, now=now, exclude=exclude, limit=CANDIDATES):
-            for job in found:
-                if mine := await self._database.within(job.scope).write(
-                    queue.take, job, owner, now=now, lease_seconds=lease_seconds
+        while found := await self._database.read(
+            queue.claimable, now=now, exclude=exclude, served=list(self._served), limit=CANDIDATES
+        ):
+            for scope, id, fence in found:
+                if mine := await self._database.within(scope).write(
+                    queue.take, scope, id, fence, owner, now=now, lease_seconds=lease_seconds
                 ):
+                    self._served[scope.id] = None
                     return mine
         return None
 

@@ -29,10 +29,13 @@ ON CONFLICT (scope_id, id) DO NOTHING
 -- name: claimable
 -- take_job decides. What is due goes by the caller's clock, leases by the database's alone: two workers whose clocks
 -- differ still agree on who holds a job.
--- What failed before, in an outage say, holds up nothing that is new.
-SELECT j.*, s.tenant, s.user_id, s.app
+-- What failed before, in an outage say, holds up nothing that is new; nor does one scope's long queue the others: those
+-- served last come last.
+SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
-    SELECT j.scope_id, j.id
+    SELECT
+        j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
+        coalesce((SELECT key + 1 FROM json_each(:served) WHERE value = lower(hex(j.scope_id))), 0) AS turn
     FROM ingest_job AS j
     WHERE (
             (j.state = 'queued' AND j.run_after <= :now)
@@ -46,16 +49,12 @@ FROM (
             WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
                 AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM json_each(:providers) AS p JOIN json_each(:models) AS x ON x.key = p.key
-            WHERE p.value = j.provider AND x.value = j.model
-        )
-    ORDER BY j.attempts > 0, j.created_at, j.id
+        AND j.provider || char(31) || j.model NOT IN (SELECT value FROM json_each(:models))
+    ORDER BY again, turn, j.created_at, j.id
     LIMIT :limit
 ) AS due
-JOIN ingest_job AS j ON j.scope_id = due.scope_id AND j.id = due.id
-JOIN scope AS s ON s.scope_id = j.scope_id
-ORDER BY j.attempts > 0, j.created_at, j.id
+JOIN scope AS s ON s.scope_id = due.scope_id
+ORDER BY due.again, due.turn, due.created_at, due.id
 
 -- name: take_job
 -- Compare and set: of two workers with two jobs of one scope only one gets through.
