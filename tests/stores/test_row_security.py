@@ -235,7 +235,7 @@ async def test_a_script_that_asks_for_another_scope_than_its_own_gets_nothing(po
             return await session.rows("scope_memories", {"scope_id": scope.id})
 
         async def write(session, scope):
-            return await session.run("erase_memories", {"scope_ids": [scope.id] * len(ids), "ids": ids})
+            return await session.run("erase_memories", {"scope_id": scope.id, "ids": ids})
 
         ids = [row["id"] for row in await database.read(ask, BEN)]
         assert ids

@@ -30,15 +30,15 @@ _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
-_PAIRS = ("scope_ids", "ids")
+_IDS = ("ids",)
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
-    "erase_memories": _PAIRS,
-    "erase_stats": _PAIRS,
-    "end_decisions": _PAIRS,
-    "erase_revisions": _PAIRS,
-    "erase_vectors": _PAIRS,
-    "extend_memories": _PAIRS,
-    "reset_delivered": _PAIRS,
+    "erase_memories": _IDS,
+    "erase_stats": _IDS,
+    "end_decisions": _IDS,
+    "erase_revisions": _IDS,
+    "erase_vectors": _IDS,
+    "extend_memories": _IDS,
+    "reset_delivered": _IDS,
     "insert_tombstones": ("kinds", "keys"),
     "count_usage": ("ids", "retrieved", "delivered"),
     "insert_taken": ("session_ids", "event_ids"),

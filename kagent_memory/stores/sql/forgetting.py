@@ -39,7 +39,7 @@ async def forget(
         values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
         await session.run_many("insert_tombstones", [values])
     await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
-    await erase(session, [scope.id] * len(erased), [memory.id for memory in erased])
+    await erase(session, scope.id, [memory.id for memory in erased])
     return tuple(memory.id for memory in erased)
 
 
@@ -51,20 +51,20 @@ async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int
     values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
     loose = {row["id"] for row in await session.rows("visible_memories", values) if not row["pinned"]}
     gone = [id for id in known(ids) if id in loose][:too_many]
-    await erase(session, [scope.id] * len(gone), gone)
+    await erase(session, scope.id, gone)
     return tuple(gone)
 
 
-async def erase(session: Session, scope_ids: Sequence[str | bytes], ids: Sequence[str]) -> None:
-    """Deletes these memories and all that belongs to them; the scopes' locks are held."""
+async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> None:
+    """Deletes these memories of a scope and all that belongs to them; the scope's lock is held."""
     if not ids:
         return
-    values = {"scope_ids": list(scope_ids), "ids": list(ids)}
+    values = {"scope_id": scope_id, "ids": list(ids)}
     for row in await session.rows("generations", {}):
         await session.run_many("erase_vectors", [values], generation=row["number"])
     for statement in ("erase_stats", "end_decisions", "erase_revisions", "erase_memories"):
         await session.run_many(statement, [values])
-    await session.run_many("mark_erased", [{"scope_ids": list(dict.fromkeys(scope_ids))}])
+    await session.run_many("mark_erased", [{"scope_id": scope_id}])
 
 
 async def tenant_scopes(session: Session, *, tenant: str, limit: int) -> Sequence[Scope]:
@@ -80,7 +80,7 @@ async def erase_some(session: Session, scope: Scope, *, limit: int) -> tuple[int
     """
     await touch(session, scope, 1)
     found = await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})
-    await erase(session, [scope.id] * len(found), [row["id"] for row in found])
+    await erase(session, scope.id, [row["id"] for row in found])
     if len(found) == limit:
         return len(found), False
     whose = {"scope_id": scope.id}

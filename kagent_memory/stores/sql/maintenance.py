@@ -15,7 +15,7 @@ from ..base import EmbeddingSpace, Pruned, external_name
 from ..codec import bounded
 from .decoding import named
 from .forgetting import erase
-from .session import Row, Session
+from .session import Session
 
 SCOPES_AT_ONCE = 100
 
@@ -100,19 +100,26 @@ async def expired_scopes(session: Session, *, after: str | None, now: datetime) 
 async def prune(
     session: Session, scope_ids: Sequence[str], *, now: datetime, popular_after: int, dry_run: bool
 ) -> Pruned:
-    """Invariant 7 over some scopes, in one transaction that holds their locks."""
+    """Invariant 7 over some scopes, in one transaction that holds their locks: taken in the order of the scopes' ids,
+    in which every writer takes them.
+    """
+    scopes = [{"scope_id": scope_id} for scope_id in scope_ids]
     if not dry_run:
-        await session.run("touch_scopes", {"scope_ids": list(scope_ids)})
-    expired = await session.rows("expired_memories", {"scope_ids": list(scope_ids), "now": now})
-    popular = [row for row in expired if row["delivered"] >= popular_after]
-    doomed = [row for row in expired if row["delivered"] < popular_after]
-    if not dry_run:
-        by_ttl: dict[int | None, list[Row]] = defaultdict(list)
-        for row in popular:
-            by_ttl[row["ttl_days"]].append(row)
-        for ttl_days, kept in by_ttl.items():
-            keys = {"scope_ids": [row["scope_id"] for row in kept], "ids": [row["id"] for row in kept]}
-            await session.run_many("extend_memories", [{**keys, "expires_at": codec.expiry(ttl_days, now)}])
-            await session.run_many("reset_delivered", [keys])
-        await erase(session, [row["scope_id"] for row in doomed], [row["id"] for row in doomed])
-    return Pruned(deleted=len(doomed), extended=len(popular))
+        await session.run_many("advance_version", scopes)
+    expired = await session.several([("expired_memories", {**whose, "now": now}) for whose in scopes])
+    deleted, extended = 0, 0
+    for whose, rows in zip(scopes, expired, strict=True):
+        doomed = [row["id"] for row in rows if row["delivered"] < popular_after]
+        deleted, extended = deleted + len(doomed), extended + len(rows) - len(doomed)
+        if dry_run:
+            continue
+        by_ttl: dict[int | None, list[str]] = defaultdict(list)
+        for row in rows:
+            if row["delivered"] >= popular_after:
+                by_ttl[row["ttl_days"]].append(row["id"])
+        for ttl_days, ids in by_ttl.items():
+            kept = {**whose, "ids": ids}
+            await session.run_many("extend_memories", [{**kept, "expires_at": codec.expiry(ttl_days, now)}])
+            await session.run_many("reset_delivered", [kept])
+        await erase(session, whose["scope_id"], doomed)
+    return Pruned(deleted=deleted, extended=extended)

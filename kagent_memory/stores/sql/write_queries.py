@@ -35,7 +35,7 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     # A memory that says something else has no vector until one comes for the new text.
     reworded = _reworded(plan)
     if reworded:
-        values = {"scope_ids": [scope.id] * len(reworded), "ids": reworded}
+        values = {"scope_id": scope.id, "ids": reworded}
         for row in await session.rows("generations", {}):
             await session.run_many("erase_vectors", [values], generation=row["number"])
     vectors = {

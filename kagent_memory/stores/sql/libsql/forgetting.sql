@@ -53,30 +53,30 @@ DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM j
 UPDATE ingest_job SET payload = :payload WHERE scope_id = :scope_id AND id = :id
 
 -- name: mark_erased
--- Whoever keeps an index of these scopes makes it anew.
-UPDATE scope SET erased = version WHERE scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids))
+-- Whoever keeps an index of this scope makes it anew.
+UPDATE scope SET erased = version WHERE scope_id = :scope_id
 
 -- name: erase_memories
-DELETE FROM memory WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
 
 -- name: erase_stats
-DELETE FROM memory_stats WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+DELETE FROM memory_stats WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
 
 -- name: end_decisions
 -- Of what one decision changed a part goes now: the rest cannot be undone any more.
 UPDATE memory_revision SET final = 1
-WHERE (scope_id, change_group) IN (
-    SELECT r.scope_id, r.change_group
+WHERE scope_id = :scope_id AND change_group IN (
+    SELECT r.change_group
     FROM json_each(:rows) AS gone
-    JOIN memory_revision AS r ON r.scope_id = unhex(gone.value ->> 0) AND r.memory_id = gone.value ->> 1
+    JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = gone.value ->> 0
     WHERE r.change_group IS NOT NULL
 )
 
 -- name: erase_revisions
-DELETE FROM memory_revision WHERE (scope_id, memory_id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+DELETE FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value ->> 0 FROM json_each(:rows))
 
 -- name: erase_vectors
-DELETE FROM memory_vector_{generation} WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+DELETE FROM memory_vector_{generation} WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.

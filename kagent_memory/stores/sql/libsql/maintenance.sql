@@ -12,23 +12,24 @@ WHERE expires_at <= :now AND expires_at IS NOT NULL AND NOT pinned AND (:after I
 ORDER BY scope_id
 LIMIT :limit
 
--- name: touch_scopes
-UPDATE scope SET version = version + 1 WHERE scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids))
+-- name: advance_version
+-- As touch_scope, for a scope that is there.
+UPDATE scope SET version = version + 1 WHERE scope_id = :scope_id
 
 -- name: expired_memories
-SELECT m.scope_id, m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
+SELECT m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
 FROM memory AS m
 LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
-WHERE m.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND m.expires_at <= :now AND NOT m.pinned
+WHERE m.scope_id = :scope_id AND m.expires_at <= :now AND NOT m.pinned
 
 -- name: extend_memories
 UPDATE memory SET
-    expires_at = :expires_at, touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = memory.scope_id)
-WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+    expires_at = :expires_at, touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
+WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
 
 -- name: reset_delivered
 UPDATE memory_stats SET delivered = 0
-WHERE (scope_id, id) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(:rows))
+WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
 
 -- name: crowded_scopes
 SELECT s.tenant, s.user_id, s.app, c.visible

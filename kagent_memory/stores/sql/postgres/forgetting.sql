@@ -53,41 +53,35 @@ DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[
 UPDATE ingest_job SET payload = %(payload)s WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_erased
--- Whoever keeps an index of these scopes makes it anew.
-UPDATE scope SET erased = version WHERE scope_id = ANY(%(scope_ids)s::uuid[])
+-- Whoever keeps an index of this scope makes it anew.
+UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
 -- name: erase_memories
-DELETE FROM memory AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+DELETE FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: erase_stats
 -- Locked in the order in which count_usage locks them.
 DELETE FROM memory_stats AS t
 USING (
-    SELECT s.scope_id, s.id
-    FROM memory_stats AS s
-    JOIN unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-        ON s.scope_id = gone.scope_id AND s.id = gone.id
-    ORDER BY s.scope_id, s.id
-    FOR UPDATE OF s
+    SELECT id FROM memory_stats
+    WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    ORDER BY id
+    FOR UPDATE
 ) AS locked
-WHERE t.scope_id = locked.scope_id AND t.id = locked.id
+WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: end_decisions
 -- Of what one decision changed a part goes now: the rest cannot be undone any more.
 UPDATE memory_revision AS t SET final = true
 FROM memory_revision AS r
-JOIN unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-    ON r.scope_id = gone.scope_id AND r.memory_id = gone.id
-WHERE t.scope_id = r.scope_id AND t.change_group = r.change_group
+WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
+    AND r.scope_id = %(scope_id)s AND r.memory_id = ANY(%(ids)s::uuid[])
 
 -- name: erase_revisions
-DELETE FROM memory_revision AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-WHERE t.scope_id = gone.scope_id AND t.memory_id = gone.id
+DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 
 -- name: erase_vectors
-DELETE FROM memory_vector_{generation} AS t USING unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS gone (scope_id, id)
-WHERE t.scope_id = gone.scope_id AND t.id = gone.id
+DELETE FROM memory_vector_{generation} WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.

@@ -12,37 +12,31 @@ WHERE expires_at <= %(now)s AND NOT pinned AND (%(after)s::uuid IS NULL OR scope
 ORDER BY scope_id
 LIMIT %(limit)s
 
--- name: touch_scopes
--- The locks of several scopes in their order, so that no two writers wait for each other.
-UPDATE scope SET version = version + 1
-WHERE scope_id IN (
-    SELECT scope_id FROM scope WHERE scope_id = ANY(%(scope_ids)s::uuid[]) ORDER BY scope_id FOR UPDATE
-)
+-- name: advance_version
+-- As touch_scope, for a scope that is there.
+UPDATE scope SET version = version + 1 WHERE scope_id = %(scope_id)s
 
 -- name: expired_memories
-SELECT m.scope_id, m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
+SELECT m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
 FROM memory AS m
 LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
-WHERE m.scope_id = ANY(%(scope_ids)s::uuid[]) AND m.expires_at <= %(now)s AND NOT m.pinned
+WHERE m.scope_id = %(scope_id)s AND m.expires_at <= %(now)s AND NOT m.pinned
 
 -- name: extend_memories
 UPDATE memory AS t SET expires_at = %(expires_at)s, touched = s.version
-FROM unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
-JOIN scope AS s ON s.scope_id = kept.scope_id
-WHERE t.scope_id = kept.scope_id AND t.id = kept.id
+FROM scope AS s
+WHERE s.scope_id = t.scope_id AND t.scope_id = %(scope_id)s AND t.id = ANY(%(ids)s::uuid[])
 
 -- name: reset_delivered
 -- Locked in the order in which count_usage locks them.
 UPDATE memory_stats AS t SET delivered = 0
 FROM (
-    SELECT s.scope_id, s.id
-    FROM memory_stats AS s
-    JOIN unnest(%(scope_ids)s::uuid[], %(ids)s::uuid[]) AS kept (scope_id, id)
-        ON s.scope_id = kept.scope_id AND s.id = kept.id
-    ORDER BY s.scope_id, s.id
-    FOR UPDATE OF s
+    SELECT id FROM memory_stats
+    WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    ORDER BY id
+    FOR UPDATE
 ) AS locked
-WHERE t.scope_id = locked.scope_id AND t.id = locked.id
+WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: crowded_scopes
 SELECT s.tenant, s.user_id, s.app, c.visible
