@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-try:
+from .interrupts import interrupts_held
+
+with interrupts_held():
     import argparse
     import asyncio
     import signal
@@ -20,8 +22,6 @@ try:
     from . import maintenance_commands, memory_commands, serve
     from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command
     from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
-except KeyboardInterrupt:  # Ctrl-C while all this is imported, which takes a moment
-    sys.exit(130)
 
 COMMANDS: tuple[Command, ...] = (*serve.COMMANDS, *memory_commands.COMMANDS, *maintenance_commands.COMMANDS)
 GROUPS = {"token": "Tokens of the server.", "jobs": "The queue and its dead letters."}

@@ -109,17 +109,21 @@ def test_standard_input_that_is_no_text_is_one_line(uri: str, tmp_path: Path) ->
 
 
 INTERRUPTED = """
-import os, signal, sys
+import os, signal, sys, weakref
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored in the background
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == NAME:
+        if name == NAME and IN_CALLBACK:
+            held = Interrupt()  # what an exception in the callback of a weak reference comes to, Python prints
+            there = weakref.ref(held, lambda _: os.kill(os.getpid(), signal.SIGINT))
+            del held
+        elif name == NAME:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
-NAME = sys.argv.pop(1)
+NAME, IN_CALLBACK = sys.argv.pop(1), sys.argv.pop(1) == "callback"
 from kagent_memory.cli import main
 sys.exit(main())
 """
@@ -128,8 +132,9 @@ sys.exit(main())
 @pytest.mark.parametrize(
     "name", ["kagent_memory.memories", "numpy", "httpx", "kagent_memory.cli.serve", "libsql", "kagent_memory.remote"]
 )
-def test_ctrl_c_while_a_part_is_imported_is_no_stack_trace(uri: str, name: str) -> None:
-    line = [sys.executable, "-c", INTERRUPTED, name, "list", *OF_ADA]
+@pytest.mark.parametrize("where", ["import", "callback"])
+def test_ctrl_c_while_a_part_is_imported_is_no_stack_trace(uri: str, name: str, where: str) -> None:
+    line = [sys.executable, "-c", INTERRUPTED, name, where, "list", *OF_ADA]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
