@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import kagent_memory
-from kagent_memory.settings import MemorySettings
+from kagent_memory.settings import Backend, MemorySettings
 
 FOLDER = Path(__file__).parent.parent / "docs/reference"
 WIDTH = 100
@@ -23,13 +23,18 @@ URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGE
 `--set search_limit=8` on the [command line](cli.md). Arguments win over the URI's query, that over the environment. An
 unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit.
 
-The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else `MEMORY_BACKEND=pgvector` with
-`DATABASE_URL`, else it is `libsql:///kagent_memory.db` (as with `MEMORY_BACKEND=libsql`). Any other `MEMORY_BACKEND`,
-and a `DATABASE_URL` that nothing chooses, are refused rather than passed over.
+The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else by `MEMORY_BACKEND`, else it is
+`libsql:///kagent_memory.db`. A `DATABASE_URL` that nothing chooses is refused rather than passed over.
+
+{backends}
 
 | name | default | what |
 |---|---|---|
 """
+BACKENDS = {
+    Backend.LIBSQL: "`libsql:///kagent_memory.db`, in the working directory",
+    Backend.PGVECTOR: "the PostgreSQL that `DATABASE_URL` names (`postgresql://…` or `pgserver:///…`)",
+}
 PYTHON = """# Python
 
 Every public name; `from kagent_memory import …`. Importing the package loads nothing; a name is loaded when it is
@@ -102,7 +107,8 @@ def settings_page() -> str:
     rows = [
         f"| `{field.name}` | `{getattr(default, field.name)!r}` | {said[field.name]} |" for field in fields(default)
     ]
-    return SETTINGS + "\n".join(rows) + "\n"
+    backends = "\n".join(f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in Backend)
+    return SETTINGS.format(backends=backends) + "\n".join(rows) + "\n"
 
 
 def _attributes(doc: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from enum import StrEnum
 from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -24,6 +25,13 @@ STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
 NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
+
+
+class Backend(StrEnum):
+    """What MEMORY_BACKEND may say."""
+
+    LIBSQL = "libsql"
+    PGVECTOR = "pgvector"
 
 
 def _off(value: object) -> object:
@@ -351,16 +359,16 @@ def _default_uri(environ: Mapping[str, str]) -> str:
             raise ConfigurationError(f"{name} is set, but the store is read from {PREFIX}URI; rename the variable.")
     backend, url = environ.get("MEMORY_BACKEND", ""), environ.get("DATABASE_URL", "")
     known = backend.strip().lower()
-    if known == "pgvector" and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
+    if known == Backend.PGVECTOR and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
         return url
-    if known == "libsql" or not (backend or url):
+    if known == Backend.LIBSQL or not (backend or url):
         return DEFAULT_URI
-    if known == "pgvector":
+    if known == Backend.PGVECTOR:
         raise ConfigurationError("MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use.")
     if backend:
         raise ConfigurationError(
-            f"MEMORY_BACKEND={backend!r} is unknown; it takes pgvector (with DATABASE_URL) or libsql. Any other store "
-            f"is named in {PREFIX}URI."
+            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(known, Backend)} ({Backend.PGVECTOR} goes with "
+            f"DATABASE_URL). Any other store is named in {PREFIX}URI."
         )
     raise ConfigurationError(
         "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "

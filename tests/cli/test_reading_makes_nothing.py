@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from kagent_memory import ConfigurationError, KagentMemoryService
 from kagent_memory.cli import COMMANDS, main
-from kagent_memory.settings import compose
+from kagent_memory.settings import Backend, compose
 
 WORDS = {
     "search": ["tea"],
@@ -114,6 +115,15 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "pgvector in a file": ({"MEMORY_BACKEND": "pgvector", "DATABASE_URL": "libsql:///x.db"}, "DATABASE_URL"),
     "another name of the URI": ({"KAGENT_MEMORY_URL": "postgresql://db/x"}, "KAGENT_MEMORY_URI"),
 }
+
+
+def test_the_error_of_an_unknown_backend_names_all_that_there_are() -> None:
+    for wrong, told in (("qdrant", "known: libsql, pgvector"), ("pgvectr", "did you mean pgvector?")):
+        with pytest.raises(ConfigurationError, match=re.escape(told)):
+            compose(None, None, {}, {"MEMORY_BACKEND": wrong})
+    for backend in Backend:
+        environ = {"MEMORY_BACKEND": backend.upper(), "DATABASE_URL": "postgresql://db/x"}
+        assert compose(None, None, {}, environ)[0]
 
 
 @pytest.mark.parametrize("name", REFUSED)
