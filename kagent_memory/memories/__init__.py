@@ -236,7 +236,7 @@ class Memories(OpenedMemories):
         items: Items,
         *,
         embedding: Sequence[Vector] | None = None,
-        generation: str | None = None,
+        embedding_space: str | None = None,
         who: str = "",
         replaces: str | None = None,
         max_bytes: int | None = None,  # instead of the setting max_content_bytes
@@ -263,9 +263,10 @@ class Memories(OpenedMemories):
                 changes = superseding(old, memories[0], now=now, who=who, why="replaced by its author")
             batch = Batch(changes=changes)
             if embedding is None:
+                parts.check_own_space(embedding_space)
                 batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
             else:
-                batch = await parts.caller_vectors.added_to(batch, scope, stored, embedding, generation)
+                batch = await parts.caller_vectors.added_to(batch, scope, stored, embedding, embedding_space)
             applied = await parts.store.apply(scope, batch, now=now)
             if any(job.run_after <= now for job in batch.jobs):
                 parts.worker.wake()

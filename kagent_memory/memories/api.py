@@ -77,7 +77,7 @@ class MemoryApi(ABC):
         items: Items,
         *,
         embedding: Sequence[Vector] | None = None,
-        generation: str | None = None,
+        embedding_space: str | None = None,
         who: str = "",
         replaces: str | None = None,
     ) -> list[str]:
@@ -87,9 +87,9 @@ class MemoryApi(ABC):
             scope: whose.
             items: facts or bare texts. One that is there already is revived and its id returned.
             embedding: vectors the caller brings, one an item.
-            generation: the embedder that made them, if the store holds vectors of it; else they are kept apart, as
-                "external-<width>": the default, but for a scope that holds others of another width only. A tenant's
-                callers may bring 8 widths, and kagent's 768 beside them.
+            embedding_space: the name of the one they belong to, if the store holds vectors of that embedder;
+                else they are kept apart, as "external-<width>": the default, but for a scope that holds others of
+                another width only. A tenant's callers may bring 8 widths, and kagent's 768 beside them.
             who: for the history.
             replaces: the id of the memory that the single item corrects; it stays as history.
 
@@ -214,7 +214,7 @@ class MemoryApi(ABC):
         min_score: float | None = None,
         filter: Filter = Filter(),
         embedding: Vector | None = None,
-        generation: str | None = None,
+        embedding_space: str | None = None,
         explain: bool = False,
         deliver: bool = True,
         gate: bool = False,
@@ -235,7 +235,8 @@ class MemoryApi(ABC):
                 no effect in keyword mode. None: the setting.
             filter: which memories count.
             embedding: the query's vector, brought by the caller.
-            generation: see `add`.
+            embedding_space: the name of any embedding space that the store has, to search with such a vector; see
+                `add`.
             explain: fills `Hit.why` and `Recall.left_out`; counts nothing.
             deliver: counts the hits as delivered.
             gate: lets the gate answer empty for what needs no memory; `degraded` says "gated" then.

@@ -100,9 +100,11 @@ class CallerVectors:
             return found
         # a name of that form says how wide its vectors are, whatever is kept under it
         if found is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
+            others = [f"{held.name} ({held.dimensions})" for held in known if not held.name.startswith(EXTERNAL)]
             raise InvalidInput(
-                f"No generation {wanted!r} holds vectors of {width} dimensions. Vectors of your own are kept by their "
-                f"width, as {external_name(width)!r}."
+                f"No embedding space {wanted!r} holds vectors of {width} dimensions"
+                + (f"; the embedders' are {', '.join(others)}" if others else "")
+                + f". Vectors of your own are kept by their width, as {external_name(width)!r}."
             )
         return found
 
@@ -116,7 +118,7 @@ class CallerVectors:
             if await self._holds(scope, held):
                 raise InvalidInput(
                     f"The vector has {width} dimensions, and those here have {held.dimensions}; pass vectors of that "
-                    f"width, or start others with generation={external_name(width)!r}."
+                    f"width, or start others with embedding_space={external_name(width)!r}."
                 )
 
     async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:

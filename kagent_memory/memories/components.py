@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ..errors import NotFound
+from ..errors import InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.extraction import SummaryProvider, with_settings
 from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
@@ -87,6 +87,19 @@ class Components:
         """Something was erased: no vector stays in memory that may be of it."""
         if self.vectors is not None:
             self.vectors.forget()
+
+    def check_own_space(self, name: str | None) -> None:
+        """Refuses the name of an embedding space whose vectors are not made here.
+
+        Raises:
+            InvalidInput: no vectors were brought, and the name is not the embedder's.
+        """
+        own = self.vectors and self.vectors.name
+        if name is not None and name != own:
+            raise InvalidInput(
+                f"Vectors of the embedding space {name!r} are not made here; bring them with embedding=, or leave "
+                f"embedding_space out{f' or name {own!r}' if own else ''}."
+            )
 
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
         """One memory that is visible, or also one that was superseded, which has a history to look at.

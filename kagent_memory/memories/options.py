@@ -25,7 +25,7 @@ class AddOptions(TypedDict, total=False):
     """The options of `MemoryApi.add`."""
 
     embedding: Sequence[Vector] | None
-    generation: str | None
+    embedding_space: str | None
     who: str
     replaces: str | None
 
@@ -66,7 +66,7 @@ class RecallOptions(TypedDict, total=False):
     min_score: float | None
     filter: Filter
     embedding: Vector | None
-    generation: str | None
+    embedding_space: str | None
     explain: bool
     deliver: bool
     gate: bool

@@ -25,7 +25,7 @@ async def recall(
     min_score: float | None = None,
     filter: Filter = Filter(),
     embedding: Vector | None = None,
-    generation: str | None = None,
+    embedding_space: str | None = None,
     explain: bool = False,
     deliver: bool = True,
     gate: bool = False,
@@ -47,7 +47,7 @@ async def recall(
         deliver=deliver and not explain,
     )
     scopes = await searched(parts.store, whose)
-    external = await _external_vector(parts, scopes, embedding, generation)
+    external = await _external_vector(parts, scopes, embedding, embedding_space)
     apps = {scope.app for scope in scopes}
     app = apps.pop() if len(apps) == 1 else ""
     with telemetry.operation("search_memory", store=parts.location, scope_app=app, query=text) as span:
@@ -104,6 +104,7 @@ async def _external_vector(
     parts: Components, scopes: Sequence[Scope], embedding: Vector | None, name: str | None
 ) -> ExternalVector | None:
     if embedding is None:
+        parts.check_own_space(name)
         return None
     vector = checked_vector(embedding, None)
     spaces = [await parts.caller_vectors.space(scope, name, vector) for scope in scopes]

@@ -70,7 +70,7 @@ async def add(memories: TheMemories, scope: TheScope, caller: TheCaller, body: A
         scope,
         items,
         embedding=None if body.vectors is None else [checked_vector(vector, None) for vector in body.vectors],
-        generation=body.generation,
+        embedding_space=body.embedding_space,
         who=who(body.who, caller),
         replaces=None if body.replaces is None else known_id(body.replaces, "memory"),
     )

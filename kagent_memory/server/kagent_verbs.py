@@ -16,7 +16,7 @@ from ..stores.base import external_name
 from .auth import Caller
 from .kagent_wire import DIMENSIONS, LONGEST_NAME, TOO_LONG, Refused, Search, StoredItem
 
-GENERATION = external_name(DIMENSIONS)
+EMBEDDING_SPACE = external_name(DIMENSIONS)
 LIST_PAGE = 100
 MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
 
@@ -53,7 +53,7 @@ async def store(memories: Memories, caller: Caller, items: Sequence[StoredItem],
             scope,
             [one.fact() for one in group],
             embedding=[one.vector for one in group],
-            generation=GENERATION,
+            embedding_space=EMBEDDING_SPACE,
             who="kagent",
             max_bytes=max_bytes,  # the contract bounds no content, so the request does
         )

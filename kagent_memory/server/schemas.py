@@ -144,7 +144,7 @@ class Additions(Strict):
     vectors: Annotated[list[Numbers], Field(max_length=MOST_ITEMS, fail_fast=True)] | None = Field(
         default=None, description="One an item, when the caller embeds itself."
     )
-    generation: Label | None = None
+    embedding_space: Label | None = None
     who: Label = ""
 
 
@@ -282,7 +282,7 @@ class Question(Strict):
     budget_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="How long the caller waits.")] | None = None
     vector: Numbers | None = None
-    generation: Label | None = None
+    embedding_space: Label | None = None
 
     def options(self) -> RecallOptions:
         """What `MemoryApi.recall` takes beside the query."""
@@ -291,7 +291,7 @@ class Question(Strict):
             min_score=self.min_score,
             filter=self.filter.record(self.filter.metadata),
             embedding=None if self.vector is None else checked_vector(self.vector, None),
-            generation=self.generation,
+            embedding_space=self.embedding_space,
             explain=self.explain,
             deliver=self.deliver,
             gate=self.gate,

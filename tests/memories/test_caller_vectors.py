@@ -14,6 +14,7 @@ from kagent_memory.memories import Memories, utc_now
 from kagent_memory.memories.caller_vectors import MOST_WIDTHS
 from kagent_memory.records import Scope
 from kagent_memory.stores.base import external_name
+from kagent_memory.testing import HashEmbedder
 
 ADA, BOB, EVE = Scope("acme", "ada", "demo"), Scope("acme", "bob", "demo"), Scope("evil", "eve", "demo")
 
@@ -38,11 +39,11 @@ async def tables(memories: Memories) -> dict[str, int]:
 async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(memories: Memories, width: int):
     for name in (external_name(768), external_name(width + 1), "external-0768", "external-mine", "somebody's"):
         with pytest.raises(InvalidInput, match="by their width"):
-            await memories.add(EVE, ["x"], embedding=[unit(width)], generation=name)
+            await memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=name)
         with pytest.raises(InvalidInput, match="by their width"):
-            await memories.recall(EVE, "x", embedding=unit(width), generation=name)
+            await memories.recall(EVE, "x", embedding=unit(width), embedding_space=name)
     assert await tables(memories) == {}
-    [id] = await memories.add(EVE, ["x"], embedding=[unit(width)], generation=external_name(width))
+    [id] = await memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=external_name(width))
     assert await tables(memories) == {external_name(width): width}
     assert [hit.memory.id for hit in await memories.recall(EVE, "", embedding=unit(width))] == [id]
 
@@ -52,12 +53,12 @@ async def test_a_store_where_the_name_was_once_taken_by_another_width_heals(memo
     [id] = await memories.add(ADA, ["kept"], embedding=[unit(768)])
     assert [(memory.id, cosine) for memory, cosine in await memories.nearest(ADA, unit(768), limit=5)] == [(id, 1.0)]
     with pytest.raises(InvalidInput, match="by their width"):
-        await memories.add(EVE, ["x"], embedding=[unit(3)], generation=external_name(768))
+        await memories.add(EVE, ["x"], embedding=[unit(3)], embedding_space=external_name(768))
 
 
 async def test_what_one_caller_brings_is_nothing_to_another(memories: Memories):
     for width in (3, 5, 768):
-        await memories.add(EVE, [f"of {width}"], embedding=[unit(width)], generation=external_name(width))
+        await memories.add(EVE, [f"of {width}"], embedding=[unit(width)], embedding_space=external_name(width))
     for scope, width in ((ADA, 4), (BOB, 7), (Scope("", "", "x"), 768), (Scope("evil", "mallory", "demo"), 6)):
         [id] = await memories.add(scope, ["mine"], embedding=[unit(width)])
         assert [hit.memory.id for hit in await memories.recall(scope, "", embedding=unit(width))] == [id]
@@ -69,7 +70,7 @@ async def test_a_scope_that_holds_one_width_is_told_of_a_slip_and_may_begin_anot
     for asked in (memories.add(ADA, ["x"], embedding=[unit(4)]), memories.recall(ADA, "x", embedding=unit(4))):
         with pytest.raises(InvalidInput, match="those here have 3"):
             await asked
-    await memories.add(ADA, ["four"], embedding=[unit(4)], generation=external_name(4))
+    await memories.add(ADA, ["four"], embedding=[unit(4)], embedding_space=external_name(4))
     for width, text in ((3, "three"), (4, "four")):
         assert [hit.memory.content for hit in await memories.recall(ADA, "", embedding=unit(width))] == [text]
 
@@ -104,7 +105,7 @@ async def test_a_width_that_a_tenant_no_longer_uses_makes_room_at_the_prune(memo
     await memories.prune()
     await memories.add(other, ["x"], embedding=[unit(50)])
     with pytest.raises(InvalidInput, match="prune makes room"):
-        await memories.add(other, ["x"], embedding=[unit(51)], generation=external_name(51))
+        await memories.add(other, ["x"], embedding=[unit(51)], embedding_space=external_name(51))
 
 
 async def test_a_search_makes_no_table(memories: Memories):
@@ -125,3 +126,40 @@ async def test_expired_memories_are_not_near(store_uri: str):
         assert len(await memories.nearest(ADA, unit(768), limit=5)) == 1
         now += timedelta(days=16)
         assert await memories.nearest(ADA, unit(768), limit=5) == []
+
+
+async def test_vectors_go_into_any_embedding_space_that_the_store_has_and_are_searched_there(store_uri: str):
+    """A store that two embedders filled one after the other, and a caller that brings vectors of either."""
+    first, second = HashEmbedder(64, "first"), HashEmbedder(64, "second")
+    async with await Memories.open(store_uri, embedding=first, llm=False, worker=False) as memories:
+        await memories.add(ADA, ["The kettle is on the blue shelf"])
+        probe = (await second.embed(["probe"], kind="document"))[0]
+        await memories.store.add_generation("second", 64, probe)
+        [other] = await memories.add(ADA, ["of the second"], embedding=[unit(64, 5)], embedding_space="second")
+        [brought] = await memories.add(ADA, ["of the first"], embedding=[unit(64, 9)], embedding_space="first")
+        [own] = await memories.add(ADA, ["of nobody"], embedding=[unit(64, 5)], embedding_space=external_name(64))
+
+        async def nearest(place: int, name: str | None) -> dict[str, float | None]:
+            found = await memories.recall(ADA, "", embedding=unit(64, place), embedding_space=name, min_score=0.99)
+            return {hit.memory.id: hit.cosine for hit in found}
+
+        assert await nearest(5, "second") == {other: 1.0}
+        assert await nearest(9, "first") == {brought: 1.0}
+        assert await nearest(9, "second") == {}
+        assert await nearest(5, None) == {own: 1.0}
+        # by the embedder itself: its own space, by name or without one
+        for name in ("first", None):
+            assert (await memories.recall(ADA, "Where is the kettle?", embedding_space=name)).mode == "hybrid"
+        await memories.add(ADA, ["The ladder is red"], embedding_space="first")
+        for unfit in ("second", "third", external_name(64), ""):
+            for asked in (
+                memories.recall(ADA, "kettle", embedding_space=unfit),
+                memories.add(ADA, ["x"], embedding_space=unfit),
+            ):
+                with pytest.raises(InvalidInput, match="bring them with embedding="):
+                    await asked
+        with pytest.raises(InvalidInput, match=r"the embedders' are first \(64\), second \(64\)"):
+            await memories.add(ADA, ["x"], embedding=[unit(64)], embedding_space="third")
+        with pytest.raises(InvalidInput, match="holds vectors of 3 dimensions"):
+            await memories.recall(ADA, "x", embedding=unit(3), embedding_space="second")
+        assert (await memories.stats(ADA)).visible == 5

@@ -370,7 +370,7 @@ async def test_vectors_that_callers_bring_have_a_generation_of_their_own(store_u
         assert found[0].cosine == pytest.approx(1.0)
         assert [held.name for held in await memories.store.generations()] == ["external-768"]
         with pytest.raises(InvalidInput):
-            await memories.recall(SCOPE, "x", embedding=vectors[0], generation="nobody's")
+            await memories.recall(SCOPE, "x", embedding=vectors[0], embedding_space="nobody's")
 
 
 async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):

@@ -68,6 +68,11 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         vector = np.asarray(axis(0), dtype=np.float32)
         [third] = await memories.add(SCOPE, ["near"], embedding=[vector])
         assert third in [hit.memory.id for hit in await memories.recall(SCOPE, "near", embedding=vector)]
+        for name, found in (("external-768", [third]), (None, [third])):
+            near = await memories.recall(SCOPE, "", embedding=vector, embedding_space=name)
+            assert [hit.memory.id for hit in near] == found
+        with pytest.raises(InvalidInput, match="No embedding space 'other'"):
+            await memories.add(SCOPE, ["far"], embedding=[vector], embedding_space="other")
         job = await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")
         assert job
         assert [one.id for one in await memories.jobs(id=job)] in ([job], [])  # the worker may have been quicker
