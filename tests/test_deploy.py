@@ -112,6 +112,23 @@ def test_an_empty_secret_is_one_clear_error_and_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_container_that_is_told_no_store_says_so_and_keeps_nothing_in_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert 'KAGENT_MEMORY_URI=""' in (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAGENT_MEMORY_URI", "")
+    for words in (["serve", "--auth", "--port", "0"], ["worker"], ["migrate"], ["token", "create"], ["prune"]):
+        assert main(words) == 5
+        assert "KAGENT_MEMORY_URI" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted(templates()))
+def test_no_service_s_address_is_handed_to_a_pod_as_if_it_were_a_setting(name: str):
+    assert templates()[name]["spec"]["enableServiceLinks"] is False
+
+
 def test_the_server_is_probed_and_reached_where_it_listens():
     (container,) = templates()["kagent-memory-server"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -119,6 +136,8 @@ def test_the_server_is_probed_and_reached_where_it_listens():
     paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     assert {name: container[name]["httpGet"]["path"] for name in paths} == paths
     assert {container[name]["httpGet"]["port"] for name in paths} == {"http"}
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])  # and the calls under way have ten seconds
+    assert pause + 15 < templates()["kagent-memory-server"]["spec"]["terminationGracePeriodSeconds"]
     assert container["readinessProbe"]["timeoutSeconds"] > 2  # the embedder and the database get two seconds
     (service,) = named("Service").values()
     assert {(port["port"], port["targetPort"]) for port in service["spec"]["ports"]} == {(8080, "http"), (8081, "grpc")}

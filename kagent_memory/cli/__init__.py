@@ -21,6 +21,7 @@ with interrupts_held():
     from ..errors import InvalidInput, KagentMemoryError, family_of
     from . import maintenance_commands, memory_commands, serve
     from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command
+    from .logs import logged
     from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
 
 COMMANDS: tuple[Command, ...] = (*serve.COMMANDS, *memory_commands.COMMANDS, *maintenance_commands.COMMANDS)
@@ -109,6 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str], say: Output) -> int:
     args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
     command: Command = args.command
+    if getattr(args, "log_format", "text") == "json":  # before anything can fail: a failure is a line of JSON too
+        say = logged("json", say, level=command.log_level)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(_ended_by_signals(command.run(args, say)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -108,6 +109,7 @@ class Command:
         name: one word, or two for a command of a group ("jobs list").
         uses_store: takes the options that choose a store.
         makes: the database, where there is none; others refuse, since its name is most likely a slip.
+        log_level: from which on it logs.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Command:
     run: Run
     uses_store: bool = True
     makes: bool = False
+    log_level: int = logging.INFO
 
 
 STORE_OPTIONS = (

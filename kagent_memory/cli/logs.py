@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Literal
 
 from typing_extensions import override
@@ -13,6 +16,7 @@ from typing_extensions import override
 from .command import option
 from .output import Output, printable
 
+logger = logging.getLogger("kagent_memory")
 LOG_FORMAT = option("--log-format", help="what is logged on the error stream", choices=("text", "json"), default="text")
 
 
@@ -38,14 +42,42 @@ class LoggedOutput(Output):
 
     @override
     def note(self, text: str) -> None:
-        logging.getLogger("kagent_memory").info("%s", printable(text.strip()))
+        self._log(logging.INFO, text.strip())
+
+    @override
+    def error(self, text: str, *, family: str, exit_code: int) -> None:
+        self._log(logging.ERROR, text)
+        if self.as_json:
+            super(LoggedOutput, self).error(text, family=family, exit_code=exit_code)
+
+    def _log(self, level: int, text: str) -> None:
+        record = logging.LogRecord(logger.name, level, __file__, 0, printable(text), None, None)
+        super(LoggedOutput, self).note(JsonFormatter().format(record))
 
 
 def logged(format: Literal["text", "json"], say: Output, *, level: int = logging.INFO) -> Output:
-    """Logs to the error stream from now on; gives what a command says things by then."""
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
-    if format == "text":
-        return say
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(JsonFormatter())
-    return LoggedOutput(say.as_json)
+    """Logs to the error stream from now on; gives what a command says things by then.
+
+    As JSON that is all that the error stream gets: warnings and what nobody foresaw too. A program that has set up its
+    own logging keeps it.
+    """
+    root = logging.getLogger()
+    if not root.handlers:
+        logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("mcp").setLevel(logging.WARNING)  # it would speak of every request
+        if format == "json":
+            for handler in root.handlers:
+                handler.setFormatter(JsonFormatter())
+            logging.captureWarnings(True)
+            sys.excepthook = _log_uncaught
+            threading.excepthook = _log_of_thread
+    return say if format == "text" else LoggedOutput(say.as_json)
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    logger.critical("%s ended the command.", kind.__name__, exc_info=(kind, error, trace))
+
+
+def _log_of_thread(args: threading.ExceptHookArgs) -> None:
+    error = args.exc_value or args.exc_type()
+    logger.error("%s ended a thread.", args.exc_type.__name__, exc_info=(args.exc_type, error, args.exc_traceback))

@@ -22,7 +22,7 @@ from .command import (
     scope_of,
     stopping,
 )
-from .logs import LOG_FORMAT, logged
+from .logs import LOG_FORMAT
 from .output import Output, span
 
 JOB = option("id", help="the job's id")
@@ -39,8 +39,6 @@ async def worker(args: argparse.Namespace, say: Output) -> int:
         say.value({"jobs": done})
         say.line(f"{done} jobs done.")
         return 0
-    if args.log_format == "json":
-        say = logged(args.log_format, say)
     stop = stopping()  # before anything is opened that a signal must close
     async with opened_here(args, works=True) as memories:
         say.note(f"Working on {memories.location}; stop with Ctrl-C.")

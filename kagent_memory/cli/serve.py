@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -51,8 +52,6 @@ async def serve(args: argparse.Namespace, say: Output) -> int:
     )
     check_binding(args.host, access)
     say = logged(args.log_format, say)
-    # it would speak twice a request
-    logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
     stop = stopping()  # before anything is opened that a signal must close
     try:
         bound = bound_socket(args.host, args.port)
@@ -78,6 +77,7 @@ def _grpc(
 ) -> AbstractAsyncContextManager[int | None]:
     if args.grpc_port is None:
         return nullcontext()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core would write lines of its own to the error stream
     try:
         from ..server.grpc_service import serving
     except ImportError as error:
@@ -91,7 +91,7 @@ async def mcp(args: argparse.Namespace, say: Output) -> int:
         from ..server.mcp_tools import serve_stdio
     except ImportError as error:
         raise ConfigurationError(f'MCP needs an extra: pip install "kagent-memory[mcp]" ({error}).') from error
-    logged(args.log_format, say, level=logging.WARNING)
+    logged(args.log_format, say, level=args.command.log_level)
     await serve_stdio(opened(args, works=True), partial(scope_of, args))
     return 0
 
@@ -236,6 +236,7 @@ COMMANDS = (
         ),
         run=mcp,
         makes=True,
+        log_level=logging.WARNING,
     ),
     Command(
         name="token create",

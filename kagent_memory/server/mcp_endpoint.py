@@ -29,6 +29,8 @@ class McpEndpoint:
             if request.method != "POST":  # there is nothing to stream, and no session to end
                 raise HTTPException(405, "Only POST is answered here.", {"allow": "POST"})
             scope = _scope_of(request)
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")  # the first time it takes long
             from .mcp_tools import serve_http
         except ImportError:

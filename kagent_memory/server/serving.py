@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 HEAD_SECONDS = 15.0  # for a request's head to come, and between two requests
 STUCK_SECONDS = 60.0  # in which something of an answer must be taken
 MAKING_ROOM = 50  # connections
+BACKLOG = 2048  # connections that wait to be taken
 END_SECONDS = 5  # for requests to end when the server stops
 
 
@@ -134,7 +135,7 @@ async def serve(app: ASGIApp, bound: socket.socket, stop: asyncio.Event) -> None
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket of an address and port.
+    """A socket that listens at an address and port: two that are only bound may share them.
 
     Raises:
         OSError: it cannot be bound.
@@ -144,6 +145,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(BACKLOG)
     except OSError:
         bound.close()
         raise

@@ -352,11 +352,13 @@ def _known_names(wrong: str, known: Iterable[str]) -> str:
 
 
 def _default_uri(environ: Mapping[str, str]) -> str:
-    if uri := environ.get(f"{PREFIX}URI"):
-        return uri
-    for name in MISTAKEN:
-        if environ.get(name):
-            raise ConfigurationError(f"{name} is set, but the store is read from {PREFIX}URI; rename the variable.")
+    if f"{PREFIX}URI" in environ:
+        if uri := environ[f"{PREFIX}URI"].strip():
+            return uri
+        # a variable that somebody forgot to fill: a file of ours would be lost with its container
+        raise ConfigurationError(f"{PREFIX}URI is set, but empty; name a store in it, {DEFAULT_URI} say, or unset it.")
+    if wrong := next(filter(environ.get, MISTAKEN), None):
+        raise ConfigurationError(f"{wrong} is set, but the store is read from {PREFIX}URI; rename the variable.")
     backend, url = environ.get("MEMORY_BACKEND", ""), environ.get("DATABASE_URL", "")
     known = backend.strip().lower()
     if known == Backend.PGVECTOR and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):

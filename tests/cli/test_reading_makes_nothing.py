@@ -113,6 +113,11 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "a database that nothing chooses": ({"DATABASE_URL": "postgresql://db/x"}, "MEMORY_BACKEND=pgvector"),
     "pgvector without a database": ({"MEMORY_BACKEND": "pgvector"}, "DATABASE_URL"),
     "pgvector in a file": ({"MEMORY_BACKEND": "pgvector", "DATABASE_URL": "libsql:///x.db"}, "DATABASE_URL"),
+    "a URI left empty": ({"KAGENT_MEMORY_URI": ""}, "KAGENT_MEMORY_URI is set, but empty"),
+    "a URI of blanks": (
+        {"KAGENT_MEMORY_URI": " \t", "MEMORY_BACKEND": "libsql"},
+        "KAGENT_MEMORY_URI is set, but empty",
+    ),
     "another name of the URI": ({"KAGENT_MEMORY_URL": "postgresql://db/x"}, "KAGENT_MEMORY_URI"),
 }
 

@@ -251,12 +251,46 @@ def test_a_client_that_says_all_and_hangs_up_gets_what_it_asked(uri: str):
     assert process.stdout
     process.stdin.write(lines(REQUESTS) + "this is no JSON\n")
     process.stdin.flush()
-    answers = {answer.get("id"): answer for answer in (json.loads(process.stdout.readline()) for _ in range(3))}
+    answers = {answer.get("id"): answer for answer in (json.loads(process.stdout.readline()) for _ in range(4))}
     _, err = process.communicate(timeout=60)
-    assert set(answers) >= {1, 2, 3}
+    assert set(answers) == {1, 2, 3, None}
     assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
     assert process.returncode == 0, err
     assert "Traceback" not in err
+
+
+def test_what_cannot_be_read_is_answered_at_once_and_the_next_call_too(uri: str):
+    params = r'{"name":"save_memory","arguments":{"content":"\ud83d"}}'
+    half = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":' + params + "}"
+    told: list[tuple[str, int, int | str | None]] = [
+        ("this is no JSON", -32700, None),
+        (half % 7, -32700, 7),
+        (half % '"seven"', -32700, "seven"),
+        (half % "true", -32700, None),
+        ('{"jsonrpc":"2.0","id":8,"result":{"x":"\\ud83d"}}', -32700, None),  # an answer's id is not of the client's
+        ('{"jsonrpc":"2.0","method":', -32700, None),
+        ("[" * 100_000, -32700, None),
+        ("[]", -32600, None),
+        ('"text"', -32600, None),
+        ('{"jsonrpc":"1.0","id":9,"method":"ping"}', -32600, None),
+    ]
+    process = started(uri)
+    process_in, process_out = process.stdin, process.stdout
+    assert process_in
+    assert process_out
+    process_in.write(lines(REQUESTS[:2]))
+    process_in.flush()
+    assert json.loads(process_out.readline())["id"] == 1
+    for line, code, number in told:
+        process_in.write(f"{line}\n\n   \n")  # a blank line says nothing
+        process_in.flush()
+        answer = json.loads(process_out.readline())
+        assert (answer["error"]["code"], answer["id"]) == (code, number), line[:80]
+    process_in.write(lines(REQUESTS[2:3]))
+    process_in.flush()
+    assert json.loads(process_out.readline())["id"] == 2
+    out, err = process.communicate(timeout=60)
+    assert (out, process.returncode, "Traceback" in err) == ("", 0, False)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -489,6 +523,9 @@ async def test_what_is_too_long_or_no_post_or_no_json_is_told_in_json_rpc(served
             broken = await http.post(served_memory, content=bad)
             assert broken.status_code == 400
             assert broken.json()["error"]["code"] in (-32700, -32600, -32602)
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""):
+            other = await http.post(served_memory, content=b"{}", headers={"content-type": kind})
+            assert (other.status_code, other.json()["error"]["code"]) == (415, -32600)
         foreign = await http.post(served_memory, json=REQUESTS[0], headers={"origin": "https://evil.example"})
         assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, -32600)
 

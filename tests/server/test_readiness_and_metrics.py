@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -363,9 +364,75 @@ def test_serve_and_worker_log_json_when_told_to(tmp_path: Path):
         )
         assert process.stderr
         begun = process.stderr.readline()
+        if command[0] == "serve":  # what a client of MCP does is no news
+            address = json.loads(begun)["message"].partition(" on ")[2].partition(";")[0]
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+            headers = {"accept": "application/json"}
+            assert httpx.post(f"{address}/mcp?app=a&user=u", json=asked, headers=headers, timeout=60).status_code == 200
         process.terminate()
         _, rest = process.communicate(timeout=60)
         told = [json.loads(line) for line in (begun + rest).splitlines()]
         assert process.returncode == 0
         assert any(str(tmp_path) in line["message"] for line in told)
+        assert not any(line["logger"].startswith("mcp") for line in told)
         assert all({"time", "level", "logger", "message"} <= set(line) for line in told)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["serve", "--port", "{taken}"], 5, "cannot be bound"),
+        (["serve", "--port", "0", "--grpc-port", "{taken}"], 5, "--grpc-port"),
+        (["serve", "--port", "{free}", "--grpc-port", "{free}"], 5, "--grpc-port"),
+        (["serve", "--host", "0.0.0.0"], 5, "--auth"),
+        (["worker", "--set", "nope=1"], 5, "nope"),
+        (["worker", "--until-idle", "--set", "nope=1"], 5, "nope"),
+    ],
+)
+def test_a_start_that_fails_is_one_line_of_json(tmp_path: Path, words: list[str], code: int, text: str):
+    with socket.socket() as taken, socket.socket() as free:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        free.bind(("127.0.0.1", 0))
+        ports = {"taken": taken.getsockname()[1], "free": free.getsockname()[1]}
+        free.close()
+        command = [word.format(**ports) for word in words]
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "kagent_memory",
+                *command,
+                "--log-format",
+                "json",
+                "--uri",
+                f"libsql:///{tmp_path}/m",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    (line,) = ended.stderr.splitlines()
+    told = json.loads(line)
+    assert (ended.returncode, told["level"]) == (code, "error")
+    assert text in told["message"]
+
+
+def test_warnings_and_what_nobody_foresaw_are_lines_of_json_too():
+    code = """
+import threading, warnings
+from kagent_memory.cli.logs import logged
+from kagent_memory.cli.output import Output
+logged("json", Output())
+warnings.warn("two\\nlines", stacklevel=1)
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start()
+thread.join()
+raise RuntimeError("a\\ndefect")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    warned, of_thread, last = map(json.loads, ended.stderr.splitlines())
+    assert (warned["level"], of_thread["level"], last["level"]) == ("warning", "error", "critical")
+    assert "ZeroDivisionError" in of_thread["exception"]
+    assert "RuntimeError: a" in last["exception"]
+    assert ended.returncode == 1
