@@ -16,6 +16,7 @@ from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, ModelError
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
+from ..language.word_forms import word_forms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
@@ -179,18 +180,26 @@ class Retriever:
         return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
 
     async def _matches(self, search: _Search, terms: Sequence[str]) -> tuple[Sequence[str], TextMatches]:
-        """The terms searched by and what holds them; words that no memory holds give way to some that are held."""
+        """The terms searched by, with their other forms, and what holds them; words that no memory holds in any form
+        give way to what they may have been meant as.
+        """
         ask = search.scopes.text
         matches = await ask(terms, limit=search.settings.text_limit)
-        tried = respellings(terms, matches.frequencies) if matches.documents else {}
-        if not tried:
+        if not matches.documents:
             return terms, matches
-        known = await ask(list(chain.from_iterable(tried.values())), limit=0)
-        search.respelt = respelt(terms, tried, known.frequencies)
-        if not search.respelt:
+        forms, small = await run_in_thread(len(search.text), word_forms, search.text)
+        tried = respellings((term for term in terms if term not in forms), matches.frequencies)
+        if not forms and not tried:
             return terms, matches
-        terms = list(dict.fromkeys(chain.from_iterable(search.respelt.get(term, [term]) for term in terms)))
-        return terms, await ask(terms, limit=search.settings.text_limit)
+        looked_up = chain.from_iterable((*forms.values(), *tried.values()))
+        known = (await ask(list(dict.fromkeys(looked_up)), limit=0)).frequencies
+        search.respelt = respelt(terms, tried, known)
+        others = {term: [term, *filter(known.__contains__, forms[term])] for term in forms} | search.respelt
+        searched = list(dict.fromkeys(chain.from_iterable(others.get(term, [term]) for term in terms)))
+        telling = [term for term in searched if term not in small]
+        if any(term in known or term in matches.frequencies for term in telling):
+            searched = telling
+        return searched, await ask(searched, limit=search.settings.text_limit)
 
     async def _completed(self, search: _Search, history: Sequence[str]) -> str:
         """The query's text, completed from the history and rewritten where the settings ask for it."""

@@ -1,0 +1,73 @@
+import pytest
+
+from kagent_memory import Memories, Scope
+from kagent_memory.language.word_forms import WORDS_AT_MOST, language_of, word_forms
+
+ANN = Scope("", "ann", "demo")
+NOTES = [
+    "Meine Schwester hat zwei Hunde und eine Katze",
+    "Die Versicherungen laufen im Mai aus",
+    "Las llaves del coche están en la cocina",
+    "El niño canta canciones antiguas",
+    "Mes chaussures rouges sont chez le cordonnier",
+    "Nous avons réservé une chambre à Lyon",
+    "Собака боится грозы",
+    "الكتاب على الطاولة",
+    "De fietsen staan in de schuur",
+    "I bought a red kayak",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Welche Versicherungen habe ich?", "german"),
+        ("Wo sind die Schlüssel?", "german"),
+        ("¿Dónde están mis llaves?", "spanish"),
+        ("Où sont mes chaussures ?", "french"),
+        ("Quali libri ho letto?", "italian"),
+        ("Onde estão as minhas chaves? Não sei.", "portuguese"),
+        ("Waar is mijn fiets?", "dutch"),
+        ("Var har jag mina nycklar?", "swedish"),
+        ("Where did Anna die?", None),
+        ("What was in the box?", None),
+        ("She was in an art show on Monday", None),
+        ("kayak", None),
+        ("", None),
+    ],
+)
+def test_a_language_is_told_by_its_small_words(text: str, language: str | None) -> None:
+    assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("Wie heißt der Hund?", 0),
+        ("Wann endet die Versicherung?", 1),
+        ("¿Dónde está la llave?", 2),
+        ("¿Qué canción canta?", 3),
+        ("Où est la chaussure rouge ?", 4),
+        ("Quelles chambres avons-nous ?", 5),
+        ("Чего боятся собаки?", 6),
+        ("أين كتاب", 7),
+        ("Waar staat mijn fiets?", 8),
+    ],
+)
+async def test_a_question_finds_the_other_forms_of_its_words(asked: str, found: int) -> None:
+    async with await Memories.open("libsql:///:memory:") as memories:
+        await memories.add(ANN, NOTES)
+        answer = await memories.recall(ANN, asked, limit=1)
+        assert [hit.memory.content for hit in answer] == [NOTES[found]]
+
+
+def test_questions_in_english_have_no_forms_to_look_up() -> None:
+    assert word_forms("Which insurances did I take out in May?") == ({}, frozenset())
+
+
+def test_what_a_long_text_costs_is_bounded() -> None:
+    words = " ".join(f"die Versicherung{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600))
+    forms, _ = word_forms(words)
+    assert 0 < len(forms) <= WORDS_AT_MOST
+    assert max(map(len, forms.values())) < 500
+    assert word_forms("\u0644" * 50_000)[0].keys() <= {"\u0644" * 64}
