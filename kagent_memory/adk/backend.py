@@ -122,7 +122,9 @@ async def erase(service: BaseMemoryService, context: Context, ids: Sequence[str]
     """
     session = context.session
     if isinstance(service, KagentMemoryService):
-        return list(await service.memories.forget(service.scope(session.app_name, session.user_id), ids))
+        return list(
+            await service.memories.forget(service.scope(session.app_name, session.user_id), ids, who="forget_memory")
+        )
     if not hasattr(service, "delete_memory"):  # ADK < 2.13
         raise InvalidInput("Forgetting is not supported by this memory service.")
     for memory_id in ids:

@@ -266,7 +266,7 @@ class KagentMemoryService(BaseMemoryService):
             StoreError: memory is unavailable.
         """
         if memory_id is not None:
-            await self.memories.forget(self.scope(app_name, user_id), [memory_id])
+            await self.memories.forget(self.scope(app_name, user_id), [memory_id], who="delete_memory")
 
     # -- beyond ADK -----------------------------------------------------------------------------
 
@@ -290,7 +290,8 @@ class KagentMemoryService(BaseMemoryService):
             StoreError: memory is unavailable.
         """
         await session_service.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
-        return await self.memories.forget(self.scope(app_name, user_id), session_id=session_id)
+        scope = self.scope(app_name, user_id)
+        return await self.memories.forget(scope, session_id=session_id, who="delete_session")
 
     async def remember(
         self,

@@ -25,7 +25,12 @@ with interrupts_held():
     from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
 
 COMMANDS: tuple[Command, ...] = (*serve.COMMANDS, *memory_commands.COMMANDS, *maintenance_commands.COMMANDS)
-GROUPS = {"token": "Tokens of the server.", "jobs": "The queue and its dead letters."}
+GROUPS = {
+    "token": ("Tokens of the server.", "list"),
+    "jobs": ("The queue and its dead letters.", "list"),
+    "audit": ("What can be proved about a store.", "verify"),
+}
+"""Commands of several words: what they are about, and the second word that may be left out."""
 UNWRITABLE = 8
 
 
@@ -51,9 +56,9 @@ def parser(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> arg
     root.add_argument("--version", action="version", version=f"kagent-memory {__version__}")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     groups: dict[str, Any] = {}
-    for name, text in GROUPS.items():
-        group = commands.add_parser(name, help=text, description=f"{text} Alone: list them.")
-        _add_options(group, next(command for command in COMMANDS if command.name == f"{name} list"))
+    for name, (text, alone) in GROUPS.items():
+        group = commands.add_parser(name, help=text, description=f"{text} Alone: {alone}.")
+        _add_options(group, next(command for command in COMMANDS if command.name == f"{name} {alone}"))
         groups[name] = group.add_subparsers(metavar="WHAT")
     for command in COMMANDS:
         examples = "\n".join(f"  {example}" for example in command.examples)

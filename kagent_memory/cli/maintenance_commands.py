@@ -11,8 +11,10 @@ from ..memories.validation import checked_tenant
 from ..records import Change, Scope
 from ..remote import is_remote
 from ..stores.base import Job, ScopeStats
+from ..stores.receipts import Receipt
 from .command import (
     DRY_RUN,
+    FOUND_PROBLEMS,
     LIMIT,
     SCOPE_OPTIONS,
     Command,
@@ -193,12 +195,44 @@ async def forget_tenant(args: argparse.Namespace, say: Output) -> int:
             return 0
         if not args.yes:
             raise InvalidInput(f"This erases all that is kept of the tenant {args.name}; say --yes to do it.")
-        erased = await memories.forget_tenant(args.name)
+        erased = await memories.forget_tenant(args.name, who="command line")
     say.value(erased)
     say.line(
         f"{erased.memories} memories of {erased.scopes} agents and users forgotten, {erased.tokens} tokens revoked."
     )
     return 0
+
+
+async def receipts(args: argparse.Namespace, say: Output) -> int:
+    """Lists what was forgotten of a tenant."""
+    async with opened(args) as memories:
+        found = await memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
+    say.value(list(found), list[Receipt])
+    head = ("NUMBER", "AT", "WHAT", "MEMORIES", "WHOSE", "DIGEST", "WHO")
+    rows = [
+        [str(one.number), one.at.isoformat(timespec="seconds"), one.kind, str(one.memories), one.whose[:12],
+         one.digest[:12], one.who or "-"]
+        for one in found
+    ]  # fmt: skip
+    say.table(head, rows)
+    if len(found) == args.limit:
+        say.line(f"More: --after {found[-1].number}")
+    return 0
+
+
+async def audit_verify(args: argparse.Namespace, say: Output) -> int:
+    """Checks the receipts of a tenant, or of all."""
+    async with opened(args) as memories:
+        found = await memories.check_receipts(tenant=args.tenant)
+    say.value(found)
+    for chain, wrong in found.problems.items():
+        for one in wrong:
+            say.line(f"{chain}: {one}.")
+    for chain, digest in found.heads.items():
+        say.line(f"{chain} ends with {digest}.")
+    state = "not whole" if found.problems else "whole"
+    say.line(f"{found.receipts} receipts of {found.chains} tenants: {state}.")
+    return FOUND_PROBLEMS if found.problems else 0
 
 
 COMMANDS = (
@@ -262,6 +296,20 @@ COMMANDS = (
             DRY_RUN,
         ),
         run=forget_tenant,
+    ),
+    Command(
+        name="receipts",
+        help="List what was forgotten of a tenant: when, how many, and who asked; nothing of the content.",
+        examples=["kagent-memory receipts --tenant acme", "kagent-memory receipts --after 100 --json"],
+        options=(option("--after", help="only those with a higher number", type=int, default=0), LIMIT),
+        run=receipts,
+    ),
+    Command(
+        name="audit verify",
+        help="Check that no receipt was edited, removed, added or moved; exit code 1 when one was.",
+        examples=["kagent-memory audit verify", "kagent-memory audit verify --tenant acme --json"],
+        options=(),
+        run=audit_verify,
     ),
     Command(
         name="migrate",

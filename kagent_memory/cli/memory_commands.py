@@ -209,6 +209,7 @@ async def forget(args: argparse.Namespace, say: Output) -> int:
                 after=after,
                 everything=args.everything,
                 dry_run=args.dry_run,
+                who=WHO,
             )
         rows = [await _doomed_row(memories, scope, id) for id in erased[:SHOWN]] if args.dry_run else []
     found = {"would_forget" if args.dry_run else "forgotten": [*erased]}
@@ -231,7 +232,7 @@ async def _forget_ids(
         if id in erased:  # it went with one before
             continue
         try:
-            erased |= dict.fromkeys(await memories.forget(scope, [id], dry_run=args.dry_run))
+            erased |= dict.fromkeys(await memories.forget(scope, [id], dry_run=args.dry_run, who=WHO))
         except NotFound:
             missing.append(id)
     return tuple(erased), missing

@@ -34,6 +34,7 @@ from ..records import (
     Scope,
     Vector,
     WhichScopes,
+    checked_text,
     new_id,
 )
 from ..redaction import redact as mask_secrets
@@ -46,6 +47,7 @@ from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
 from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats
+from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi, OpenedMemories
 from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
@@ -53,6 +55,7 @@ from .draining import drain
 from .forgetting import Which, forget, forget_tenant
 from .options import ForgetOptions, RecallOptions
 from .recalling import recall
+from .receipts import ReceiptCheck, check_receipts
 from .tokens import Tokens
 from .validation import checked_limit, text_size
 
@@ -484,8 +487,17 @@ class Memories(OpenedMemories):
         return pruned
 
     @override
-    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
-        return await forget_tenant(self._parts, tenant, limit)
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
+        return await forget_tenant(self._parts, tenant, limit, who=who)
+
+    @override
+    async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:
+        whose = self._parts.settings.tenant if tenant is None else checked_text(tenant, "The tenant")
+        return await self._parts.store.receipts(chain_id(whose), after=after, limit=checked_limit(limit))
+
+    @override
+    async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
+        return await check_receipts(self._parts.store, tenant)
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

@@ -25,7 +25,9 @@ from ..records import (
 )
 from ..settings import MemorySettings
 from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
+from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
+from .receipts import ReceiptCheck
 
 Items: TypeAlias = Sequence[Fact | str]
 
@@ -156,6 +158,7 @@ class MemoryApi(ABC):
         filter: Filter | None = None,
         everything: bool = False,
         dry_run: bool = False,
+        who: str = "",
     ) -> tuple[str, ...]:
         """Erases memories for good, with their history and what is queued of them; gives the erased ids.
 
@@ -177,6 +180,7 @@ class MemoryApi(ABC):
             filter: those that it lets through.
             everything: all memories of the scope, and its queue.
             dry_run: erases nothing and gives the ids that would be erased.
+            who: for the receipt, which says of this that it was done, and nothing of the content.
 
         Raises:
             InvalidInput: more than one way is named, or the conditions let all through or contradict each other.
@@ -366,7 +370,7 @@ class MemoryApi(ABC):
         """
 
     @abstractmethod
-    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
         """Erases all that is kept of a tenant: memories, histories, vectors, counters, queued work, tombstones, names
         of its users and apps, and its bearer tokens.
 
@@ -376,9 +380,29 @@ class MemoryApi(ABC):
         Args:
             tenant: which one; "", of those who name none, is refused.
             limit: about how many memories at most; `done` then says whether something is left. None: all.
+            who: for the receipts, which stay.
 
         Raises:
             InvalidInput: the tenant is empty, or can be no part of a scope.
+        """
+
+    @abstractmethod
+    async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:
+        """What was forgotten of a tenant, oldest first, without any of its content.
+
+        Args:
+            tenant: whose; None: of the setting's.
+            after: only receipts with a higher number.
+            limit: how many at most.
+        """
+
+    @abstractmethod
+    async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
+        """Whether every receipt is there and as it was written: those edited, removed, added or put in another order
+        are named.
+
+        Args:
+            tenant: whose; None: of all tenants.
         """
 
     @abstractmethod

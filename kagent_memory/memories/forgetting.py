@@ -38,9 +38,10 @@ class Which:
     filter: Filter | None = None
     everything: bool = False
     dry_run: bool = False
+    who: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("session_id", "tag", "author"):
+        for name in ("session_id", "tag", "author", "who"):
             if (value := getattr(self, name)) is not None:
                 checked_text(value, name)
         if self.filter is not None and not isinstance(self.filter, Filter):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
@@ -91,7 +92,9 @@ async def forget(parts: Components, scope: Scope, which: Which) -> tuple[str, ..
         try:
             if not which.ids:
                 return await _forget_all(parts, scope, which)
-            erased = await parts.store.forget(scope, ids=which.ids, dry_run=which.dry_run, now=parts.clock())
+            erased = await parts.store.forget(
+                scope, ids=which.ids, dry_run=which.dry_run, who=which.who, now=parts.clock()
+            )
         finally:  # a part may be gone though another failed
             parts.forget_vectors()
     if missing := sorted(set(which.ids) - set(erased)):
@@ -108,14 +111,16 @@ async def _forget_all(parts: Components, scope: Scope, which: Which) -> tuple[st
     erased: dict[str, None] = {}
     for start in range(0, len(chosen) - (PART if is_whole else 0), PART):
         some = chosen[start : start + PART]
-        erased |= dict.fromkeys(await store.forget(scope, ids=some, dry_run=dry_run, now=parts.clock()))
+        erased |= dict.fromkeys(await store.forget(scope, ids=some, dry_run=dry_run, who=which.who, now=parts.clock()))
     if is_whole:
         everything, now = which.everything, parts.clock()
-        last = await store.forget(scope, session_id=session_id, everything=everything, dry_run=dry_run, now=now)
+        last = await store.forget(
+            scope, session_id=session_id, everything=everything, dry_run=dry_run, who=which.who, now=now
+        )
         return tuple(erased | dict.fromkeys(last))
     by_author = not dry_run and condition == Filter(session_id=session_id, author=condition.author)
     if by_author and (events := await _queued_events(parts, scope, session_id, condition.author)):
-        await store.forget(scope, event_ids=events, now=parts.clock())
+        await store.forget(scope, event_ids=events, who=which.who, now=parts.clock())
     return tuple(erased)
 
 
@@ -132,15 +137,16 @@ async def _queued_events(parts: Components, scope: Scope, session_id: str | None
     )
 
 
-async def forget_tenant(parts: Components, tenant: str, limit: int | None) -> ForgottenTenant:
+async def forget_tenant(parts: Components, tenant: str, limit: int | None, *, who: str) -> ForgottenTenant:
     """See `MemoryApi.forget_tenant`."""
+    checked_text(who, "who")
     name, most = checked_tenant(tenant), TENANT_PART if limit is None else checked_limit(limit)
     with telemetry.operation("delete_memory", store=parts.location, scope_app=""):
         await parts.deliveries.flush()
         try:
-            erased = await parts.store.forget_tenant(name, limit=most, now=parts.clock())
+            erased = await parts.store.forget_tenant(name, limit=most, who=who, now=parts.clock())
             while limit is None and not erased.done:
-                erased += await parts.store.forget_tenant(name, limit=most, now=parts.clock())
+                erased += await parts.store.forget_tenant(name, limit=most, who=who, now=parts.clock())
         finally:
             parts.forget_vectors()
     parts.caller_vectors.forget(name)

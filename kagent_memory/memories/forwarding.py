@@ -10,6 +10,7 @@ from typing_extensions import Unpack, override
 
 from ..records import Change, Memory, Message, Recall, Revision, Scope, WhichScopes
 from ..stores.base import Job, Page, Pruned, ScopeStats
+from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi
 from .options import (
@@ -22,6 +23,7 @@ from .options import (
     RememberOptions,
     ScopeOptions,
 )
+from .receipts import ReceiptCheck
 
 Result = TypeVar("Result")
 
@@ -112,8 +114,16 @@ class ForwardingMemories(MemoryApi):
         return await self._forward(lambda memories: memories.prune(dry_run=dry_run), finish=True)
 
     @override
-    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
-        return await self._forward(lambda memories: memories.forget_tenant(tenant, limit=limit), finish=True)
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
+        return await self._forward(lambda memories: memories.forget_tenant(tenant, limit=limit, who=who), finish=True)
+
+    @override
+    async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:
+        return await self._forward(lambda memories: memories.receipts(tenant=tenant, after=after, limit=limit))
+
+    @override
+    async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
+        return await self._forward(lambda memories: memories.check_receipts(tenant=tenant))
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

@@ -57,6 +57,7 @@ class ForgetOptions(TypedDict, total=False):
     filter: Filter | None
     everything: bool
     dry_run: bool
+    who: str
 
 
 class RecallOptions(TypedDict, total=False):

@@ -28,9 +28,11 @@ from ..memories.options import (
     RememberOptions,
     ScopeOptions,
 )
+from ..memories.receipts import ReceiptCheck
 from ..records import Change, Fact, Filter, Memory, Message, Mode, Recall, Revision, Scope, Scopes, WhichScopes
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, Page, Pruned, ScopeStats
+from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .serialization import from_wire, to_wire
 from .transport import Transport, without_secrets
@@ -283,14 +285,25 @@ class RemoteMemories(OpenedMemories):
         return from_wire(await self._server.request("POST", "/prune", body={"dry_run": dry_run}), Pruned)
 
     @override
-    async def forget_tenant(self, tenant: str, *, limit: int | None = None) -> ForgottenTenant:
+    async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
         erased = ForgottenTenant(done=False)
         while not erased.done:
-            body = {"tenant": tenant, "limit": TENANT_STEP if limit is None else limit}
+            body = {"tenant": tenant, "limit": TENANT_STEP if limit is None else limit, "who": who}
             erased += from_wire(await self._server.request("POST", "/tenants/forget", body=body), ForgottenTenant)
             if limit is not None:
                 break
         return erased
+
+    @override
+    async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:
+        whose = (self._settings.tenant or None) if tenant is None else tenant
+        query = {"after": after, "limit": limit} | ({} if whose is None else {"tenant": whose})
+        return from_wire(await self._server.request("GET", "/receipts", query=query), list[Receipt])
+
+    @override
+    async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
+        query = {} if tenant is None else {"tenant": tenant}
+        return from_wire(await self._server.request("GET", "/receipts/check", query=query), ReceiptCheck)
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

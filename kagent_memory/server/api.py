@@ -114,13 +114,14 @@ async def search_scopes(memories: TheMemories, caller: TheCaller, body: ScopesQu
 
 
 @router.post("/memories/forget")
-async def forget(memories: TheMemories, scope: TheScope, body: Which) -> Erased:
+async def forget(memories: TheMemories, scope: TheScope, caller: TheCaller, body: Which) -> Erased:
     """Erases memories for good, one way of three: by ids, an unknown one of which is an error; by conditions, all of
     which must hold; or everything. With `dry_run` it only says which.
     """
     ids, options = [known_id(id, "memory") for id in body.ids], body.options()
     if not ids and all(value in (None, False) for value in options.values()):
         raise InvalidInput("Name exactly one: ids, conditions, or everything.")
+    options["who"] = who(body.who, caller)
     return Erased(ids=list(await memories.forget(scope, ids, **options)))
 
 
@@ -139,9 +140,9 @@ async def edit(memories: TheMemories, scope: TheScope, caller: TheCaller, id: Th
 
 
 @router.delete("/memories/{id}")
-async def delete(memories: TheMemories, scope: TheScope, id: TheId) -> Erased:
+async def delete(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId) -> Erased:
     """Erases one memory for good."""
-    return Erased(ids=list(await memories.forget(scope, [id])))
+    return Erased(ids=list(await memories.forget(scope, [id], who=who("", caller))))
 
 
 @router.put("/memories/{id}/pin")

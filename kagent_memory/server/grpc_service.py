@@ -117,7 +117,7 @@ async def _list(call: _Call, asked: Fields) -> Fields:
 
 async def _delete(call: _Call, asked: Fields) -> Fields:
     for scope in kagent_verbs.named(call.memories, call.caller, asked.get("agent_name"), asked.get("user_id")):
-        await call.memories.forget(scope, everything=True)
+        await call.memories.forget(scope, everything=True, who="kagent")
     return {"status": "deleted"}
 
 

@@ -103,7 +103,7 @@ async def _listed(first: Memory | None, rows: AsyncIterator[Memory]) -> AsyncIte
 async def delete_memories(request: Request) -> Response:
     """Erases all memories of an agent and a user; none is fine too."""
     for scope in _named(request):
-        await memories_of(request).forget(scope, everything=True)
+        await memories_of(request).forget(scope, everything=True, who="kagent")
     return JSONResponse({"status": "deleted"})
 
 

@@ -9,13 +9,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from ..errors import InvalidInput, NotFound
 from ..memories import Memories
+from ..memories.receipts import ReceiptCheck
 from ..records import Change, Scope, checked_text
 from ..stores.base import Job, JobState, Pruned
+from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .api import PROBLEMS
 from .auth import Caller
 from .body import BoundedRoute
-from .dependencies import TheCaller, TheMemories, TheScope, Unbound, caller_of, known_id, memories_of, scope_of
+from .dependencies import TheCaller, TheMemories, TheScope, Unbound, caller_of, known_id, memories_of, scope_of, who
 from .schemas import Drain, Drained, DryRun, ForgetTenant
 
 MOST_SCOPES = 10_000
@@ -154,7 +156,37 @@ async def prune(memories: TheMemories, caller: Unbound, body: DryRun) -> Pruned:
 @router.post("/tenants/forget")
 async def forget_tenant(memories: TheMemories, caller: Unbound, body: ForgetTenant) -> ForgottenTenant:
     """Erases a part of all that is kept of a tenant; to be called until the answer says `done`."""
-    return await memories.forget_tenant(body.tenant, limit=body.limit)
+    return await memories.forget_tenant(body.tenant, limit=body.limit, who=who(body.who, caller))
+
+
+@router.get("/receipts")
+async def receipts(
+    memories: TheMemories,
+    caller: TheCaller,
+    tenant: TenantName = None,
+    after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Sequence[Receipt]:
+    """What was forgotten of a tenant, oldest first, without any of its content."""
+    return await memories.receipts(tenant=_own_tenant(caller, tenant), after=after, limit=limit)
+
+
+@router.get("/receipts/check")
+async def check_receipts(memories: TheMemories, caller: TheCaller, tenant: TenantName = None) -> ReceiptCheck:
+    """Whether every receipt of a tenant, or of all, is there and as it was written."""
+    return await memories.check_receipts(tenant=_own_tenant(caller, tenant))
+
+
+def _own_tenant(caller: Caller, tenant: str | None) -> str | None:
+    """The tenant that a caller asks for, or is bound to; None: any.
+
+    Raises:
+        NotFound: it is not the caller's, who may be bound to one user.
+    """
+    whose = within(caller, tenant=tenant)
+    if caller.user is not None or whose is None:
+        raise NotFound("No such receipts.")
+    return whose["tenant"]
 
 
 @router.post("/consolidate")

@@ -117,7 +117,8 @@ async def _fenced(client: _Client, found: list[Found]) -> Answer:
 
 
 async def _forget(client: _Client, args: Mapping[str, Any]) -> Answer:
-    return {"status": "forgotten", "ids": list(await client.memories.forget(client.scope, [given(args, "id")]))}
+    erased = await client.memories.forget(client.scope, [given(args, "id")], who=client.who)
+    return {"status": "forgotten", "ids": list(erased)}
 
 
 def _tool(

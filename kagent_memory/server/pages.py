@@ -148,7 +148,7 @@ async def delete_all(request: Request) -> Response:
     """Deletes everything of the scope."""
     scope = page_scope(request)
     await own_form(request)
-    await memories_of(request).forget(scope, everything=True)
+    await memories_of(request).forget(scope, everything=True, who=_who(request))
     return to("/memories", scope, done="all-deleted")
 
 
@@ -261,7 +261,7 @@ async def undo(request: Request, id: str) -> Response:
 async def delete(request: Request, id: str) -> Response:
     """Deletes one memory for good."""
     scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    await memories_of(request).forget(scope, [id])
+    await memories_of(request).forget(scope, [id], who=_who(request))
     return to("/memories", scope, done="deleted")
 
 

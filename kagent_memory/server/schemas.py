@@ -240,6 +240,7 @@ class Which(Strict):
     filter: FilterBody | None = None
     everything: bool = False
     dry_run: bool = Field(default=False, description="Erases nothing; gives the ids that would be erased.")
+    who: Label = ""
 
     def options(self) -> ForgetOptions:
         """What `MemoryApi.forget` takes beside the ids."""
@@ -381,6 +382,7 @@ class ForgetTenant(Strict):
 
     tenant: str = Field(min_length=1, max_length=1024)
     limit: int = Field(default=1000, ge=1, le=10_000)
+    who: Label = ""
 
 
 class Drain(Strict):

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from typing_extensions import Unpack
 
 from ..errors import ConfigurationError
-from .base import JobQueue, MemoryStore, OpenOptions, Store, TokenStore
+from .base import JobQueue, MemoryStore, OpenOptions, ReceiptStore, Store, TokenStore
 
-__all__ = ["JobQueue", "MemoryStore", "Store", "TokenStore", "open_store", "open_with", "store_exists"]
+__all__ = ["JobQueue", "MemoryStore", "ReceiptStore", "Store", "TokenStore", "open_store", "open_with", "store_exists"]
 
 ENTRY_POINTS = "kagent_memory.stores"
 
@@ -39,7 +39,7 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
 
 
 async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[OpenOptions]) -> Store:
-    """Opens a store by its class; what it does not keep itself, the queue or the tokens, a libSQL file beside it does.
+    """Opens a store by its class; what it does not keep itself (queue, tokens, receipts) a libSQL file beside it does.
 
     Raises:
         ConfigurationError: the adapter's own reasons.
@@ -60,8 +60,12 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
     except BaseException:
         await memories.close()
         raise
-    queue = memories if isinstance(memories, JobQueue) else file
-    return StoreWithQueueBeside(memories, queue, memories if isinstance(memories, TokenStore) else file)
+    return StoreWithQueueBeside(
+        memories,
+        memories if isinstance(memories, JobQueue) else file,
+        memories if isinstance(memories, TokenStore) else file,
+        memories if isinstance(memories, ReceiptStore) else file,
+    )
 
 
 async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:

@@ -20,12 +20,13 @@ from datetime import UTC, datetime
 from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
 from ..errors import InvalidInput, NotFound
 from ..language import tokenizer as text
 from ..records import Filter, Memory, Revision, Scope, Vector
 from .queue_and_tokens import JobQueue, Opened, TokenStore
+from .receipts import ReceiptStore
 from .values import (
     EXTERNAL,
     MAX_KEY_BYTES,
@@ -76,6 +77,7 @@ __all__ = [
     "PendingJobs",
     "Pruned",
     "RankFeatures",
+    "ReceiptStore",
     "ScopeStats",
     "Store",
     "TermMatrix",
@@ -455,10 +457,33 @@ async def _each(store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, 
             return
 
 
-class Store(MemoryStore, JobQueue, TokenStore):
-    """Memories, queue and tokens of one place, as `open_store` gives them.
+class Store(MemoryStore, JobQueue, TokenStore, ReceiptStore):
+    """Memories, queue, tokens and receipts of one place, as `open_store` gives them.
 
     `forget` of a session, or of everything, also withdraws its queued jobs and leaves tombstones of their events; what
     is forgotten leaves the payloads of the others too. `scopes` are those that hold memories or jobs, and `stats` count
     both.
     """
+
+    @abstractmethod
+    @override
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] = (),
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Sequence[str] = (),
+        dry_run: bool = False,
+        who: str | None = None,
+        now: datetime,
+    ) -> tuple[str, ...]:
+        """See `MemoryStore.forget`. Where something was erased or withdrawn, a receipt of it joins the chain of the
+        tenant in the same transaction; `who` asked for it. None: no receipt.
+        """
+
+    @abstractmethod
+    @override
+    async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
+        """See `MemoryStore.forget_tenant`. Each transaction that erases memories adds its receipt; `who` as above."""

@@ -37,6 +37,7 @@ from .base import (
     checked_job,
 )
 from .codec import event_ids_in, messages_in
+from .receipts import Receipt, ReceiptChain, ReceiptStore
 from .values import ForgottenTenant
 
 ALL = 1_000_000_000
@@ -50,10 +51,11 @@ class StoreWithQueueBeside(Store):
     nothing twice.
     """
 
-    def __init__(self, memories: MemoryStore, queue: JobQueue, tokens: TokenStore) -> None:
+    def __init__(self, memories: MemoryStore, queue: JobQueue, tokens: TokenStore, receipts: ReceiptStore) -> None:
         self._memories = memories
         self._queue = queue
         self._tokens = tokens
+        self._receipts = receipts
         self._has_own_queue = isinstance(memories, JobQueue)
 
     @classmethod
@@ -66,6 +68,7 @@ class StoreWithQueueBeside(Store):
         await self._memories.close()
         await self._queue.close()
         await self._tokens.close()
+        await self._receipts.close()
 
     # -- what spans both ------------------------------------------------------------------------
 
@@ -97,6 +100,7 @@ class StoreWithQueueBeside(Store):
         everything: bool = False,
         event_ids: Sequence[str] = (),
         dry_run: bool = False,
+        who: str | None = None,
         now: datetime,
     ) -> tuple[str, ...]:
         if dry_run:
@@ -116,6 +120,8 @@ class StoreWithQueueBeside(Store):
             left = await self._queue.jobs(scope=scope, limit=ALL)
             held_back = [await self._taken_events(job) for job in left]
             await self._queue.withdraw(scope, event_ids=frozenset[str]().union(*held_back))
+        if who is not None and (gone or events):
+            await self.add_receipt(scope, "forget", gone, who=who, now=now)
         return gone
 
     @override
@@ -279,13 +285,18 @@ class StoreWithQueueBeside(Store):
         return await self._memories.prune(now=now, popular_after=popular_after, dry_run=dry_run)
 
     @override
-    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
+    async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
         tokens = [one for one in await self._tokens.tokens() if one.tenant == tenant and not one.is_operator]
         for token in tokens:
             await self._tokens.drop_token(token.id)
         for scope in await self._queue.scopes(tenant=tenant, limit=ALL):
             await self._queue.withdraw(scope, everything=True)
+        scopes: Sequence[Scope] = [] if who is None else await self._memories.scopes(tenant=tenant, limit=ALL)
+        before = {scope: await self._memories.kept(scope, Filter()) for scope in scopes}
         erased = await self._memories.forget_tenant(tenant, limit=limit, now=now)
+        for scope, ids in before.items():
+            if gone := sorted({*ids} - {*await self._memories.kept(scope, Filter())}):
+                await self.add_receipt(scope, "forget_tenant", gone, who=who or "", now=now)
         if erased.done and isinstance(self._queue, MemoryStore) and self._queue is not self._memories:
             await self._queue.forget_tenant(tenant, limit=ALL, now=now)  # its rows of the scopes
         return erased + ForgottenTenant(tokens=len(tokens), done=erased.done)
@@ -367,6 +378,24 @@ class StoreWithQueueBeside(Store):
     @override
     async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
         return await self._queue.lease(name, owner, seconds=seconds)
+
+    # -- receipts -------------------------------------------------------------------------------
+
+    @override
+    async def add_receipt(self, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime) -> None:
+        await self._receipts.add_receipt(scope, kind, ids, who=who, now=now)
+
+    @override
+    async def receipts(self, chain: str, *, after: int = 0, limit: int = 1000) -> Sequence[Receipt]:
+        return await self._receipts.receipts(chain, after=after, limit=limit)
+
+    @override
+    async def chain(self, chain: str) -> ReceiptChain | None:
+        return await self._receipts.chain(chain)
+
+    @override
+    async def chains(self) -> Sequence[str]:
+        return await self._receipts.chains()
 
     # -- tokens ---------------------------------------------------------------------------------
 

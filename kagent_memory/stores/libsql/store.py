@@ -57,6 +57,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         everything: bool = False,
         event_ids: Sequence[str] = (),
         dry_run: bool = False,
+        who: str | None = None,
         now: datetime,
     ) -> tuple[str, ...]:
         gone = await super().forget(
@@ -66,6 +67,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
             everything=everything,
             event_ids=event_ids,
             dry_run=dry_run,
+            who=who,
             now=now,
         )
         if not dry_run:
@@ -87,8 +89,8 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         return pruned
 
     @override
-    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
-        erased = await super().forget_tenant(tenant, limit=limit, now=now)
+    async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
+        erased = await super().forget_tenant(tenant, limit=limit, who=who, now=now)
         if erased.scopes or erased.memories or erased.tokens:
             await self._erase()
         return erased

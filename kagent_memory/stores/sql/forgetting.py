@@ -8,6 +8,7 @@ from datetime import datetime
 from ...records import Memory, Scope
 from .. import codec
 from ..codec import known
+from . import receipts
 from .decoding import to_memory, to_revision
 from .queue import clear, delete_jobs, touch
 from .session import Session
@@ -22,6 +23,7 @@ async def forget(
     everything: bool,
     event_ids: Sequence[str],
     dry_run: bool,
+    who: str | None,
     now: datetime,
 ) -> tuple[str, ...]:
     """See `Store.forget`."""
@@ -39,8 +41,11 @@ async def forget(
         values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
         await session.run_many("insert_tombstones", [values])
     await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
-    await erase(session, scope.id, [memory.id for memory in erased])
-    return tuple(memory.id for memory in erased)
+    gone = tuple(memory.id for memory in erased)
+    await erase(session, scope.id, gone)
+    if who is not None and (gone or withdrawn):
+        await receipts.add(session, scope, "forget", gone, who=who, now=now)
+    return gone
 
 
 async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
@@ -73,23 +78,25 @@ async def tenant_scopes(session: Session, *, tenant: str, limit: int) -> Sequenc
     return [Scope(tenant, row["user_id"], row["app"]) for row in found]
 
 
-async def erase_some(session: Session, scope: Scope, *, limit: int) -> tuple[int, bool]:
+async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime) -> tuple[int, bool]:
     """Erases so many memories of a scope; when none is left, all else of it, so that nothing tells that it was there.
 
     Gives how many memories it erased, and whether the scope is gone.
     """
     await touch(session, scope, 1)
-    found = await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})
-    await erase(session, scope.id, [row["id"] for row in found])
-    if len(found) == limit:
-        return len(found), False
-    whose = {"scope_id": scope.id}
-    for row in await session.rows("generations", {}):
-        await session.run_many("erase_scope_vectors", [whose], generation=row["number"])
-    for part in ("stats", "revisions", "jobs", "events", "tombstones"):
-        await session.run_many(f"erase_scope_{part}", [whose])
-    await session.run_many("erase_scope", [whose])
-    return len(found), True
+    gone = [row["id"] for row in await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})]
+    await erase(session, scope.id, gone)
+    ended = len(gone) < limit
+    if ended:
+        whose = {"scope_id": scope.id}
+        for row in await session.rows("generations", {}):
+            await session.run_many("erase_scope_vectors", [whose], generation=row["number"])
+        for part in ("stats", "revisions", "jobs", "events", "tombstones"):
+            await session.run_many(f"erase_scope_{part}", [whose])
+        await session.run_many("erase_scope", [whose])
+    if who is not None and gone:
+        await receipts.add(session, scope, "forget_tenant", gone, who=who, now=now)
+    return len(gone), ended
 
 
 async def drop_tokens(session: Session, *, tenant: str) -> int:

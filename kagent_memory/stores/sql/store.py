@@ -36,8 +36,9 @@ from ..base import (
     Token,
     checked_vector,
 )
+from ..receipts import Receipt, ReceiptChain
 from ..values import ForgottenTenant
-from . import forgetting, maintenance, queue, tokens
+from . import forgetting, maintenance, queue, receipts, tokens
 from . import read_queries as reading
 from . import write_queries as writing
 from .index_cache import Indexes
@@ -107,6 +108,7 @@ class SqlStore(Store, Generic[AnySession]):
         everything: bool = False,
         event_ids: Sequence[str] = (),
         dry_run: bool = False,
+        who: str | None = None,
         now: datetime,
     ) -> tuple[str, ...]:
         database = self._database.within(scope)
@@ -118,6 +120,7 @@ class SqlStore(Store, Generic[AnySession]):
             everything=everything,
             event_ids=event_ids,
             dry_run=dry_run,
+            who=who,
             now=now,
         )
         if not dry_run:
@@ -367,7 +370,7 @@ class SqlStore(Store, Generic[AnySession]):
         return total
 
     @override
-    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
+    async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
         tokens = await self._database.write(forgetting.drop_tokens, tenant=tenant)
         memories, gone, left = 0, 0, max(limit, 1)
         while some := await self._database.read(forgetting.tenant_scopes, tenant=tenant, limit=SCOPES_AT_ONCE):
@@ -377,7 +380,7 @@ class SqlStore(Store, Generic[AnySession]):
                 database, ended = self._database.within(scope), False
                 while not ended and left > 0:
                     most = min(left, ERASED_AT_ONCE)
-                    erased, ended = await database.write(forgetting.erase_some, scope, limit=most)
+                    erased, ended = await database.write(forgetting.erase_some, scope, limit=most, who=who, now=now)
                     memories, left = memories + erased, left - max(erased, 1)
                 gone += ended
                 self._indexes.drop(scope)
@@ -401,6 +404,22 @@ class SqlStore(Store, Generic[AnySession]):
         return await self._database.read(
             maintenance.scopes, tenant=tenant, user=user, app=app, after=after, limit=limit
         )
+
+    @override
+    async def add_receipt(self, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime) -> None:
+        await self._database.within(scope).write(receipts.add, scope, kind, ids, who=who, now=now)
+
+    @override
+    async def receipts(self, chain: str, *, after: int = 0, limit: int = 1000) -> Sequence[Receipt]:
+        return await self._database.read(receipts.find, chain, after=after, limit=limit)
+
+    @override
+    async def chain(self, chain: str) -> ReceiptChain | None:
+        return await self._database.read(receipts.chain, chain)
+
+    @override
+    async def chains(self) -> Sequence[str]:
+        return await self._database.read(receipts.chains)
 
     @override
     async def add_token(self, token: Token) -> None:

@@ -1,0 +1,134 @@
+"""Receipts of what was forgotten: what they say, the chain that they form, and what tells that it was tampered with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ..records import Scope
+from .codec import to_iso
+from .queue_and_tokens import Opened
+
+DIGEST_CHARS = 32
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """That memories were erased, without anything of their content.
+
+    Attributes:
+        number: its place in the tenant's chain, from 1.
+        kind: what erased them: "forget" or "forget_tenant".
+        memories: how many.
+        who: as the caller said.
+        whose: the keyed digest of their scope; the same in all receipts of a scope.
+        digests: the keyed digest of each one's id, 32 characters each, in the order of the ids.
+        previous: the digest of the receipt before; empty for the first.
+        digest: of all the above.
+    """
+
+    number: int
+    kind: str
+    memories: int
+    at: datetime
+    who: str
+    whose: str
+    digests: str
+    previous: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptChain:
+    """How a chain stands: its id (`chain_id` of the tenant), how many receipts it has, and the digest of the last."""
+
+    id: str
+    length: int
+    head: str
+
+
+class ReceiptStore(Opened):
+    """The receipts of what was forgotten. Its verbs cross scopes."""
+
+    @abstractmethod
+    async def add_receipt(self, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime) -> None:
+        """Adds a receipt to the chain of the scope's tenant. Safe with two at once. Crosses scopes."""
+
+    @abstractmethod
+    async def receipts(self, chain: str, *, after: int = 0, limit: int = 1000) -> Sequence[Receipt]:
+        """The receipts of a chain after this number, in order. Crosses scopes."""
+
+    @abstractmethod
+    async def chain(self, chain: str) -> ReceiptChain | None:
+        """How a chain stands. Crosses scopes."""
+
+    @abstractmethod
+    async def chains(self) -> Sequence[str]:
+        """The ids of all chains. Crosses scopes."""
+
+
+def chain_id(tenant: str) -> str:
+    """The id of a tenant's chain: the scope's without user and app, as hexadecimal digits."""
+    return Scope(tenant, "", "").id.hex()
+
+
+def keyed_digest(key: bytes, what: bytes) -> str:
+    """A digest that tells nothing to who has not the key."""
+    return hashlib.blake2b(what, key=key, digest_size=DIGEST_CHARS // 2).hexdigest()
+
+
+def next_receipt(
+    chain: ReceiptChain, key: bytes, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime
+) -> Receipt:
+    """The receipt that comes next in a chain."""
+    unsealed = Receipt(
+        number=chain.length + 1,
+        kind=kind,
+        memories=len(ids),
+        at=now,
+        who=who,
+        whose=keyed_digest(key, scope.id),
+        digests="".join(keyed_digest(key, id.encode()) for id in sorted(ids)),
+        previous=chain.head,
+        digest="",
+    )
+    return replace(unsealed, digest=seal(unsealed))
+
+
+def seal(receipt: Receipt) -> str:
+    """The digest that a receipt must have."""
+    said = [
+        receipt.number, receipt.kind, receipt.memories, to_iso(receipt.at), receipt.who, receipt.whose, receipt.digests,
+        receipt.previous,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
+
+
+def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[str]:
+    """What is wrong with receipts as they lie in the store, the one before them known."""
+    number, previous = (before.number, before.digest) if before else (0, "")
+    for receipt in receipts:
+        if receipt.number != number + 1:
+            yield f"between receipts {number} and {receipt.number}, {receipt.number - number - 1} are missing"
+        elif receipt.previous != previous:
+            yield f"receipt {receipt.number} does not follow from receipt {number}"
+        if seal(receipt) != receipt.digest or len(receipt.digests) != receipt.memories * DIGEST_CHARS:
+            yield f"receipt {receipt.number} was changed"
+        number, previous = receipt.number, receipt.digest
+
+
+def problem_at_end(chain: ReceiptChain | None, last: Receipt | None) -> str | None:
+    """What is wrong with the end of a chain, if anything is."""
+    number, digest = (last.number, last.digest) if last else (0, "")
+    if chain is None:
+        return f"it has {number} receipts, and no record of its length"
+    if chain.length > number:
+        return f"the last {chain.length - number} of {chain.length} receipts are missing"
+    if chain.length < number:
+        return f"receipts after number {chain.length} were added by another hand"
+    return None if chain.head == digest else f"receipt {number} is not the one that was the last"

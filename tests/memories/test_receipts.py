@@ -1,0 +1,207 @@
+"""Receipts of what was forgotten: without content, one chain a tenant, and whatever is done to one is found."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from kagent_memory import Fact, Memories, Message, Scope
+from kagent_memory.cli import main
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+
+CANARY = "Quokka77"
+SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
+OTHER = Scope("", "ada", "notes")
+
+
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "libsql":
+        return f"libsql:///{tmp_path}/memory.db"
+    uri = request.getfixturevalue("postgres_uri")
+    return f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+async def opened(uri: str) -> Memories:
+    return await Memories.open(uri, embedding=None, llm=False, worker=False)
+
+
+def execute(uri: str, *statements: str) -> Any:
+    """Somebody with the database's password edits it."""
+    if uri.startswith("libsql"):
+        connection: Any = sqlite3.connect(uri.removeprefix("libsql:///"))
+    else:
+        connection = psycopg.connect(uri.partition("&rls")[0], options="-c search_path=kagent_memory")
+    with connection:
+        rows = [connection.execute(statement) for statement in statements][-1]
+        found = rows.fetchall() if rows.description else None
+    connection.close()
+    return found
+
+
+async def forget_four(memories: Memories) -> list[str]:
+    """Four receipts of one tenant, and one of another."""
+    ids = await memories.add(SCOPE, [Fact(f"{CANARY} {number}", tags=(CANARY,)) for number in range(5)])
+    await memories.forget(SCOPE, ids[:2], who="ops")
+    await memories.forget(SCOPE, ids[2])
+    await memories.add(NEIGHBOUR, ["Grace skis"])
+    await memories.forget(NEIGHBOUR, everything=True, who="ops")
+    await memories.forget(SCOPE, tag=CANARY, who="ops")
+    await memories.add(OTHER, ["Ada skis"])
+    await memories.forget(OTHER, everything=True)
+    return ids
+
+
+async def test_every_forgetting_leaves_a_receipt_without_its_content(uri):
+    async with await opened(uri) as memories:
+        ids = await forget_four(memories)
+        await memories.forget(SCOPE, tag="nothing has it")
+        await memories.forget(SCOPE, everything=True, dry_run=True)
+        await memories.forget(SCOPE)
+        receipts = await memories.receipts(tenant="acme")
+        told = [(one.number, one.kind, one.memories, one.who) for one in receipts]
+        assert told == [(1, "forget", 2, "ops"), (2, "forget", 1, ""), (3, "forget", 1, "ops"), (4, "forget", 2, "ops")]
+        assert len({one.whose for one in receipts}) == 2
+        assert receipts[0].whose == receipts[1].whose == receipts[3].whose
+        assert (
+            len({one.digests[start : start + 32] for one in receipts for start in range(0, len(one.digests), 32)}) == 6
+        )
+        assert [one.number for one in await memories.receipts(tenant="acme", after=2, limit=1)] == [3]
+        assert len(await memories.receipts()) == 1  # of the setting's tenant
+        checked = await memories.check_receipts()
+        assert (checked.chains, checked.receipts, checked.problems) == (2, 5, {})
+        assert receipts[-1].digest in checked.heads.values()
+        everything = repr(execute(uri, "SELECT * FROM receipt")) + repr(execute(uri, "SELECT * FROM receipt_chain"))
+    assert not [id for id in (CANARY, *ids, "acme") if id in everything or id.encode().hex() in everything]
+
+
+async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
+    async with await opened(uri) as memories:
+        await memories.add(SCOPE, ["One", "Two"])
+        await memories.add(NEIGHBOUR, ["Three"])
+        assert (await memories.forget_tenant("acme", who="ops")).memories == 3
+        receipts = await memories.receipts(tenant="acme")
+        assert sorted((one.kind, one.memories, one.who) for one in receipts) == [
+            ("forget_tenant", 1, "ops"),
+            ("forget_tenant", 2, "ops"),
+        ]
+        await memories.add(SCOPE, ["Four"])
+        await memories.forget(SCOPE, everything=True)
+        assert [one.number for one in await memories.receipts(tenant="acme")] == [1, 2, 3]
+        assert not (await memories.check_receipts(tenant="acme")).problems
+
+
+async def test_what_was_only_queued_leaves_a_receipt_too():
+    async with await opened("libsql:///:memory:") as memories:
+        await memories.remember(SCOPE, [Message(text=f"{CANARY} waits", event_id="e")], "s")
+        assert await memories.forget(SCOPE, session_id="s") == ()
+        assert [one.memories for one in await memories.receipts(tenant="acme")] == [0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("UPDATE receipt SET memories = 3 WHERE number = 2 AND {chain}", "receipt 2 was changed"),
+        ("UPDATE receipt SET who = 'nobody' WHERE number = 1 AND {chain}", "receipt 1 was changed"),
+        ("UPDATE receipt SET whose = digests WHERE number = 3 AND {chain}", "receipt 3 was changed"),
+        ("UPDATE receipt SET digest = previous WHERE number = 4 AND {chain}", "receipt 4 was changed"),
+        ("UPDATE receipt SET previous = digest WHERE number = 2 AND {chain}", "receipt 2 does not follow"),
+        ("DELETE FROM receipt WHERE number = 2 AND {chain}", "between receipts 1 and 3, 1 are missing"),
+        ("DELETE FROM receipt WHERE number = 1 AND {chain}", "between receipts 0 and 2, 1 are missing"),
+        ("DELETE FROM receipt WHERE number >= 3 AND {chain}", "the last 2 of 4 receipts are missing"),
+        ("DELETE FROM receipt WHERE {chain}", "the last 4 of 4 receipts are missing"),
+        ("DELETE FROM receipt_chain WHERE {chain}", "no record of its length"),
+        ("UPDATE receipt_chain SET length = 3 WHERE {chain}", "added by another hand"),
+        ("UPDATE receipt_chain SET head = '' WHERE {chain}", "is not the one that was the last"),
+        (
+            "UPDATE receipt SET number = 9 WHERE number = 2 AND {chain};"
+            "UPDATE receipt SET number = 2 WHERE number = 3 AND {chain};"
+            "UPDATE receipt SET number = 3 WHERE number = 9 AND {chain}",
+            "receipt 2 was changed",
+        ),
+    ],
+)
+async def test_whatever_is_done_to_a_receipt_is_found(edit, said, tmp_path, capsys):
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await opened(uri) as memories:
+        await forget_four(memories)
+        assert not (await memories.check_receipts()).problems
+        chain = f"scope_id = x'{Scope('acme', '', '').id.hex()}'"
+        execute(uri, *edit.format(chain=chain).split(";"))
+        checked = await memories.check_receipts()
+        wrong = [one for found in checked.problems.values() for one in found]
+        assert len(checked.problems) == 1
+        assert any(said in one for one in wrong), wrong
+    assert await asyncio.to_thread(main, ["audit", "verify", "--uri", uri]) == 1
+    assert said in capsys.readouterr().out
+    assert await asyncio.to_thread(main, ["audit", "--tenant", "other", "--uri", uri]) == 0
+
+
+async def test_two_who_forget_at_once_keep_one_chain(uri):
+    async with await opened(uri) as first, await opened(uri) as second:
+        scopes = [Scope("acme", f"user {number}", "notes") for number in range(6)]
+        for scope in scopes:
+            await first.add(scope, [f"Fact number {number}" for number in range(4)])
+
+        async def forget_all(memories: Memories, scope: Scope) -> None:
+            for memory in (await memories.list(scope)).memories:
+                await memories.forget(scope, memory.id)
+
+        await asyncio.gather(*(forget_all((first, second)[place % 2], scope) for place, scope in enumerate(scopes)))
+        assert [one.number for one in await first.receipts(tenant="acme")] == [*range(1, 25)]
+        checked = await second.check_receipts(tenant="acme")
+        assert (checked.receipts, checked.problems) == (24, {})
+
+
+async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
+    from kagent_memory.stores.sql import receipts
+
+    async with await opened("libsql:///:memory:") as memories:
+        (id,) = await memories.add(SCOPE, ["One"])
+
+        def fails(*_args: Any, **_more: Any) -> Any:
+            raise ConnectionError("the cable")
+
+        monkeypatch.setattr(receipts, "next_receipt", fails)
+        with pytest.raises(ConnectionError):
+            await memories.forget(SCOPE, id)
+        monkeypatch.undo()
+        assert (await memories.get(SCOPE, id)).content == "One"
+        assert await memories.receipts(tenant="acme") == []
+        assert (await memories.check_receipts()).chains == 0
+
+
+async def test_over_a_server_a_tenant_sees_its_own_and_a_user_none(tmp_path, capsys):
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await opened(uri) as memories:
+        await forget_four(memories)
+        of_tenant, _ = await memories.tokens.create(tenant="acme", label="auditor")
+        of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
+        app = create_app(memories, Access(required=True))
+        for secret, seen in ((of_tenant, 4), (of_user, None)):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                client.headers["authorization"] = f"Bearer {secret}"
+                answer = await client.get("/api/v1/receipts")
+                assert answer.status_code == (200 if seen else 404)
+                assert seen is None or len(answer.json()) == seen
+                assert (await client.get("/api/v1/receipts/check")).status_code == (200 if seen else 404)
+                assert (await client.get("/api/v1/receipts", params={"tenant": "other"})).status_code == 404
+        transport = httpx.ASGITransport(create_app(memories))
+        async with await RemoteMemories.open("http://127.0.0.1", transport=transport) as remote:
+            assert await remote.receipts(tenant="acme", after=1) == await memories.receipts(tenant="acme", after=1)
+            assert await remote.check_receipts() == await memories.check_receipts()
+            await remote.add(SCOPE, ["One"])
+            await remote.forget(SCOPE, everything=True, who="far")
+            assert (await memories.receipts(tenant="acme"))[-1].who == "far"
+    assert await asyncio.to_thread(main, ["receipts", "--tenant", "acme", "--uri", uri, "--json"]) == 0
+    assert [one["number"] for one in json.loads(capsys.readouterr().out)] == [1, 2, 3, 4, 5]
