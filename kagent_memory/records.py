@@ -238,6 +238,7 @@ class Fact:
         verbatim: a turn kept as said: unique by (text, event), not by its normalised text.
         ttl_days: None takes the setting; 0 or less never expires.
         subject, attribute: the slot it fills ("user", "favourite tea"); needed for supersession.
+        category: a label of the caller's own beside the type, one a memory.
         said_at: when it was said, which decides between two values of a slot; None: when its last source message was
             said, or now.
     """
@@ -260,6 +261,7 @@ class Fact:
     pinned: bool = False
     verbatim: bool = False
     said_at: datetime | None = None
+    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,7 @@ class Memory:
         id: UUIDv7 text.
         position: its place among the memories of its session, from 0; None without a session.
         said_at: when it was said; None: unknown, then when it was added.
+        category: a label of the caller's own beside the type.
         explicit: a caller saved it as it is; nothing unites it with another in the background.
         revision: 1 when added, one more with every change.
     """
@@ -321,6 +324,7 @@ class Memory:
     state: State = "active"
     superseded_by: str | None = None
     revision: int = 1
+    category: str | None = None
     usage: Usage = Usage()
 
     @property
@@ -378,7 +382,7 @@ class Filter:
     Attributes:
         types, topics: any of these.
         tags: all of these.
-        author: exactly this one; a memory without an author has none, not "".
+        author, category: exactly this one; a memory without one has none, not "".
         metadata: every key is there, at top level, with an equal JSON scalar.
         created_after, happened_after, …: half-open: after is inclusive, before is exclusive.
         superseded: also memories that are no longer active, or "only" those (for lists, never for search).
@@ -391,6 +395,7 @@ class Filter:
     metadata: Mapping[str, str | int | float | bool | None] = field(default_factory=dict[str, Any])
     session_id: str | None = None
     author: str | None = None
+    category: str | None = None
     min_importance: float | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None

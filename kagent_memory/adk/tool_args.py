@@ -44,6 +44,7 @@ def narrowed(fixed: Filter, asked: Filter) -> Filter:
         origins=fixed.origins,
         metadata=fixed.metadata,
         author=fixed.author,
+        category=fixed.category,
         session_id=fixed.session_id or asked.session_id,
         min_importance=max(
             (value for value in (fixed.min_importance, asked.min_importance) if value is not None), default=None

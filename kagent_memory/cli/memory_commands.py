@@ -18,11 +18,13 @@ SHOWN = 100  # rows of a dry run
 ORDERS: tuple[Order, ...] = ("newest", "oldest", "delivered", "expires", "importance")
 FILTERS = (
     option("--type", help="only this type", choices=MEMORY_TYPES),
+    option("--category", help="only of this category"),
     option("--topic", help="only with this topic"),
     option("--tag", help="only with this tag; may be repeated", action="append"),
 )
 LABELS = (
     option("--type", help="what kind of memory", choices=MEMORY_TYPES),
+    option("--category", help="a label of your own beside the type"),
     option("--topic", help="what it is about; may be repeated", action="append"),
     option("--tag", help="a label; may be repeated", action="append"),
     option("--importance", help="0 to 1", type=float),
@@ -32,7 +34,10 @@ LABELS = (
 
 def _filter(args: argparse.Namespace) -> Filter:
     return Filter(
-        types=(args.type,) if args.type else (), topics=(args.topic,) if args.topic else (), tags=tuple(args.tag or ())
+        types=(args.type,) if args.type else (),
+        category=args.category,
+        topics=(args.topic,) if args.topic else (),
+        tags=tuple(args.tag or ()),
     )
 
 
@@ -105,6 +110,7 @@ def _shown(memory: Memory, say: Output) -> None:
     pairs = {
         "id": memory.id,
         "type": memory.type,
+        "category": memory.category,
         "importance": f"{memory.importance:.2f}",
         "topics": ", ".join(memory.topics),
         "tags": ", ".join(memory.tags),
@@ -128,6 +134,7 @@ async def add(args: argparse.Namespace, say: Output) -> int:
         Fact(
             text,
             type=args.type or "semantic",
+            category=args.category,
             topics=tuple(args.topic or ()),
             tags=tuple(args.tag or ()),
             importance=0.5 if args.importance is None else args.importance,
@@ -155,15 +162,18 @@ def _lines_of_standard_input() -> list[str]:
 
 async def edit(args: argparse.Namespace, say: Output) -> int:
     """Changes what is given; the former state stays in the history."""
-    fields = (args.content, args.type, args.topic, args.tag, args.importance, args.ttl_days)
+    fields = (args.content, args.type, args.category, args.topic, args.tag, args.importance, args.ttl_days)
     if all(value is None for value in fields):
-        raise InvalidInput("Say what to change: --content, --type, --topic, --tag, --importance or --ttl-days.")
+        raise InvalidInput(
+            "Say what to change: --content, --type, --category, --topic, --tag, --importance or --ttl-days."
+        )
     async with opened(args) as memories:
         memory = await memories.edit(
             await scope_of(args, memories),
             args.id,
             content=args.content,
             type=args.type,
+            category=args.category,
             topics=args.topic,
             tags=args.tag,
             importance=args.importance,

@@ -42,6 +42,7 @@ class Edit:
     tags: Sequence[str] | None = None
     importance: float | None = None
     metadata: Mapping[str, Any] | None = None
+    category: str | None = None
     ttl_days: int | None = None
     happened_at: datetime | None = None
     pinned: bool | None = None
@@ -76,6 +77,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
         author=fact.author and checked_text(fact.author, "The author"),
+        category=next(iter(_checked_labels((fact.category,) if fact.category else (), "The category", redact)), None),
         subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
         attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
         metadata=_checked_metadata(fact.metadata, max_bytes, redact),
@@ -138,11 +140,13 @@ def retired(
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
     """The changes by which a new memory takes an old one's place; the old one stays as history.
 
-    The new one fills the old one's slot where it names none of its own, so that it stands against what was said before.
+    The new one fills the old one's slot and has its category where it names none of its own, so that it stands against
+    what was said before.
     """
     group = new_id(now)
     if not (new.subject and new.attribute):
         new = replace(new, subject=old.subject, attribute=old.attribute)
+    new = replace(new, category=new.category or old.category)
     added = replace(new, valid_from=now)
     former = retired(old, new.id, now=now, valid_to=now)
     return [

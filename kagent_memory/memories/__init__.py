@@ -290,6 +290,7 @@ class Memories(OpenedMemories):
         tags: Sequence[str] | None = None,
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        category: str | None = None,
         ttl_days: int | None = None,
         happened_at: datetime | None = None,
         revision: int | None = None,
@@ -303,13 +304,14 @@ class Memories(OpenedMemories):
             tags=tags,
             importance=importance,
             metadata=metadata,
+            category=category,
             ttl_days=ttl_days,
             happened_at=happened_at,
         )
         if edit == Edit():
             raise InvalidInput(
-                "Nothing to change was given: name content, type, topics, tags, importance, metadata, ttl_days or "
-                "happened_at."
+                "Nothing to change was given: name content, type, category, topics, tags, importance, metadata, "
+                "ttl_days or happened_at."
             )
         return await self._edit(scope, id, edit, revision=revision, who=who, why=why)
 

@@ -118,13 +118,15 @@ class MemoryApi(ABC):
         tags: Sequence[str] | None = None,
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        category: str | None = None,
         ttl_days: int | None = None,
         happened_at: datetime | None = None,
         revision: int | None = None,
         who: str = "",
         why: str = "",
     ) -> Memory:
-        """Sets what is given and keeps the former state in the history; a new TTL counts from now.
+        """Sets what is given and keeps the former state in the history; a new TTL counts from now. An empty
+        category takes it off.
 
         Returns:
             The memory as it is then; as it was when that is no change.

@@ -39,6 +39,7 @@ class EditOptions(TypedDict, total=False):
     tags: Sequence[str] | None
     importance: float | None
     metadata: Mapping[str, Any] | None
+    category: str | None
     ttl_days: int | None
     happened_at: datetime | None
     revision: int | None

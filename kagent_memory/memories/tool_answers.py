@@ -127,6 +127,7 @@ def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = 
         "happened_at": memory.happened_at.isoformat() if memory.happened_at else None,
         "stored_at": None if memory.happened_at else memory.created_at.isoformat(),
         "type": memory.type,
+        "category": memory.category,
         "origin": memory.origin,
         "author": memory.author,
         "topics": list(memory.topics),

@@ -32,6 +32,7 @@ def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None
         is_error=fact.is_error,
         origin=fact.origin,
         author=fact.author,
+        category=fact.category,
         session_id=fact.session_id,
         event_ids=fact.event_ids,
         subject=fact.subject,

@@ -28,9 +28,10 @@ SHOWN_SCOPES = 200
 MOST_LABELS = 100  # topics and tags to choose from
 MOST_SKIPPED = 10_000  # memories before a page that is named by its number
 SKIPPED_AT_ONCE = 1000
-EDITED = ("content", "type", "importance", "ttl_days", "why", "topics", "tags")
+NARROWED = ("type", "category", "topic", "tag")
+EDITED = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
 LONGEST_LABEL = 256
-COMPARED = ("content", "type", "topics", "tags", "importance", "ttl_days", "pinned", "state")
+COMPARED = ("content", "type", "category", "topics", "tags", "importance", "ttl_days", "pinned", "state")
 ORDERS: Mapping[Order, str] = {
     "newest": "Newest first",
     "oldest": "Oldest first",
@@ -81,7 +82,7 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     values |= {"scope": scope, "query": query, "order": order, "orders": ORDERS, "types": MEMORY_TYPES, "page": number}
     values |= {"first": (number - 1) * SHOWN + 1, "can_go_back": number * SHOWN <= MOST_SKIPPED, "stats": stats}
     values |= {"topics": labels.topics, "tags": labels.tags, **typed}
-    chosen = {name: params.get(name, "") for name in ("type", "topic", "tag")}
+    chosen = {name: params.get(name, "") for name in NARROWED}
     chosen["show"] = "replaced" if filter.superseded else ""
     return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
 
@@ -106,11 +107,12 @@ def _order(text: str) -> Order:
 
 
 def _filter(params: Mapping[str, str]) -> Filter:
-    kind, topic, tag = params.get("type", ""), params.get("topic", ""), params.get("tag", "")
-    if "\0" in kind + topic + tag or max(map(len, (kind, topic, tag))) > LONGEST_LABEL:
+    kind, category, topic, tag = (params.get(name, "") for name in NARROWED)
+    if "\0" in kind + category + topic + tag or max(map(len, (kind, category, topic, tag))) > LONGEST_LABEL:
         raise InvalidInput(f"A filter holds a NUL character, or more than {LONGEST_LABEL} characters.")
     return Filter(
         types=_types(kind),
+        category=category or None,
         topics=(topic,) if topic else (),
         tags=(tag,) if tag else (),
         superseded="only" if params.get("show") == "replaced" else False,
@@ -169,6 +171,7 @@ async def _memory_page(
     stored = {
         "content": memory.content,
         "type": memory.type,
+        "category": memory.category or "",
         "importance": str(memory.importance),
         "ttl_days": "" if memory.ttl_days is None else str(memory.ttl_days),
         "topics": ", ".join(memory.topics),
@@ -192,7 +195,7 @@ def _worded(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = ", ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
-    return text or "–"
+    return "–" if value is None else text or "–"
 
 
 async def _memory(request: Request, id: str) -> Memory:
@@ -220,6 +223,7 @@ async def edit(request: Request, id: str) -> Response:
             id,
             content=_changed(typed["content"], memory.content),
             type=kind[0] if kind else None,
+            category=_changed(typed["category"], memory.category or ""),
             topics=listed(typed["topics"]),
             tags=listed(typed["tags"]),
             importance=number(typed["importance"], "Importance"),

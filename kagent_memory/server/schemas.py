@@ -116,6 +116,7 @@ class NewMemory(Strict):
     is_error: bool = False
     origin: Origin = "user"
     author: Label | None = None
+    category: Label | None = None
     session_id: Key | None = None
     event_ids: Keys = Field(default_factory=list)
     subject: Label | None = None
@@ -163,6 +164,7 @@ class Changes(Strict):
     tags: Labels | None = None
     importance: Importance | None = None
     metadata: JsonObject | None = None
+    category: Label | None = Field(default=None, description="An empty one takes it off.")
     ttl_days: TtlDays | None = None
     happened_at: Moment | None = None
     revision: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
@@ -206,6 +208,7 @@ class FilterParams(BaseModel):
     origins: list[Origin] = Field(default_factory=list, max_length=4)
     session_id: Key | None = None
     author: Label | None = None
+    category: Label | None = None
     min_importance: Importance | None = None
     created_after: Moment | None = None
     created_before: Moment | None = None

@@ -55,6 +55,7 @@ def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
         tags=_union(existing.tags, added.tags),
         topics=_union(existing.topics, added.topics),
         event_ids=_union(existing.event_ids, added.event_ids),
+        category=added.category or existing.category,
         importance=max(existing.importance, added.importance),
         pinned=existing.pinned or added.pinned,
         explicit=existing.explicit or added.explicit,

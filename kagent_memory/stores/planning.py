@@ -85,7 +85,8 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         memory = change.memory
         if not codec.is_id(memory.id):
             raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
-        for value in (memory.content, memory.author, memory.subject, memory.attribute, *memory.topics, *memory.tags):
+        texts = (memory.content, memory.author, memory.category, memory.subject, memory.attribute)
+        for value in (*texts, *memory.topics, *memory.tags):
             if value is not None:
                 checked_text(value, "A text of the memory")
         if memory.session_id is not None:

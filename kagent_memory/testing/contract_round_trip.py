@@ -185,6 +185,7 @@ def full_memory() -> Memory:
         is_error=True,
         origin="tool",
         author="barista",
+        category="drinks",
         session_id="s-1",
         event_ids=("e2", "e1"),
         subject="ann",

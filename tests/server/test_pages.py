@@ -329,3 +329,22 @@ async def test_all_dead_letters_of_a_scope_are_retried_at_once(
     await sent(client, "/jobs/retry-all")
     assert not await memories.jobs(state="dead")
     assert "Retry all" not in (await client.get("/jobs")).text
+
+
+async def test_a_category_is_shown_filtered_and_edited(client: httpx.AsyncClient, memories: Memories):
+    named = {"app": "demo", "user": "ada"}
+    ids = await memories.add(SCOPE, [Fact(f"Note {n}", category=name) for n, name in enumerate(("billing", "<b>%"))])
+    listed = (await client.get("/memories", params={**named, "category": "billing"})).text
+    assert "Note 0" in listed
+    assert "Note 1" not in listed
+    shown = (await client.get(f"/memories/{ids[1]}", params=named)).text
+    assert "&lt;b&gt;%" in shown
+    assert "<b>%" not in shown
+    for category, stored in (("trips", "trips"), ("trips", "trips"), ("", None)):
+        now = await memories.get(SCOPE, ids[0])
+        typed = {"content": now.content, "importance": "0.5", "ttl_days": "15", "revision": str(now.revision)}
+        answer = await sent(client, f"/memories/{ids[0]}/edit?app=demo&user=ada", **typed, category=category)
+        assert answer.status_code == 303
+        assert (await memories.get(SCOPE, ids[0])).category == stored
+    history = (await client.get(f"/memories/{ids[0]}", params=named)).text.partition('<ol class="history">')[2]
+    assert re.findall(r"<dt>category</dt><dd[^>]*>(.*?)</dd>", history) == ["trips", "billing"]

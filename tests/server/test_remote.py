@@ -208,3 +208,15 @@ async def test_several_scopes_and_all_of_a_tenant_are_searched_on_the_server(add
             assert all(hit.why for hit in found)
         with pytest.raises(InvalidInput):
             await memories.recall([], "tea")
+
+
+async def test_a_category_travels_both_ways(address: str):
+    async with await open_memories(address) as memories:
+        ids = await memories.add(SCOPE, [Fact(f"Invoice of {name}", category=name) for name in ("billing", "%")])
+        for id, name in zip(ids, ("billing", "%"), strict=True):
+            assert (await memories.get(SCOPE, id)).category == name
+            only = Filter(category=name)
+            assert [one.id for one in (await memories.list(SCOPE, filter=only)).memories] == [id]
+            assert [hit.memory.id for hit in await memories.recall(SCOPE, "invoice", filter=only)] == [id]
+        assert (await memories.edit(SCOPE, ids[0], category="archive")).category == "archive"
+        assert (await memories.edit(SCOPE, ids[0], category="")).category is None

@@ -123,7 +123,7 @@ def clusters(
 
 def _mergeable(a: Memory, b: Memory) -> bool:
     """Of values of a slot only the same words are the same: one word more or less may be another value."""
-    same_kind = (a.type, a.origin, a.is_error) == (b.type, b.origin, b.is_error)
+    same_kind = (a.type, a.category, a.origin, a.is_error) == (b.type, b.category, b.origin, b.is_error)
     if not same_kind or differences(a.content, b.content):
         return False
     if any(a.metadata[key] != b.metadata[key] for key in a.metadata.keys() & b.metadata.keys() - _WHENCE):

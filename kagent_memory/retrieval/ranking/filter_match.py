@@ -26,6 +26,7 @@ def _is_of(filter: Filter, memory: Memory) -> bool:
         and (not filter.origins or memory.origin in filter.origins)
         and (filter.session_id is None or memory.session_id == filter.session_id)
         and (filter.author is None or memory.author == filter.author)
+        and (filter.category is None or memory.category == filter.category)
         and (filter.min_importance is None or memory.importance >= filter.min_importance)
     )
 

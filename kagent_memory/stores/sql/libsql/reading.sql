@@ -22,6 +22,7 @@
     ))
     AND (:session_id IS NULL OR m.session_id = :session_id)
     AND (:author IS NULL OR m.author = :author)
+    AND (:category IS NULL OR m.category = :category)
     AND (:min_importance IS NULL OR m.importance >= :min_importance)
     AND (:created_after IS NULL OR m.created_at >= :created_after)
     AND (:created_before IS NULL OR m.created_at < :created_before)

@@ -11,6 +11,7 @@
     AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
     AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
     AND (%(author)s::text IS NULL OR m.author = %(author)s::text)
+    AND (%(category)s::text IS NULL OR m.category = %(category)s::text)
     AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
     AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
     AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)

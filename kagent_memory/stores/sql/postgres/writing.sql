@@ -60,12 +60,12 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, postings, touched
+    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched
 )
 SELECT
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, postings, touched
+    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched
 FROM json_populate_recordset(NULL::memory, %(rows)s)
 
 -- name: replace_memory
@@ -77,7 +77,7 @@ UPDATE memory SET
     happened_at = %(happened_at)s, valid_from = %(valid_from)s, valid_to = %(valid_to)s, expires_at = %(expires_at)s,
     ttl_days = %(ttl_days)s, pinned = %(pinned)s, verbatim = %(verbatim)s, state = %(state)s,
     superseded_by = %(superseded_by)s, revision = %(revision)s, said_at = %(said_at)s, explicit = %(explicit)s,
-    slot = %(slot)s,
+    slot = %(slot)s, category = %(category)s,
     postings = coalesce(%(postings)s::bytea, postings), touched = %(touched)s
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 

@@ -1,0 +1,69 @@
+"""A category: a free label beside the type, set and changed like it, and a filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kagent_memory import Fact, Filter, InvalidInput, Memories, Scope
+
+SCOPE = Scope("acme", "ada", "desk")
+
+
+async def test_a_category_is_stored_filtered_changed_taken_off_and_undone(store_uri: str):
+    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+        names = ("billing", "Billing", "bill", "%", "it's; DROP TABLE memory; --", "Rechnungen 💶", None)
+        ids = await memories.add(SCOPE, [Fact(f"Invoice {n} is due", category=name) for n, name in enumerate(names)])
+        for id, name in zip(ids, names, strict=True):
+            assert (await memories.get(SCOPE, id)).category == name
+            if name is not None:
+                only = Filter(category=name)
+                assert [one.id for one in (await memories.list(SCOPE, filter=only)).memories] == [id]
+                assert [hit.memory.id for hit in await memories.recall(SCOPE, "invoice due", filter=only)] == [id]
+        assert not await memories.recall(SCOPE, "invoice due", filter=Filter(category=""))
+        both = Filter(category="billing", types=("episodic",))
+        assert not (await memories.list(SCOPE, filter=both)).memories
+
+        changed = await memories.edit(SCOPE, ids[0], category="archive")
+        assert (changed.category, changed.content, changed.revision) == ("archive", "Invoice 0 is due", 2)
+        assert (await memories.edit(SCOPE, ids[0], importance=0.9)).category == "archive"
+        assert (await memories.edit(SCOPE, ids[0], category="")).category is None
+        assert (await memories.undo(SCOPE, ids[0]))[0].category == "archive"
+        assert [one.before and one.before.category for one in await memories.history(SCOPE, ids[0])] == [
+            "billing",
+            "archive",
+            "archive",
+            None,
+        ]
+
+
+async def test_adding_again_and_replacing_keep_the_category_unless_another_is_named(store_uri: str):
+    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+        [id] = await memories.add(SCOPE, [Fact("The rent is 900", category="money")])
+        assert await memories.add(SCOPE, ["The rent is 900"]) == [id]
+        assert (await memories.get(SCOPE, id)).category == "money"
+        assert await memories.add(SCOPE, [Fact("The rent is 900", category="home")]) == [id]
+        assert (await memories.get(SCOPE, id)).category == "home"
+        [next_] = await memories.add(SCOPE, ["The rent is 950"], replaces=id)
+        assert (await memories.get(SCOPE, next_)).category == "home"
+        [last] = await memories.add(SCOPE, [Fact("The rent is 990", category="money")], replaces=next_)
+        assert (await memories.get(SCOPE, last)).category == "money"
+
+
+async def test_secrets_in_a_category_are_masked():
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        [id] = await memories.add(SCOPE, [Fact("x", category="password=hunter2hunter2")])
+        assert "hunter2" not in str((await memories.get(SCOPE, id)).category)
+
+
+@pytest.mark.parametrize("unfit", ["a\0b", "\ud800", "x" * 1025, 7, ["billing"]], ids=repr)
+async def test_what_is_no_category_is_refused_and_nothing_stored(unfit: Any):
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        [id] = await memories.add(SCOPE, [Fact("tea", category="drinks")])
+        with pytest.raises(InvalidInput, match="category"):
+            await memories.add(SCOPE, ["fine", Fact("coffee", category=unfit)])
+        with pytest.raises(InvalidInput, match="category"):
+            await memories.edit(SCOPE, id, category=unfit)
+        assert (await memories.stats(SCOPE)).visible == 1
+        assert (await memories.get(SCOPE, id)).category == "drinks"
