@@ -4,6 +4,9 @@
         store = await open_store(relay.uri)
         relay.swallow()      # what comes is read and acknowledged, and nothing ever comes back
         relay.stall()        # nothing is read any more
+        relay.refuse()       # who connects is reset
+        relay.garble()       # who connects gets an answer of no protocol
+        relay.halve()        # who connects gets half of the first answer
     relay.crawl(10_000)  # so many bytes a second get through, each way
         relay.flow()         # as at the beginning
         relay.cut()          # every connection is reset
@@ -52,7 +55,7 @@ class Relay:
 
     def __init__(self, uri: str | None = None) -> None:
         self._behind = uri
-        self._way: Literal["flow", "swallow", "stall"] = "flow" if uri else "swallow"
+        self._way: Literal["flow", "swallow", "stall", "refuse", "garble", "halve"] = "flow" if uri else "swallow"
         self._speed = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[Any]] = set()
@@ -89,6 +92,15 @@ class Relay:
     def stall(self) -> None:
         self._way = "stall"
 
+    def refuse(self) -> None:
+        self._way = "refuse"
+
+    def garble(self) -> None:
+        self._way = "garble"
+
+    def halve(self) -> None:
+        self._way = "halve"
+
     def cut(self) -> None:
         self._run(self._cut())
 
@@ -116,6 +128,13 @@ class Relay:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         try:
+            if self._way == "refuse":
+                writer.transport.abort()
+                return
+            if self._way == "garble":
+                await reader.read(PIECE)
+                writer.write(b"HTTP/1.1 418 I'm a teapot\r\n\r\n" * 100)
+                return
             if self._behind is None or self._way == "swallow":
                 while await reader.read(PIECE):
                     pass
@@ -125,6 +144,12 @@ class Relay:
             opened = asyncio.open_unix_connection(path) if host.startswith("/") else asyncio.open_connection(host, port)
             back_reader, back_writer = await opened
             self._writers.add(back_writer)
+            if self._way == "halve":
+                back_writer.write(await reader.read(PIECE))
+                answer = await back_reader.read(PIECE)
+                writer.write(answer[: len(answer) // 2])
+                back_writer.close()
+                return
             ways = (self._forward(reader, back_writer), self._forward(back_reader, writer))
             await asyncio.gather(*ways, return_exceptions=True)
         except OSError:

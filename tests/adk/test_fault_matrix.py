@@ -1,0 +1,265 @@
+"""Every part that may fail, in every way it may, under everything a turn does with memory: one table.
+
+The turn completes, the answer says how it was found, nothing wrong is stored, and what was accepted is there in
+the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import numpy as np
+import psycopg
+import pytest
+from relay import Relay
+
+from kagent_memory import (
+    AutoSave,
+    KagentMemoryService,
+    LoadMemoryTool,
+    Memories,
+    PreloadMemoryTool,
+    SaveMemoryTool,
+    Scope,
+    StoreError,
+    enable_memory,
+)
+from kagent_memory.memories import utc_now
+from kagent_memory.models.prompts.fence import OPENING
+from kagent_memory.settings import MemorySettings
+from kagent_memory.testing import HashEmbedder
+
+from .scripted import APP, USER, Chat, assistant, call, responses, scripted, texts
+
+SCOPE = Scope("", USER, APP)
+KNOWN = ("Ada's tea is oolong.", "The spare key is with Grace.")
+SAVED, SAID = "The gate is blue.", "The boat is red."
+SOON = 30.0  # generous: what is tested is that it ends at all
+PATIENT = MemorySettings(rewrite=True, prune_every_hours=0)
+SHORT = PATIENT.updated(
+    {
+        **dict.fromkeys(("embed_timeout_seconds", "query_embed_timeout_seconds", "llm_timeout_seconds"), 0.5),
+        **dict.fromkeys(("rerank_timeout_seconds", "rewrite_timeout_seconds"), 0.5),
+        **dict.fromkeys(("statement_timeout_seconds", "pool_wait_seconds"), 1.0),
+    }
+)
+RAISED: dict[str, Callable[[], Exception]] = {
+    "time-out": TimeoutError,
+    "refused": lambda: ConnectionRefusedError(111, "refused"),
+    "500": lambda: httpx.HTTPStatusError(
+        "500", request=httpx.Request("POST", "http://model"), response=httpx.Response(500)
+    ),
+}
+FAULTS = (*RAISED, "garbage", "wrong width", "slow")
+
+
+class Part:
+    """Something that works until it is told how to fail."""
+
+    def __init__(self) -> None:
+        self.fault = ""
+
+    async def fail(self) -> None:
+        """Fails in the ways that have nothing to do with what is answered."""
+        if self.fault == "slow":
+            await asyncio.sleep(3600)
+        if self.fault in RAISED:
+            raise RAISED[self.fault]()
+
+
+class Embedder(Part, HashEmbedder):
+    def __init__(self) -> None:
+        Part.__init__(self)
+        HashEmbedder.__init__(self, 64)
+
+    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+        await self.fail()
+        width = 63 if self.fault == "wrong width" else 64
+        if self.fault in ("garbage", "wrong width"):
+            return np.full((len(texts), width), np.nan if self.fault == "garbage" else 1.0, np.float32)
+        return await super().embed(texts, kind=kind)
+
+
+class Model(Part):
+    """Extracts one fact from the transcript that holds it, and words every query anew: no vector of one is kept."""
+
+    name = "model"
+    asked = 0
+
+    async def complete(self, prompt: str, *, schema: Any) -> Any:
+        await self.fail()
+        if self.fault == "garbage":
+            return "I'm sorry, \x00\ud83e I can't. {"
+        if self.fault == "wrong width":  # another shape than was asked for
+            return {"rows": [[1, 2], [3]]}
+        self.asked += 1
+        query, facts = f"Where is the spare key? ({self.asked})", [{"text": SAID}] if SAID in prompt else []
+        return {"query": query, "facts": facts, "decisions": [], "groups": [], "summary": ""}
+
+
+class Reranker(Part):
+    name = "reranker"
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Any:
+        await self.fail()
+        if self.fault == "garbage":
+            return [float("nan")] * len(documents)
+        scores = [float("key" in document) for document in documents]
+        return scores[:-1] if self.fault == "wrong width" else scores
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is to be seen of one part's failure.
+
+    Attributes:
+        mode, degraded: what a search says of itself; "": it cannot answer.
+        saves: whether the explicit save is accepted.
+        learns: whether the session is ingested while the fault lasts.
+    """
+
+    mode: str
+    degraded: str
+    saves: bool = True
+    learns: bool = True
+
+
+def expected(part: str, fault: str) -> Cell:
+    match part:
+        case "embedder":
+            return Cell("keyword", "embedder:", saves=fault not in ("garbage", "wrong width"))
+        case "model":
+            return Cell("hybrid", "rewrite:", learns=False)
+        case "reranker":
+            return Cell("hybrid", "rerank:")
+        case _:
+            return Cell("", "", saves=False, learns=False)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kagent_memory.memories.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("kagent_memory.stores.postgres.connection.NETWORK_SECONDS", 0.5)
+    monkeypatch.setattr("kagent_memory.stores.postgres.connection.CONNECT_SECONDS", 2)
+
+
+async def contents(memories: Any) -> list[str]:
+    return sorted(memory.content for memory in (await memories.list(SCOPE)).memories)
+
+
+async def one_turn(service: KagentMemoryService) -> tuple[list[str], list[dict[str, Any]]]:
+    """Prefetch, search, save and auto-save in one turn; the prefetched blocks and the tools' answers."""
+    model = scripted(
+        call("load_memory", query="With whom is the key?"), call("save_memory", content=SAVED), "That is all."
+    )
+    agent = enable_memory(
+        assistant(model),
+        tools=[PreloadMemoryTool(timeout_seconds=3), LoadMemoryTool(), SaveMemoryTool()],
+        auto_save=AutoSave(every_turns=1),
+    )
+    events = await asyncio.wait_for(Chat(agent, service).say(f"Where is my spare key? {SAID}"), SOON)
+    assert events[-1].content.parts[0].text == "That is all."
+    blocks = [text for text in texts(model.requests[0]) if text.startswith(OPENING)]
+    return blocks, responses(model.requests[-1])
+
+
+async def check_turn(service: KagentMemoryService, cell: Cell) -> None:
+    blocks, (loaded, saved) = await one_turn(service)
+    if cell.mode:
+        assert any("with Grace" in block for block in blocks)
+        assert KNOWN[1] in [memory["text"] for memory in loaded["memories"]]
+        found = await asyncio.wait_for(service.memories.recall(SCOPE, "Who has the spare key?"), SOON)
+        assert found.mode == cell.mode
+        assert [reason.startswith(cell.degraded) for reason in found.degraded] == [True]
+        assert KNOWN[1] in [hit.memory.content for hit in found]
+    else:
+        assert blocks == []
+        assert loaded == {"error": "memory unavailable"}
+        with pytest.raises(StoreError):
+            await asyncio.wait_for(service.search_memory(app_name=APP, user_id=USER, query="key"), SOON)
+    assert ("id" in saved) is cell.saves
+    assert ("error" in saved) is not cell.saves
+
+
+async def check_recovered(uri: str, cell: Cell, *, accepted: bool) -> None:
+    """Somebody else opens the store an hour later, with parts that work."""
+    later = utc_now() + timedelta(hours=1)
+    async with await Memories.open(
+        uri, embedding=Embedder(), llm=Model(), worker=False, settings=PATIENT, clock=lambda: later
+    ) as memories:
+        await memories.work(until_idle=True)
+        assert await contents(memories) == sorted(
+            [*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if accepted else [])]
+        )
+        assert [job for job in await memories.jobs() if job.kind != "consolidate"] == []
+        [space] = await memories.store.generations()
+        assert list(await memories.store.unembedded(SCOPE, space.number, limit=9, now=later)) == []
+        found = await memories.recall(SCOPE, "Is the spare key with Grace?")
+        assert (found.mode, found.degraded, found[0].memory.content) == ("hybrid", (), KNOWN[1])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("part", ["embedder", "model", "reranker"])
+async def test_a_model_that_fails_under_a_turn(uri: str, part: str, fault: str):
+    parts = {"embedder": Embedder(), "model": Model(), "reranker": Reranker()}
+    cell = expected(part, fault)
+    settings = SHORT if fault == "slow" else PATIENT
+    async with KagentMemoryService(
+        uri, embedding=parts["embedder"], llm=parts["model"], rerank=parts["reranker"], settings=settings
+    ) as service:
+        await service.memories.add(SCOPE, KNOWN)
+        found = await service.memories.recall(SCOPE, "Which tea?")
+        assert (found.mode, found.degraded) == ("hybrid", ())
+        parts[part].fault = fault
+        await check_turn(service, cell)
+        if part == "reranker":  # which nothing that is accepted waits for
+            assert await service.drain(SOON)
+        allowed = {*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if cell.learns else [])}
+        assert {*await contents(service.memories)} <= allowed
+    await check_recovered(uri, cell, accepted=True)
+
+
+@pytest.fixture
+async def behind(postgres_uri: str) -> AsyncIterator[Relay]:
+    with Relay(postgres_uri) as relay:
+        yield relay
+
+
+def rename(uri: str, old: str, new: str) -> None:
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute(f"ALTER SCHEMA {old} RENAME TO {new}")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Relay, fault: str):
+    begin = {
+        "time-out": behind.swallow,
+        "refused": behind.refuse,
+        "500": lambda: rename(postgres_uri, "kagent_memory", "gone"),
+        "garbage": behind.garble,
+        "wrong width": behind.halve,
+        "slow": behind.stall,
+    }[fault]
+    cell = expected("database", fault)
+    settings = PATIENT if fault in ("refused", "500") else SHORT
+    async with KagentMemoryService(
+        behind.uri, embedding=Embedder(), llm=Model(), rerank=Reranker(), settings=settings
+    ) as service:
+        await service.memories.add(SCOPE, KNOWN)
+        assert (await service.memories.recall(SCOPE, "Which tea?")).mode == "hybrid"
+        begin()
+        if fault not in ("500", "slow"):
+            behind.cut()
+        await check_turn(service, cell)
+        behind.flow()
+        if fault == "500":
+            rename(postgres_uri, "gone", "kagent_memory")
+        else:
+            behind.cut()
+        assert await contents(service.memories) == sorted(KNOWN)  # by itself, with the same service
+    await check_recovered(postgres_uri, cell, accepted=False)
