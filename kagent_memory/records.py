@@ -445,7 +445,9 @@ class LeftOut:
     """A memory that matched and was not handed over, and for which reason."""
 
     memory_id: str
-    reason: Literal["expired", "superseded", "quarantined", "below_min_score", "duplicate", "budget", "limit", "gap"]
+    reason: Literal[
+        "expired", "superseded", "quarantined", "below_min_score", "irrelevant", "duplicate", "budget", "limit", "gap"
+    ]
     scope: Scope | None = None
 
 

@@ -194,7 +194,11 @@ class Retriever:
         looked_up = chain.from_iterable((*forms.values(), *tried.values()))
         known = (await ask(list(dict.fromkeys(looked_up)), limit=0)).frequencies
         search.respelt = respelt(terms, tried, known)
-        others = {term: [term, *filter(known.__contains__, forms[term])] for term in forms} | search.respelt
+        found = {
+            term: [form for form in (term, *forms[term]) if form in known or form in matches.frequencies]
+            for term in forms
+        }
+        others = {term: written or [term] for term, written in found.items()} | search.respelt
         searched = list(dict.fromkeys(chain.from_iterable(others.get(term, [term]) for term in terms)))
         telling = [term for term in searched if term not in small]
         if any(term in known or term in matches.frequencies for term in telling):
@@ -302,6 +306,7 @@ class Retriever:
         if self._reranker is not None:
             scores["rerank"] = row.score - sum(scores.values())
         why["scores"] = {name: round(value, 4) for name, value in scores.items() if round(value, 4)}
+        why["relevance"] = round(ranking.relevance(row.id), 3)
         return why | ({"respelt": search.respelt} if search.respelt else {})
 
     async def _reranked(self, search: _Search, top: list[Ranked], memories: Mapping[str, Memory]) -> list[Ranked]:

@@ -169,3 +169,27 @@ def test_the_explanation_names_legs_ranks_and_signs() -> None:
 
 def test_an_empty_scope_has_no_hits() -> None:
     assert SmallScope().ids("anything at all") == []
+
+
+def test_relevance_is_high_for_what_answers_and_low_for_what_shares_one_word_of_many() -> None:
+    scope, (right, wrong, *_) = _notes(
+        "Ann bought a red kayak in Porto last May", "We bought bread", *(f"note {number}" for number in range(30))
+    )
+    good = scope.rank("When did Ann buy the red kayak in Porto?")
+    poor = scope.rank("Who bought the submarine with the golden periscope?")
+    assert 0 <= poor.relevance(wrong) < 0.2 < good.relevance(right) <= 1
+    assert good.relevance(right) > good.relevance(wrong)
+
+
+def test_nothing_is_answered_when_nothing_is_relevant_enough() -> None:
+    scope, (right, *_) = _notes(
+        "Ann bought a red kayak in Porto last May", *(f"we bought bread {n}" for n in range(30))
+    )
+    strict = RankSettings(nothing_below=0.2)
+    asked = "Who bought the submarine with the golden periscope?"
+    assert len(scope.rank(asked).ranked) > 5
+    nothing = scope.rank(asked, settings=strict)
+    assert nothing.ranked == []
+    assert {left.reason for left in nothing.left_out} == {"irrelevant"}
+    assert scope.ids("When did Ann buy the red kayak in Porto?", settings=strict)[0] == right
+    assert scope.rank("zeppelin", settings=strict).ranked == []

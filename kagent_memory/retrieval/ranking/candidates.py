@@ -29,6 +29,7 @@ class Candidates:
         counts: how often each of the query's terms is in the memory.
         lengths: number of index terms; the average where the text leg did not see the memory.
         idf: ln(1 + (N - f + 0.5) / (f + 0.5)) of each term (Robertson, Zaragoza 2009, kept above zero).
+        missing: the idf of the terms that no memory holds, together.
         average_length: of the scope's memories.
         dense: the best of the query vectors' cosines, each stretched to 0..1 over its list; 0 where in none.
         cosines: of the full query; NaN where the vector leg did not see the memory.
@@ -39,6 +40,7 @@ class Candidates:
     counts: Numbers
     lengths: Numbers
     idf: Numbers
+    missing: float
     average_length: float
     dense: Numbers
     cosines: Numbers
@@ -101,6 +103,7 @@ def join(
         counts=_counts(used, text, size),
         lengths=_lengths(text, size),
         idf=np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
+        missing=(len(terms) - len(used)) * float(np.log1p((text.documents + 0.5) / 0.5)),
         average_length=text.average_length or 1.0,
         dense=_best(stretched, rows, size, 0.0),
         cosines=cosines,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,10 @@ from .rank_settings import RankSettings
 
 _LONG = np.log1p(300.0)
 _OPENING_TURNS = 2
+_FIRST_HITS = 5
+# Logistic regression over the first five hits of two data sets (bench/relevance.py); the vector's is the cosine.
+_SCORE, _OWN, _WINDOW, _BIAS = 9.2, 0.9, 1.7, -8.2
+_SCORE_HYBRID, _OWN_HYBRID, _WINDOW_HYBRID, _COSINE, _BIAS_HYBRID = 7.8, 1.3, 0.9, 1.4, -7.1
 _ALONE = np.iinfo(np.int64).min  # the position of a memory that has none
 
 
@@ -39,12 +44,15 @@ class Ranking:
     Attributes:
         explain: what found a memory, and what each sign added to its score.
         signs: what each sign added to the scores before they were brought into 0..1, in the order of the features.
+        relevance: how likely a memory answers the query, 0..1: of the first hits with so much that share did, where
+            this was measured.
     """
 
     ranked: list[Ranked]
     left_out: tuple[LeftOut, ...]
     explain: Callable[[str], dict[str, Any]]
     signs: Mapping[str, Numbers]
+    relevance: Callable[[str], float]
 
 
 def rank(
@@ -71,7 +79,8 @@ def rank(
         date_only: the query asks for a date and nothing else: what is of that date matches in full.
     """
     table = _Table(candidates, features, dated, settings.reach)
-    signs = _signs(query, _matches(candidates, table, settings, date_only=date_only), table, now, settings)
+    matches = _matches(candidates, table, settings, date_only=date_only)
+    signs = _signs(query, matches, table, now, settings)
     scores = np.clip(sum(signs.values(), np.zeros(len(features))) / (most := _most(settings)), 0.0, 1.0)
 
     cosines = candidates.cosines[table.rows]
@@ -91,8 +100,12 @@ def rank(
             ranked.append(Ranked(features[row].id, score, None if cosine != cosine else cosine))
         elif min_score and candidates.has_vectors:
             left_out.append(LeftOut(memory_id=features[row].id, reason="below_min_score"))
+    relevance = partial(_relevance, candidates, table, matches, scores, date_only=date_only)
+    if settings.nothing_below and all(relevance(hit.id) < settings.nothing_below for hit in ranked[:_FIRST_HITS]):
+        left_out += [LeftOut(memory_id=hit.id, reason="irrelevant") for hit in ranked]
+        ranked = []
     explain = partial(_why, candidates=candidates, table=table, signs=signs, most=most)
-    return Ranking(ranked, tuple(left_out), explain, signs)
+    return Ranking(ranked, tuple(left_out), explain, signs, relevance)
 
 
 class _Table:
@@ -138,6 +151,7 @@ class _Matches(NamedTuple):
 
     Attributes:
         around: the window's match by words alone.
+        held: how often the window holds each term, each step away half.
         previous: the row of the turn before; one past the last where there is none.
     """
 
@@ -145,6 +159,7 @@ class _Matches(NamedTuple):
     window: Numbers
     session: Numbers
     around: Numbers
+    held: Numbers
     previous: npt.NDArray[np.intp]
 
 
@@ -176,7 +191,26 @@ def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, d
     if date_only:
         levels = [np.maximum(level, table.dated) for level in levels]
     own, with_turns, of_session = levels
-    return _Matches(own, with_turns, of_session, around, previous)
+    return _Matches(own, with_turns, of_session, around, window, previous)
+
+
+def _relevance(
+    candidates: Candidates, table: _Table, matches: _Matches, scores: Numbers, memory_id: str, *, date_only: bool
+) -> float:
+    """How likely a memory answers the query, by its score, the share of the query's words that it and the turns around
+    it hold, each by its rarity, and the full query's cosine.
+    """
+    row = next(number for number, one in enumerate(table.features) if one.id == memory_id)
+    asked = float(candidates.idf.sum()) + candidates.missing or 1.0
+    own, around = (float(candidates.idf @ (counts[row] > 0)) / asked for counts in (table.counts, matches.held))
+    if date_only and table.dated[row]:
+        own = around = 1.0
+    score, cosine = float(scores[row]), float(np.nan_to_num(candidates.cosines[table.rows[row]]))
+    if candidates.has_vectors:
+        weighed = _SCORE_HYBRID * score + _OWN_HYBRID * own + _WINDOW_HYBRID * around + _COSINE * cosine + _BIAS_HYBRID
+    else:
+        weighed = _SCORE * score + _OWN * own + _WINDOW * around + _BIAS
+    return 1 / (1 + math.exp(-weighed))
 
 
 def _most(settings: RankSettings) -> float:

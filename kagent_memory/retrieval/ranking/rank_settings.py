@@ -40,6 +40,8 @@ class RankSettings:
         feedback: weight of (successes - failures) / (successes + failures + 2). 0: off.
         standing: weight of the importance formula (`ranking.importance`, 0..1, with the uniqueness of every hit
             taken as 1): how a memory fared, where `importance` is what it was given. 0: off.
+        nothing_below: when none of the first five reaches this `relevance` (0..1), nothing is relevant and nothing is
+            answered. 0: off.
         gap: cut the answer at the largest fall between two scores if it is at least this. 0: off.
     """
 
@@ -70,4 +72,5 @@ class RankSettings:
     deliveries: float = 0.0
     feedback: float = 0.0
     standing: float = 0.0
+    nothing_below: float = 0.0
     gap: float = 0.0
