@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,11 @@ def _in_order(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
 
 
 class Postings:
-    """Inverted lists: term key → rows and counts. Grows at its tail, which is sorted in once it is long."""
+    """Inverted lists: term key → rows and counts. Grows at its tail, which is sorted in once it is long. Its
+    arrays are made anew and never written to, so that a copy of the object is one of what it held.
+    """
+
+    PARTS: ClassVar[int] = 4  # that `packed` gives
 
     def __init__(self) -> None:
         self._terms: Keys = np.empty(0, np.uint64)
@@ -100,3 +104,27 @@ class Postings:
         late = np.flatnonzero(self._terms[self._sorted :] == key) + self._sorted
         found = np.concatenate([np.arange(first, last), late]) if len(late) else slice(first, last)
         return self._rows[found], self._counts[found]
+
+    def packed(self, kept: Rows, count: int) -> Sequence[bytes]:
+        """The lists of some of so many rows, which are numbered anew by their order: for `unpacked`."""
+        number = np.full(count, -1)
+        number[kept] = np.arange(len(kept))
+        held = number[self._rows] >= 0
+        terms, rows, counts = self._terms[held], number[self._rows[held]], self._counts[held]
+        order = np.argsort(terms, kind="stable")
+        distinct, lengths = np.unique(terms[order], return_counts=True)
+        narrow = "<u1" if counts.max(initial=0) < 2**8 else "<u4"
+        columns = ((distinct, "<u8"), (lengths, "<u4"), (rows[order], "<u4"), (counts[order], narrow))
+        return [column.astype(kind).tobytes() for column, kind in columns]
+
+    @classmethod
+    def unpacked(cls, parts: Sequence[memoryview]) -> Self:
+        """The lists that `packed` gave."""
+        postings = cls()
+        rows = np.frombuffer(parts[2], "<u4")
+        narrow = "<u1" if len(parts[3]) == len(rows) else "<u4"
+        postings._terms = np.repeat(np.frombuffer(parts[0], "<u8"), np.frombuffer(parts[1], "<u4")).astype(np.uint64)
+        postings._rows = rows.astype(np.int64)
+        postings._counts = np.frombuffer(parts[3], narrow).astype(np.int64)
+        postings._sorted = len(rows)
+        return postings

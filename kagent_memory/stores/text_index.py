@@ -1,34 +1,64 @@
 """What one scope's memories are searched by, held in memory between calls: terms, places, visibility; no content.
 
-Pure: it is told what the database holds (`sql/indexes.py`) and answers from that alone.
+Pure: it is told what the database holds (`sql/index_cache.py`) and answers from that alone. It is kept in columns,
+which go to the database and come back as they are (`packed`): a process that never saw the scope loads it at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Sequence
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
-from .postings import Postings, Rows, holding, keys_of
+from .codec import id_text, is_id
+from .postings import Postings, Rows, holding, keys_of, term_key
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
-ENTRY_BYTES = 1000
+NONE = np.iinfo(np.int64).min
+ENTRY_BYTES = 600
 DEAD_AT_LEAST = 500
 FEW_TERMS = 64
+PACKED_AT_LEAST = 50
+PACKED_SHARE = 4
+_ID_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TIME_KEYS = keys_of(TIME_TERMS)
+# what another release packed may tell other terms for times: the format says which
+FORMAT = f"kagent_memory index 1 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
 _COLUMNS = np.dtype(
-    [("expires", "i8"), ("length", "i8"), ("active", "?"), ("alive", "?"), ("high", "u8"), ("low", "u8")]
+    [
+        ("high", ">u8"),
+        ("low", ">u8"),
+        ("expires", "<i8"),
+        ("created", "<i8"),
+        ("happened", "<i8"),
+        ("position", "<i8"),
+        ("importance", "<f8"),
+        ("length", "<i4"),
+        ("chars", "<i4"),
+        ("session", "<i4"),
+        ("author", "<i4"),
+        ("type", "<i4"),
+        ("origin", "<i4"),
+        ("active", "?"),
+        ("alive", "?"),
+        ("asks", "?"),
+        ("names_a_time", "?"),
+    ]
 )
+_NAMES = ("session_id", "author", "type", "origin")  # texts that many memories share
+_NAMED = ("session", "author", "type", "origin")  # their columns: numbers of those texts; -1: none
 
+Columns: TypeAlias = npt.NDArray[np.void]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -57,23 +87,63 @@ class ScopeIndex:
     def __init__(self, erased: int = 0) -> None:
         self.version = -1
         self.erased = erased
-        self._places: list[RankFeatures] = []
-        self._rows: dict[str, int] = {}
-        self._sessions: dict[str, dict[int, list[int]]] = {}
-        self._columns = np.zeros(0, _COLUMNS)
+        self._count = 0
+        self._packed = 0
+        self._rows: dict[bytes, int] = {}
+        self._names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._ids: dict[int, str] = {}  # of rows that were asked for, as their features are: made once
+        self._places: dict[int, RankFeatures] = {}
+        self._columns: Columns = np.zeros(0, _COLUMNS)
         self._postings = Postings()
+        self._standing: tuple[Rows, Rows] | None = None
         self._loading = Lock()
 
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
-        return len(self._places) * ENTRY_BYTES + self._columns.nbytes + self._postings.size
+        return self._count * ENTRY_BYTES + self._columns.nbytes + self._postings.size + sum(map(len, self._names))
 
     @property
     def worn(self) -> bool:
         """Whether so much of it is dead that it should be made anew."""
-        dead = len(self._places) - len(self._rows)
+        dead = self._count - len(self._rows)
         return dead > max(DEAD_AT_LEAST, len(self._rows))
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether so much came since it was packed that it should be packed again."""
+        return self._count - self._packed >= max(PACKED_AT_LEAST, self._packed // PACKED_SHARE)
+
+    def packed(self) -> bytes:
+        """All that it holds of living rows, for `unpacked`. May run beside a `load` on another thread."""
+        with self._loading:
+            columns, names, postings = self._columns[: self._count].copy(), list(self._names), copy(self._postings)
+            self._packed = self._count
+        living = np.flatnonzero(columns["alive"])
+        texts = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
+        parts = [texts, columns[living].tobytes(), *postings.packed(living, len(columns))]
+        return FORMAT + np.array([len(part) for part in parts], "<u8").tobytes() + b"".join(parts)
+
+    @classmethod
+    def unpacked(cls, data: bytes, *, erased: int, version: int) -> Self | None:
+        """The index that was packed at this version; None when it is of another format."""
+        if not data.startswith(FORMAT):
+            return None
+        start = len(FORMAT) + 8 * (2 + Postings.PARTS)
+        parts: list[memoryview] = []
+        for length in np.frombuffer(data, "<u8", 2 + Postings.PARTS, len(FORMAT)).tolist():
+            parts.append(memoryview(data)[start : start + length])
+            start += length
+        index = cls(erased)
+        index._names = json.loads(bytes(parts[0]))
+        index._numbers = {name: number for number, name in enumerate(index._names)}
+        index._columns = np.frombuffer(parts[1], _COLUMNS).copy()
+        index._count = index._packed = len(index._columns)
+        index._rows = {id: row for row, id in enumerate(_ids(index._columns))}
+        index._postings = Postings.unpacked(parts[2:])
+        index.version = version
+        return index
 
     def load(self, entries: Sequence[Entry]) -> None:
         """Takes in memories that are new or have changed; the same again changes nothing that shows."""
@@ -82,34 +152,46 @@ class ScopeIndex:
                 self._load(entries)
 
     def _load(self, entries: Sequence[Entry]) -> None:
-        first = len(self._places)
+        first, places = self._count, [entry.place for entry in entries]
         lengths = self._postings.add(first, [entry.postings for entry in entries])
         if (needed := first + len(entries)) > len(self._columns):
             columns = np.zeros(max(needed, len(self._columns) * 3 // 2), _COLUMNS)
             columns[: len(self._columns)] = self._columns
             self._columns = columns
-        for row, place in enumerate(_placed(entries), first):
-            self._enter(row, place)
-        ids = np.frombuffer(b"".join(bytes.fromhex(entry.place.id.replace("-", "")) for entry in entries), ">u8")
-        fresh = self._columns[first : len(self._places)]
-        fresh["high"], fresh["low"] = ids[0::2], ids[1::2]
+        ids = b"".join(bytes.fromhex(place.id.replace("-", "")) for place in places)
+        fresh = self._columns[first:needed]
+        halves = np.frombuffer(ids, ">u8")
+        fresh["high"], fresh["low"] = halves[0::2], halves[1::2]
         fresh["length"] = lengths
         fresh["active"] = [entry.active for entry in entries]
         fresh["expires"] = [NEVER if entry.expires_at is None else _ticks(entry.expires_at) for entry in entries]
+        fresh["created"] = [_ticks(place.created_at) for place in places]
+        fresh["happened"] = [NONE if place.happened_at is None else _ticks(place.happened_at) for place in places]
+        fresh["position"] = [NONE if place.position is None else place.position for place in places]
+        for column in ("importance", "chars", "asks"):
+            fresh[column] = [getattr(place, column) for place in places]
+        fresh["names_a_time"] = _names_a_time(entries)
+        for name, column in zip(_NAMES, _NAMED, strict=True):
+            fresh[column] = [self._number(getattr(place, name)) for place in places]
+        for row, id in enumerate(_ids(fresh), first):
+            if (former := self._rows.get(id)) is not None:
+                self._columns["alive"][former] = False
+            self._columns["alive"][row] = True
+            self._rows[id] = row
+        self._count = needed
+        self._standing = None
 
-    def _enter(self, row: int, place: RankFeatures) -> None:
-        former = self._rows.get(place.id)
-        if former is not None:
-            self._columns["alive"][former] = False
-        self._rows[place.id] = row
-        self._places.append(place)
-        self._columns["alive"][row] = True
-        if place.session_id is not None and place.position is not None:
-            self._sessions.setdefault(place.session_id, {}).setdefault(place.position, []).append(row)
+    def _number(self, text: str | None) -> int:
+        if text is None:
+            return -1
+        if text not in self._numbers:
+            self._numbers[text] = len(self._names)
+            self._names.append(text)
+        return self._numbers[text]
 
     def visible(self, now: datetime, *, superseded: bool = False, among: Iterable[str] | None = None) -> Mask:
         """Which rows readers may see at `now`: of all, or of these ids."""
-        columns = self._columns[: len(self._places)]
+        columns = self._columns[: self._count]
         seen: Mask = columns["alive"] & (columns["expires"] > _ticks(now))
         if not superseded:
             seen &= columns["active"]
@@ -125,13 +207,19 @@ class ScopeIndex:
 
     def ids(self, visible: Mask) -> list[str]:
         """The ids of these rows."""
-        return [self._places[row].id for row in np.flatnonzero(visible).tolist()]
+        return self._ids_of(np.flatnonzero(visible))
+
+    def _ids_of(self, rows: Rows) -> list[str]:
+        known, wanted = self._ids, rows.tolist()
+        if fresh := [row for row in wanted if row not in known]:
+            known.update(zip(fresh, (id_text(id.hex()) for id in _ids(self._columns[fresh])), strict=True))
+        return [known[row] for row in wanted]
 
     def shown(self, visible: Mask, ids: Iterable[str] | None = None) -> set[str]:
         """Which of these memories, or of all, are among these rows."""
         if ids is None:
             return set(self.ids(visible))
-        return {self._places[row].id for row in self._among(ids, visible)}
+        return {id for id in ids if (row := self._row(id)) is not None and visible[row]}
 
     def search(self, terms: Sequence[str], visible: Mask, limit: int) -> TextMatches:
         """What `MemoryStore.search_text` promises, of these rows."""
@@ -156,7 +244,7 @@ class ScopeIndex:
         if not found or limit <= 0:
             return TermMatrix((), (), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
         terms = sorted(found)
-        weights = np.zeros(len(self._places))
+        weights = np.zeros(self._count)
         for term in terms:
             weights[found[term][0]] += 1 / len(found[term][0])
         best = self._best(weights.round(12), limit)
@@ -167,7 +255,7 @@ class ScopeIndex:
             rows, counts = found[term]
             kept = rank[rows] >= 0
             held[rank[rows][kept], column] = counts[kept]
-        return TermMatrix([self._places[int(row)].id for row in best], terms, self._columns["length"][best], held)
+        return TermMatrix(self._ids_of(best), terms, self._columns["length"][best].astype(np.int64), held)
 
     def _best(self, weights: npt.NDArray[np.float64], limit: int) -> Rows:
         # Rounded weights, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in; ties by id, later first.
@@ -182,34 +270,77 @@ class ScopeIndex:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
         with self._loading:
             visible = self.visible(now)
-            rows = self._among(ids, visible)
-            if reach > 0:
-                rows = rows.union(*(self._around(self._places[row], reach) for row in rows))
-            found = np.fromiter(rows, np.int64, len(rows))
+            found = np.fromiter(self._among(ids, visible), np.int64)
+            if reach > 0 and len(found):
+                found = np.union1d(found, self._around(found, reach))
             found = found[visible[found]]
             order = np.lexsort((self._columns["low"][found], self._columns["high"][found]))
-            return [self._places[int(row)] for row in found[order]]
+            return [self._place(row) for row in found[order].tolist()]
 
     def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
-        return {row for id in ids if (row := self._rows.get(id)) is not None and visible[row]}
+        return {row for id in ids if (row := self._row(id)) is not None and visible[row]}
 
-    def _around(self, place: RankFeatures, reach: int) -> list[int]:
-        if place.session_id is None or place.position is None:
-            return []
-        positions = self._sessions[place.session_id]
-        near = range(place.position - reach, place.position + reach + 1)
-        within = near if len(near) < len(positions) else [one for one in positions if one in near]
-        return [row for position in within for row in positions.get(position, ())]
+    def _row(self, id: str) -> int | None:
+        return self._rows.get(bytes.fromhex(id.replace("-", ""))) if is_id(id) else None
+
+    def _around(self, rows: Rows, reach: int) -> Rows:
+        """The rows at most so far from one of these in their sessions, dead ones included."""
+        if self._standing is None:
+            columns = self._columns[: self._count]
+            placed = np.flatnonzero((columns["session"] >= 0) & (columns["position"] != NONE))
+            keys = self._keys(placed)
+            order = np.argsort(keys, kind="stable")
+            self._standing = placed[order], keys[order]
+        standing, keys = self._standing
+        placed = rows[(self._columns["session"][rows] >= 0) & (self._columns["position"][rows] != NONE)]
+        own = self._keys(placed)
+        starts, ends = np.searchsorted(keys, own - reach, "left"), np.searchsorted(keys, own + reach, "right")
+        found = [np.zeros(0, np.int64)]
+        for row, start, end in zip(placed.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            part = standing[start:end]
+            found.append(part[self._columns["session"][part] == self._columns["session"][row]])
+        return np.concatenate(found)
+
+    def _keys(self, rows: Rows) -> Rows:
+        # one key a place, 2^32 from the next session's; that of another session in reach is left out when it is found
+        return (self._columns["session"][rows].astype(np.int64) << 32) + self._columns["position"][rows]
+
+    def _place(self, row: int) -> RankFeatures:
+        if row not in self._places:
+            one, happened = self._columns[row], int(self._columns["happened"][row])
+            numbers = (int(one[column]) for column in _NAMED)
+            session_id, author, type, origin = (self._names[number] if number >= 0 else None for number in numbers)
+            self._places[row] = RankFeatures(
+                id=self._ids_of(np.array([row]))[0],
+                session_id=session_id,
+                position=None if one["position"] == NONE else int(one["position"]),
+                author=author,
+                type=type or "",
+                origin=origin or "",
+                importance=float(one["importance"]),
+                created_at=_EPOCH + int(one["created"]) * _MICROSECOND,
+                happened_at=None if happened == NONE else _EPOCH + happened * _MICROSECOND,
+                chars=int(one["chars"]),
+                asks=bool(one["asks"]),
+                names_a_time=bool(one["names_a_time"]),
+            )
+        return self._places[row]
 
 
-def _placed(entries: Sequence[Entry]) -> Iterator[RankFeatures]:
-    """Where the memories stand, with what their terms say of times."""
+def _ids(columns: Columns) -> list[bytes]:
+    halves = np.empty((len(columns), 2), ">u8")
+    halves[:, 0], halves[:, 1] = columns["high"], columns["low"]
+    raw = halves.tobytes()
+    return [raw[start : start + _ID_BYTES] for start in range(0, len(raw), _ID_BYTES)]
+
+
+def _names_a_time(entries: Sequence[Entry]) -> Mask:
+    """Whether a memory's terms name a time, those of its author's name aside."""
     found = holding([entry.postings for entry in entries], _TIME_KEYS)
-    for entry, named in zip(entries, found.tolist(), strict=True):
-        author = entry.place.author
-        if named and (own := time_terms_of(author)):
-            named = bool(holding([entry.postings], keys_of(TIME_TERMS - own))[0])
-        yield replace(entry.place, names_a_time=True) if named else entry.place
+    for row in np.flatnonzero(found).tolist():
+        if own := time_terms_of(entries[row].place.author):
+            found[row] = holding([entries[row].postings], keys_of(TIME_TERMS - own))[0]
+    return found
 
 
 def _ticks(at: datetime) -> int:

@@ -16,6 +16,7 @@ from kagent_memory import InvalidInput, Memories, Message, Scope, StoreError
 from kagent_memory.cli import main
 from kagent_memory.errors import NotFound
 from kagent_memory.remote import open_memories
+from kagent_memory.stores import text_index
 from kagent_memory.stores.values import ForgottenTenant
 from kagent_memory.testing import HashEmbedder
 
@@ -31,6 +32,12 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         return
     uri = request.getfixturevalue("postgres_uri")
     yield f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+@pytest.fixture(autouse=True)
+def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every search keeps the scope's index in the database."""
+    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
 
 
 async def opened(uri: str, **options: Any) -> Memories:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import uuid
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,16 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kagent_memory import ConfigurationError, Memories
+from kagent_memory import ConfigurationError, Memories, StoreError
 from kagent_memory.records import Change, Filter, Memory, Scope, new_id
-from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores import MemoryStore, open_store, text_index
 from kagent_memory.stores.base import Batch, RankFeatures
 from kagent_memory.stores.libsql.vector_search import ScopeVectors
 from kagent_memory.stores.postings import TAIL, packed
 from kagent_memory.stores.sql.index_cache import Indexes
+from kagent_memory.stores.sql.write_queries import keep_index
 from kagent_memory.stores.text_index import Entry, ScopeIndex
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -115,6 +118,138 @@ async def test_only_the_scopes_searched_last_are_kept(pair):
     assert len(here._indexes) == 1
 
 
+# -- what is kept of it in the database
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """How many memories indexes took in one by one; every index is packed at once."""
+    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
+    monkeypatch.setattr(text_index, "PACKED_SHARE", 10**9)
+    taken, load = Counter(), ScopeIndex.load
+
+    def counted(self, entries):
+        taken["memories"] += len(entries)
+        load(self, entries)
+
+    monkeypatch.setattr(ScopeIndex, "load", counted)
+    return taken
+
+
+async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
+    """What a process finds that never saw the scope; what it packs is kept before it returns."""
+    store._indexes = Indexes(max_bytes=2**20)
+    found = await store.search_text(SCOPE, terms, limit=9, now=now)
+    places = await store.places(SCOPE, list(found.matches), reach=2, now=now)
+    if store._packing:
+        await asyncio.wait(store._packing)
+    return dict(found.matches), list(found.matches), found.documents, found.average_length, found.frequencies, places
+
+
+async def test_who_never_saw_a_scope_reads_it_packed_and_what_was_written_since(pair, loaded):
+    here, there = pair
+    await add(there, *(memory(f"tea number {number}", session_id="s", position=number) for number in range(60)))
+    before = await searched_anew(there, "tea", "7")
+    loaded.clear()
+    assert await searched_anew(here, "tea", "7") == before
+    assert loaded["memories"] == 0
+    late = memory("tea number 7 again", session_id="s")
+    await add(there, late)
+    assert late.id in (await searched_anew(here, "tea", "7"))[0]
+    assert loaded["memories"] == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_packed_or_not_an_index_answers_alike_whoever_writes(pair, loaded, monkeypatch, seed):
+    dice, texts = random.Random(seed), iter(range(1000))
+    known: list[Memory] = []
+    for _ in range(25):
+        writer, other = dice.sample(pair, 2)
+        match dice.randrange(5):
+            case 0 if known:
+                gone = dice.choice(known)
+                await writer.forget(SCOPE, ids=[gone.id], now=NOW)
+                known.remove(gone)
+            case 1 if known:
+                [stored] = (await writer.get(SCOPE, [dice.choice(known).id], now=NOW)).values()
+                edited = replace(stored, content=f"mocha {next(texts)}", revision=stored.revision + 1)
+                await writer.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
+            case _:
+                new = [memory(f"tea {next(texts)}?", session_id=dice.choice("st")) for _ in range(dice.randrange(1, 9))]
+                await add(writer, *new)
+                known += new
+        if dice.random() < 0.5:
+            await found(writer, "tea")  # one that is not new to the scope packs, too
+        ask = ("tea", "mocha", f"{dice.randrange(40)}")
+        with monkeypatch.context() as patch:
+            patch.setattr(ScopeIndex, "unpacked", classmethod(lambda *_, **__: None))
+            anew = await searched_anew(writer, *ask)
+        assert await searched_anew(other, *ask) == anew
+
+
+async def kept_index(store) -> bytes | None:
+    async def read(session):
+        found = await session.rows("unseen_scope", {"scope_id": SCOPE.id})
+        return found[0]["packed"] if found else None
+
+    return await store._database.within(SCOPE).read(read)
+
+
+@pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
+async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
+    here, there = pair
+    soon = NOW + timedelta(days=1)
+    gone = memory("Quokka tea", session_id="Quokka session", expires_at=soon, ttl_days=1)
+    await add(there, gone, memory("black tea"))
+    await searched_anew(there, "tea")
+    kept = await kept_index(here)
+    assert b"Quokka session" in kept
+    on_its_way = here._indexes  # another process that packs what it read before
+    await found(here, "tea")
+    values = on_its_way.packed(SCOPE)
+    match way:
+        case "forget":
+            await there.forget(SCOPE, ids=[gone.id], now=NOW)
+        case "evict":
+            await there.evict(SCOPE, [gone.id], keep=1, now=NOW)
+        case "prune":
+            await there.prune(now=soon, popular_after=1)
+        case _:
+            await there.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
+            await add(there, memory("green tea"))
+    assert await kept_index(here) is None
+    await here._database.within(SCOPE).write(keep_index, {**values, "version": 10**6})
+    assert await kept_index(here) is None
+    found_now = await searched_anew(here, "tea")
+    assert len(found_now[0]) == 1
+    assert gone.id not in found_now[0]
+
+
+async def test_the_newest_packed_index_stays(pair, loaded):
+    here, there = pair
+    await add(there, memory("green tea"))
+    await found(here, "tea")
+    old = here._indexes.packed(SCOPE)
+    await add(there, memory("black tea"))
+    await searched_anew(there, "tea")
+    newest = await kept_index(here)
+    await here._database.within(SCOPE).write(keep_index, old)
+    assert await kept_index(here) == newest
+
+
+async def test_what_no_database_takes_stops_no_search(pair, loaded, monkeypatch, caplog):
+    here, _ = pair
+
+    async def refuses(*_):
+        raise StoreError("memory unavailable: read only")
+
+    monkeypatch.setattr("kagent_memory.stores.sql.write_queries.keep_index", refuses)
+    one = memory("green tea")
+    await add(here, one)
+    assert list((await searched_anew(here, "tea"))[0]) == [one.id]
+    assert "read only" in caplog.text
+
+
 @pytest.fixture
 def weighings(monkeypatch):
     """How often an index or the vectors of a scope were weighed."""
@@ -167,6 +302,67 @@ async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
 def entry(id: str, *terms: str, active: bool = True) -> Entry:
     place = RankFeatures(id, None, None, None, "semantic", "user", 0.5, NOW, None)
     return Entry(place, active, None, packed(dict.fromkeys(terms, 1)))
+
+
+def placed(id: str, *terms: str, number: int = 0) -> Entry:
+    """An entry that differs from others in everything that an index knows."""
+    place = RankFeatures(
+        id=id,
+        session_id=[None, "s", "t", "ö 🎉"][number % 4],
+        position=None if number % 5 == 0 else number % 7,
+        author=[None, "Ada", "April"][number % 3],
+        type="episodic" if number % 2 else "semantic",
+        origin="user",
+        importance=number / 10,
+        created_at=NOW + timedelta(microseconds=number),
+        happened_at=None if number % 3 else datetime(1931, 5, 6, 7, 8, 9, 10, UTC),
+        chars=number * 1000,
+        asks=number % 2 == 0,
+    )
+    expires_at = None if number % 4 else NOW + timedelta(hours=number)
+    return Entry(place, number % 6 != 5, expires_at, packed(dict.fromkeys(terms, 1 + number * 100)))
+
+
+def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
+    """All that an index answers."""
+    answers = []
+    for now in (NOW, NOW + timedelta(hours=5)):
+        for superseded in (False, True):
+            visible = index.visible(now, superseded=superseded)
+            answers += [set(index.ids(visible)), index.hidden(visible), index.shown(visible, ids)]
+            for terms in ("a", "b", "cd", "abcd", "z"):
+                found = index.search(list(terms), visible, 3)
+                answers += [dict(found.matches), list(found.matches), found.documents, found.average_length]
+                answers.append(found.frequencies)
+        answers += [index.places([id], reach, now) for id in ids for reach in (0, 1, 3)]
+    return answers
+
+
+WRITES = st.lists(st.tuples(st.integers(0, 7), st.sets(st.sampled_from("abcd")), st.integers(0, 30)), max_size=30)
+
+
+@settings(deadline=None, max_examples=40)
+@given(WRITES, WRITES, st.integers(1, 9))
+def test_an_index_that_was_packed_answers_as_the_one_that_was_not(before, after, step):
+    ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(8)]  # some begin or end with zeros
+    index = ScopeIndex(erased=3)
+    for start in range(0, len(before), step):
+        index.load([placed(ids[one], *terms, number=number) for one, terms, number in before[start : start + step]])
+    again = ScopeIndex.unpacked(index.packed(), erased=3, version=17)
+    assert again is not None
+    assert (again.erased, again.version) == (3, 17)
+    assert told(again, ids) == told(index, ids)
+    for held in (index, again):
+        held.load([placed(ids[one], *terms, number=number) for one, terms, number in after])
+    assert told(again, ids) == told(index, ids)
+    assert not again.worn
+
+
+def test_what_another_release_packed_is_left_alone():
+    index = ScopeIndex()
+    index.load([entry(new_id(), "a")])
+    for other in (b"", b"?", index.packed().replace(b"index 1 ", b"index 0 ", 1), index.packed()[1:]):
+        assert ScopeIndex.unpacked(other, erased=0, version=1) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sets(st.sampled_from("abcd"))), max_size=40), st.integers(1, 9))

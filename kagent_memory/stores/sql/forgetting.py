@@ -69,6 +69,7 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
         await session.run_many("erase_vectors", [values], generation=row["number"])
     for statement in ("erase_stats", "end_decisions", "erase_revisions", "erase_memories"):
         await session.run_many(statement, [values])
+    await session.run_many("erase_scope_index", [{"scope_id": scope_id}])
     await session.run_many("mark_erased", [{"scope_id": scope_id}])
 
 
@@ -91,7 +92,7 @@ async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | N
         whose = {"scope_id": scope.id}
         for row in await session.rows("generations", {}):
             await session.run_many("erase_scope_vectors", [whose], generation=row["number"])
-        for part in ("stats", "revisions", "jobs", "events", "tombstones"):
+        for part in ("stats", "revisions", "jobs", "events", "tombstones", "index"):
             await session.run_many(f"erase_scope_{part}", [whose])
         await session.run_many("erase_scope", [whose])
     if who is not None and gone:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ... import telemetry
 from ...concurrency import LRU
@@ -14,6 +16,7 @@ from .decoding import to_place
 from .session import Row, Session
 
 LOAD_ROWS = 250
+MOST_OUTGROWN = 1000
 
 
 @dataclass(slots=True)
@@ -28,11 +31,15 @@ class Indexes:
 
     Every write moves its scope's version and marks the memories it wrote with it, so a search loads what came since the
     version it knows; every erasure is marked on the scope, and then all of it is loaded anew. The version is read
-    first: what is written meanwhile is at worst loaded twice.
+    first: what is written meanwhile is at worst loaded twice. A scope not seen before is loaded as it was last packed.
+
+    Attributes:
+        outgrown: scopes, not too many, whose indexes hold much that was not there when they were last packed.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._kept = LRU[bytes, _Kept](max_bytes, lambda kept: kept.index.size)
+        self.outgrown: set[Scope] = set()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -59,7 +66,8 @@ class Indexes:
         if (known := self.known(scope, version)) is not None:
             telemetry.cache_looked_up("text", hit=True)
             return known
-        found = await session.rows("scope_row", {"scope_id": scope.id})
+        unseen = self._kept.get(scope.id) is None
+        found = await session.rows("unseen_scope" if unseen else "scope_row", {"scope_id": scope.id})
         if not found:
             return ScopeIndex()
         salt = bytes(found[0]["salt"])
@@ -71,29 +79,54 @@ class Indexes:
         if stands:
             return kept.index
         async with kept.loading:  # one loads for all who wait
-            kept.index = index = await _loaded(session, scope, kept.index)
+            kept.index = index = await _loaded(session, scope, kept.index, found[0] if unseen else None)
             self._kept.resize(scope.id, kept)
+        if index.outgrown and len(self.outgrown) < MOST_OUTGROWN:
+            self.outgrown.add(scope)
         return index
+
+    def packed(self, scope: Scope) -> Mapping[str, Any] | None:
+        """The scope's index as `keep_index` takes it; None when it is not kept. May take long: call it in a thread."""
+        kept = self._kept.get(scope.id)
+        if kept is None or kept.index.version < 0:
+            return None
+        index = kept.index  # told first: a load on another thread meanwhile makes it newer than it says
+        values = {"scope_id": scope.id, "salt": kept.salt, "version": index.version, "erased": index.erased}
+        return {**values, "packed": index.packed()}
 
 
 def _stands(index: ScopeIndex, scope: Row) -> bool:
     return (index.version, index.erased) == (scope["version"], scope["erased"])
 
 
-async def _loaded(session: Session, scope: Scope, index: ScopeIndex) -> ScopeIndex:
-    row, *_ = await session.rows("scope_row", {"scope_id": scope.id})
-    if _stands(index, row):
-        return index
-    if index.erased != row["erased"] or index.version > row["version"] or index.worn:
-        index = ScopeIndex(row["erased"])
-    since = {"scope_id": scope.id, "version": index.version + 1}
-    [written] = await session.rows("written_since", since)
-    ids = ids_in(written["ids"])
-    for start in range(0, len(ids), LOAD_ROWS):
-        some = {"scope_id": scope.id, "ids": ids[start : start + LOAD_ROWS]}
+async def _loaded(session: Session, scope: Scope, index: ScopeIndex, row: Row | None) -> ScopeIndex:
+    """The index as the database holds it; `row` is that of `unseen_scope` where it was asked for."""
+    if row is None or index.version >= 0:
+        row, *_ = await session.rows("scope_row", {"scope_id": scope.id})
+        if _stands(index, row):
+            return index
+        if index.version < 0 or index.erased != row["erased"] or index.version > row["version"] or index.worn:
+            row, *_ = await session.rows("unseen_scope", {"scope_id": scope.id})
+    ids: str | None = row.get("ids")
+    if ids is not None:
+        unpacked = _unpacked(row)
+        index = unpacked or ScopeIndex(row["erased"])
+        ids = ids if unpacked is not None or row["packed"] is None else None  # another release packed it
+    if ids is None:
+        [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
+        ids = written["ids"]
+    wanted = ids_in(ids or "")
+    for start in range(0, len(wanted), LOAD_ROWS):
+        some = {"scope_id": scope.id, "ids": wanted[start : start + LOAD_ROWS]}
         index.load([_entry(one) for one in await session.rows("indexed", some)])
-    index.version = row["version"]
+    index.version = max(row["version"], index.version)
     return index
+
+
+def _unpacked(row: Row) -> ScopeIndex | None:
+    if row["packed"] is None:
+        return None
+    return ScopeIndex.unpacked(bytes(row["packed"]), erased=row["erased"], version=row["packed_version"])
 
 
 def _entry(row: Row) -> Entry:

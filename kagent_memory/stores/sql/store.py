@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import override
 
-from ...concurrency import LRU, each_aside, run_in_thread
+from ...concurrency import LONG, LRU, cancel_and_wait, each_aside, run_in_thread
 from ...errors import InvalidInput, StoreError
 from ...records import Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
@@ -44,10 +45,15 @@ from . import write_queries as writing
 from .index_cache import Indexes
 from .session import Database, Session
 
+logger = logging.getLogger(__name__)
+
 AnySession = TypeVar("AnySession", bound=Session)
 CACHE_MB = 256
 CANDIDATES = 20
 SERVED = 100
+PACKING_AT_ONCE = 2
+PACKING_SECONDS = 5.0
+MOST_PACKED = 64 * 2**20
 ATTEMPTS = 20
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
@@ -64,11 +70,32 @@ class SqlStore(Store, Generic[AnySession]):
         self._dimensions: dict[int, int] = {}
         self._indexes = Indexes(cache_mb * 2**20)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
+        self._packing: set[asyncio.Task[None]] = set()
         self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     @override
     async def close(self) -> None:
+        if self._packing:
+            await asyncio.wait(self._packing, timeout=PACKING_SECONDS)
+        await cancel_and_wait(*self._packing)
         await self._database.close()
+
+    def _pack_outgrown(self) -> None:
+        """Begins to keep the packed indexes of scopes that have outgrown theirs: a few at a time, beside searches."""
+        outgrown = self._indexes.outgrown
+        while outgrown and len(self._packing) < PACKING_AT_ONCE:
+            task = asyncio.create_task(self._pack(outgrown.pop()), name="kagent-memory-index")
+            self._packing.add(task)
+            task.add_done_callback(self._packing.discard)
+
+    async def _pack(self, scope: Scope) -> None:
+        values = await run_in_thread(LONG, self._indexes.packed, scope)
+        if values is None or len(values["packed"]) > MOST_PACKED:
+            return
+        try:
+            await self._database.within(scope).write(writing.keep_index, values)
+        except StoreError as error:
+            logger.warning("A scope's index could not be kept; each process loads it memory by memory: %s", error)
 
     @abstractmethod
     async def _make_vectors(self, session: AnySession, generation: EmbeddingSpace) -> None:
@@ -174,9 +201,11 @@ class SqlStore(Store, Generic[AnySession]):
     ) -> Sequence[TextMatches]:
         if not queries:
             return []
-        return await self._database.within(scope).read(
+        found = await self._database.within(scope).read(
             reading.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
         )
+        self._pack_outgrown()
+        return found
 
     @override
     async def places(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -49,6 +49,11 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     await put(session, batch.jobs)
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
     return Applied(ids=ids, version=met.version)
+
+
+async def keep_index(session: Session, values: Mapping[str, Any]) -> None:
+    """Keeps a scope's packed index (`Indexes.packed`), unless something was erased since it was read."""
+    await session.run("keep_index", values)
 
 
 @dataclass(frozen=True, slots=True)

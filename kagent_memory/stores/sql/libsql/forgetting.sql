@@ -103,6 +103,9 @@ DELETE FROM taken_event WHERE scope_id = :scope_id
 -- name: erase_scope_tombstones
 DELETE FROM tombstone WHERE scope_id = :scope_id
 
+-- name: erase_scope_index
+DELETE FROM scope_index WHERE scope_id = :scope_id
+
 -- name: erase_scope
 DELETE FROM scope WHERE scope_id = :scope_id
 

@@ -7,6 +7,15 @@ ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 -- name: scope_row
 SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_id
 
+-- name: keep_index
+-- Under the file's lock, and only where nothing was erased since the index was read; the newest stays.
+INSERT INTO scope_index (scope_id, version, erased, packed)
+SELECT s.scope_id, :version, s.erased, :packed
+FROM scope AS s
+WHERE s.scope_id = :scope_id AND s.salt = :salt AND s.erased = :erased
+ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, erased = excluded.erased, packed = excluded.packed
+WHERE scope_index.version < excluded.version
+
 -- name: add_costs
 UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_id = :scope_id
 

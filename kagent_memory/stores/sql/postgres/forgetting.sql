@@ -108,6 +108,9 @@ DELETE FROM taken_event WHERE scope_id = %(scope_id)s
 -- name: erase_scope_tombstones
 DELETE FROM tombstone WHERE scope_id = %(scope_id)s
 
+-- name: erase_scope_index
+DELETE FROM scope_index WHERE scope_id = %(scope_id)s
+
 -- name: erase_scope
 DELETE FROM scope WHERE scope_id = %(scope_id)s
 

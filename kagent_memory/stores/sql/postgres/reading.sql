@@ -70,6 +70,17 @@ SELECT coalesce(string_agg(m.id::text, ''), '') AS ids
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
 
+-- name: unseen_scope
+-- A scope that this process has not seen: its row, its packed index, and the ids of the memories written since.
+SELECT s.version, s.erased, s.salt, i.version AS packed_version, i.packed, (
+    SELECT coalesce(string_agg(m.id::text, ''), '')
+    FROM memory AS m
+    WHERE m.scope_id = s.scope_id AND m.touched > coalesce(i.version, -1)
+) AS ids
+FROM scope AS s
+LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id AND i.erased = s.erased
+WHERE s.scope_id = %(scope_id)s
+
 -- name: indexed
 -- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,

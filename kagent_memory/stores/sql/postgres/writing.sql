@@ -8,6 +8,16 @@ RETURNING version, salt
 -- name: scope_row
 SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
 
+-- name: keep_index
+-- Under the scope's lock, and only where nothing was erased since the index was read; the newest stays.
+INSERT INTO scope_index AS i (scope_id, version, erased, packed)
+SELECT s.scope_id, %(version)s, s.erased, %(packed)s
+FROM scope AS s
+WHERE s.scope_id = %(scope_id)s AND s.salt = %(salt)s AND s.erased = %(erased)s
+FOR NO KEY UPDATE
+ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, erased = excluded.erased, packed = excluded.packed
+WHERE i.version < excluded.version
+
 -- name: add_costs
 UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE scope_id = %(scope_id)s
 
