@@ -19,12 +19,17 @@ with interrupts_held():
     from .. import __version__
     from ..concurrency import new_loop
     from ..errors import InvalidInput, KagentMemoryError, family_of
-    from . import maintenance_commands, memory_commands, serve
+    from . import maintenance_commands, memory_commands, serve, transfer_commands
     from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command
     from .logs import logged
     from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
 
-COMMANDS: tuple[Command, ...] = (*serve.COMMANDS, *memory_commands.COMMANDS, *maintenance_commands.COMMANDS)
+COMMANDS: tuple[Command, ...] = (
+    *serve.COMMANDS,
+    *memory_commands.COMMANDS,
+    *maintenance_commands.COMMANDS,
+    *transfer_commands.COMMANDS,
+)
 GROUPS = {
     "token": ("Tokens of the server.", "list"),
     "jobs": ("The queue and its dead letters.", "list"),

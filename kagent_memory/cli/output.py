@@ -39,6 +39,10 @@ class Output:
         if not self.as_json:
             _write(text + "\n")
 
+    def raw(self, line: str) -> None:
+        """A line of a format that is the same for people and programs."""
+        _write(line + "\n")
+
     def note(self, text: str) -> None:
         """Progress and remarks, on the error stream."""
         with suppress(OSError):  # a remark that nobody can read must not end the command

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 from typing_extensions import Unpack, override
@@ -57,6 +58,7 @@ from .options import ForgetOptions, RecallOptions
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
 from .tokens import Tokens
+from .transfer import Imported, export, import_
 from .validation import checked_limit, text_size
 
 __all__ = [
@@ -491,6 +493,42 @@ class Memories(OpenedMemories):
     @override
     async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
         return await forget_tenant(self._parts, tenant, limit, who=who)
+
+    async def export(
+        self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
+    ) -> AsyncIterator[str]:
+        """All memories of the scopes with this tenant, user and app, as lines of JSON in the documented format: with
+        history, usage and expiry, superseded and expired ones too; without vectors. Holds some of them at a time.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+        """
+        async for line in export(self._parts, tenant=tenant, user=user, app=app):
+            yield line
+
+    async def import_(
+        self,
+        path: Path | str,
+        *,
+        tenant: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Imported:
+        """Takes in a file that `export` made, after it was read to its end: what cannot be imported whole is refused
+        before anything is written. What is there already, or was forgotten here, is left as it is, so the same call
+        goes on where one was interrupted. Vectors are made anew by the embedder, in the background.
+
+        Args:
+            path: of the file.
+            tenant: the only one whose memories the file may hold; None: any.
+            dry_run: only says what would be done.
+            progress: is told how many lines are done.
+
+        Raises:
+            InvalidInput: it is not an export, of another version, cut off, damaged, or of another tenant.
+            ConfigurationError: the store takes no import.
+        """
+        return await import_(self._parts, Path(path), tenant=tenant, dry_run=dry_run, progress=progress)
 
     @override
     async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack, override
 
-from ..errors import InvalidInput, NotFound
+from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..language import tokenizer as text
 from ..records import Filter, Memory, Revision, Scope, Vector
 from .queue_and_tokens import JobQueue, Opened, TokenStore
@@ -46,10 +46,12 @@ from .values import (
     PendingJobs,
     Pruned,
     RankFeatures,
+    Restored,
     ScopeStats,
     TermMatrix,
     TextMatches,
     Token,
+    Whole,
     checked_job,
     checked_key,
     checked_vector,
@@ -188,6 +190,25 @@ class MemoryStore(Opened):
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
         return sorted([memory.id async for memory in _each(self, scope, every, now=EARLIEST)])
+
+    async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+        """These memories with their usage and history, in the order of their ids, whether they are visible or not."""
+        found = await self.get(scope, ids, now=EARLIEST, superseded=True)
+        return [Whole(found[id], tuple(await self.history(scope, id))) for id in sorted(found)]
+
+    async def restore(
+        self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
+    ) -> Sequence[Restored]:
+        """Puts memories of another store back as they were there, byte for byte, in one transaction; without vectors.
+
+        One whose id is here, that says the same as an active one here, or that was forgotten here is left out. Gives
+        what came of each, or in a dry run what would.
+
+        Raises:
+            InvalidInput: one of them cannot be stored; none is then.
+            ConfigurationError: this store cannot take them.
+        """
+        raise ConfigurationError("This store takes no import; it needs a `restore` of its own.")
 
     @abstractmethod
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from .base import (
 )
 from .codec import event_ids_in, messages_in
 from .receipts import Receipt, ReceiptChain, ReceiptStore
-from .values import ForgottenTenant
+from .values import ForgottenTenant, Restored, Whole
 
 ALL = 1_000_000_000
 
@@ -187,6 +187,16 @@ class StoreWithQueueBeside(Store):
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
         return await self._memories.evict(scope, ids, keep=keep, now=now)
+
+    @override
+    async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+        return await self._memories.whole(scope, ids)
+
+    @override
+    async def restore(
+        self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
+    ) -> Sequence[Restored]:
+        return await self._memories.restore(scope, memories, dry_run=dry_run, now=now)
 
     @override
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from ..errors import InvalidInput
 from ..language.time_words import names_a_time
 from ..language.tokenizer import index_terms
-from ..records import Change, Memory, Scope, Vector, scaled
+from ..records import Change, Memory, Revision, Scope, Vector, scaled
 from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
@@ -266,6 +266,19 @@ class PendingJobs:
 
     count: int = 0
     oldest_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A memory with its usage, and its history, oldest first: all that travels from one store to another."""
+
+    memory: Memory
+    revisions: tuple[Revision, ...] = ()
+
+
+Restored: TypeAlias = Literal["added", "present", "equal", "forgotten"]
+"""What came of a memory that was to be restored: it is there now; it was there, by its id; another one says the same;
+or it was forgotten here, and stays so."""
 
 
 @dataclass(frozen=True, slots=True)

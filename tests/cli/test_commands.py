@@ -25,7 +25,8 @@ from kagent_memory.stores.base import Job
 ROOT = Path(__file__).parents[2]
 SCOPE = Scope("", "ada", "demo")
 WANTED = """demo serve mcp worker prune consolidate search list show add edit pin forget history undo feedback jobs
-stats migrate token forget-tenant receipts audit doctor"""
+stats migrate token forget-tenant receipts audit export import
+doctor"""
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_every_command_is_there_with_help_and_examples(capsys: pytest.CaptureFix
 def test_every_example_is_a_command_that_parses():
     for command in COMMANDS:
         for example in command.examples:
-            words = example.partition(" <")[0].replace('"', "").split()[1:]
+            words = example.partition(" <")[0].partition(" >")[0].replace('"', "").split()[1:]
             if '"' not in example:
                 assert parser().parse_args(words).command is command
 

@@ -38,8 +38,8 @@ from ..base import (
     checked_vector,
 )
 from ..receipts import Receipt, ReceiptChain
-from ..values import ForgottenTenant
-from . import forgetting, maintenance, queue, receipts, tokens
+from ..values import ForgottenTenant, Restored, Whole
+from . import forgetting, maintenance, queue, receipts, tokens, transfer
 from . import read_queries as reading
 from . import write_queries as writing
 from .index_cache import Indexes
@@ -157,6 +157,21 @@ class SqlStore(Store, Generic[AnySession]):
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
         return await self._database.within(scope).read(reading.kept, scope, filter)
+
+    @override
+    async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+        return await self._database.within(scope).read(transfer.whole, scope, ids)
+
+    @override
+    async def restore(
+        self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
+    ) -> Sequence[Restored]:
+        changes = [Change(kind="add", memory=one.memory) for one in memories]
+        await run_in_thread(sum(map(_length, changes)), partial(planning.checked, Batch(changes=changes), None))
+        texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
+        database = self._database.within(scope)
+        run = database.read if dry_run else database.write
+        return await run(transfer.restore, scope, memories, texts=texts, dry_run=dry_run)
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:

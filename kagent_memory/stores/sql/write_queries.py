@@ -182,7 +182,7 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
     postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
 
     def row(memory: Memory) -> dict[str, Any]:
-        return {**_values(scope, memory, plan.texts), "postings": postings.get(memory.id), "touched": version}
+        return {**column_values(scope, memory, plan.texts), "postings": postings.get(memory.id), "touched": version}
 
     changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
@@ -194,7 +194,8 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
         await session.run_many("insert_revision", [{"scope_id": scope.id, **values} for values in plan.revisions])
 
 
-def _values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
+def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
+    """A memory as the columns of its row, but for its index terms and the version that wrote it."""
     return {
         **{name: getattr(memory, name) for name in _COLUMNS},
         "metadata": dict(memory.metadata),

@@ -117,3 +117,14 @@ FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.id = :id
 ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = memory_stats.successes + excluded.successes, failures = memory_stats.failures + excluded.failures
+
+-- name: restore_revision
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final)
+VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group, :final)
+
+-- name: restore_usage
+INSERT INTO memory_stats (
+    scope_id, id, retrieved, delivered, delivered_total, last_delivered_at, successes, failures
+) VALUES (
+    :scope_id, :id, :retrieved, :delivered, :delivered_total, :last_delivered_at, :successes, :failures
+)

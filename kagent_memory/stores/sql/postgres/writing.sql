@@ -125,3 +125,18 @@ FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.id = %(id)s::uuid
 ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = s.successes + excluded.successes, failures = s.failures + excluded.failures
+
+-- name: restore_revision
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final)
+VALUES (
+    %(scope_id)s, %(memory_id)s, %(revision)s, %(kind)s, %(before)s, %(at)s, %(who)s, %(why)s, %(event_ids)s, %(group)s,
+    %(final)s
+)
+
+-- name: restore_usage
+INSERT INTO memory_stats (
+    scope_id, id, retrieved, delivered, delivered_total, last_delivered_at, successes, failures
+) VALUES (
+    %(scope_id)s, %(id)s, %(retrieved)s, %(delivered)s, %(delivered_total)s, %(last_delivered_at)s, %(successes)s,
+    %(failures)s
+)

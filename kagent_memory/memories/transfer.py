@@ -1,0 +1,216 @@
+"""Export and import: memories whole, one a line, from any store into any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from ..concurrency import run_in_thread
+from ..errors import InvalidInput
+from ..records import Change, Filter, Memory, Revision, Scope, checked_text
+from ..retrieval.embedding_spaces import embed_job
+from ..stores.base import Batch
+from ..stores.planning import checked
+from ..stores.values import Restored, Whole
+from .components import Components
+
+FORMAT = "kagent-memory"
+VERSION = 1
+PART = 200
+SCOPES = 1000
+READ = 1_000_000  # characters: reading a file is work for a thread, however long it is
+LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # what some readers take for one
+Progress = Callable[[int], None]
+
+
+class _Head(BaseModel):
+    """The first line."""
+
+    format: Literal["kagent-memory"]
+    version: int
+    exported_at: datetime
+
+
+class _End(BaseModel):
+    """The last line: without it the file was cut off."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    end: Literal[True]
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Every other line: a memory, whose it is, and its history."""
+
+    scope: Scope
+    memory: Memory
+    revisions: tuple[Revision, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What came of an import, or would in a dry run.
+
+    Attributes:
+        added: memories that are there now.
+        present: those that were there already, by their id.
+        equal: those left out because another one says the same.
+        forgotten: those left out because they were forgotten here.
+    """
+
+    added: int = 0
+    present: int = 0
+    equal: int = 0
+    forgotten: int = 0
+
+
+@cache
+def _adapter() -> TypeAdapter[_Line]:
+    return TypeAdapter(_Line)
+
+
+async def export(parts: Components, *, tenant: str | None, user: str | None, app: str | None) -> AsyncIterator[str]:
+    """See `Memories.export`."""
+    await parts.deliveries.flush()
+    head = {"format": FORMAT, "version": VERSION, "exported_at": parts.clock().isoformat()}
+    yield json.dumps(head)
+    count = 0
+    after: Scope | None = None
+    while scopes := await parts.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=SCOPES):
+        for scope in scopes:
+            ids = await parts.store.kept(scope, Filter())
+            for start in range(0, len(ids), PART):
+                found = await parts.store.whole(scope, ids[start : start + PART])
+                count += len(found)
+                size = sum(len(one.memory.content) for one in found)
+                for line in await run_in_thread(size, partial(_lines, scope, found)):
+                    yield line
+        after = scopes[-1]
+    yield json.dumps({"end": True, "memories": count})
+
+
+def _lines(scope: Scope, found: Sequence[Whole]) -> list[str]:
+    lines = (_adapter().dump_json(_Line(scope, one.memory, one.revisions)).decode() for one in found)
+    return [line.translate(LINE_ENDS) for line in lines]
+
+
+async def import_(
+    parts: Components, path: Path, *, tenant: str | None, dry_run: bool, progress: Progress | None
+) -> Imported:
+    """See `Memories.import_`."""
+    await run_in_thread(READ, partial(_check, path, tenant))
+    counts = dict.fromkeys(("added", "present", "equal", "forgotten"), 0)
+    touched: dict[Scope, None] = {}
+    lines = _parts(path)
+    while some := await run_in_thread(READ, partial(next, lines, None)):
+        scope, memories = some
+        outcomes: Sequence[Restored] = await parts.store.restore(scope, memories, dry_run=dry_run, now=parts.clock())
+        for outcome in outcomes:
+            counts[outcome] += 1
+        if "added" in outcomes:
+            touched[scope] = None
+        if progress is not None:
+            progress(sum(counts.values()))
+    if parts.vectors is not None and not dry_run:
+        now = parts.clock()
+        for scope in touched:
+            await parts.store.enqueue([embed_job(scope, now)])
+        parts.worker.wake()
+    return Imported(**counts)
+
+
+def _parts(path: Path) -> Iterator[tuple[Scope, list[Whole]]]:
+    """The memories of a file that was checked, some of one scope at a time."""
+    scope: Scope | None = None
+    some: list[Whole] = []
+    for _, line in _memories(path):
+        if some and (line.scope != scope or len(some) == PART):
+            yield scope or line.scope, some
+            some = []
+        scope = line.scope
+        some.append(Whole(line.memory, line.revisions))
+    if some and scope:
+        yield scope, some
+
+
+def _check(path: Path, tenant: str | None) -> None:
+    """Reads the file to its end, so that nothing is written of one that cannot be imported whole.
+
+    Raises:
+        InvalidInput: it is not an export, of a version this one cannot read, cut off, damaged, or of another tenant.
+    """
+    for number, line in _memories(path):
+        if tenant is not None and line.scope.tenant != tenant:
+            raise InvalidInput(
+                f"Line {number} of {path} is of the tenant {line.scope.tenant!r}; this imports into {tenant!r} alone."
+            )
+        try:
+            former = [revision.before for revision in line.revisions if revision.before is not None]
+            changes = [Change(kind="add", memory=memory) for memory in (line.memory, *former)]
+            checked(Batch(changes=changes), None)
+            for revision in line.revisions:
+                checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")
+            if any(revision.memory_id != line.memory.id for revision in line.revisions):
+                raise InvalidInput("A revision is of another memory.")
+        except InvalidInput as error:
+            raise InvalidInput(f"Line {number} of {path} cannot be imported: {error}") from error
+
+
+def _memories(path: Path) -> Iterator[tuple[int, _Line]]:
+    """The lines between the first and the last, each with its number.
+
+    Raises:
+        InvalidInput: as `_check` says.
+    """
+    try:
+        file = path.open(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
+    with file:
+        number, count = 0, 0
+        try:
+            for number, text in enumerate(file, start=1):
+                if number == 1:
+                    _check_head(path, text)
+                elif text.startswith('{"end"'):
+                    _check_end(path, text, count, file.read())
+                    return
+                else:
+                    count += 1
+                    yield number, _adapter().validate_json(text)
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{path} is not UTF-8 text after line {number}; export it again.") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InvalidInput(
+                f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it again."
+            ) from error
+    raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
+
+
+def _check_head(path: Path, text: str) -> None:
+    try:
+        head = _Head.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidInput(f"{path} is not an export of kagent-memory; its first line says none.") from error
+    if head.version != VERSION:
+        raise InvalidInput(f"{path} has the version {head.version}; this kagent-memory reads version {VERSION}.")
+
+
+def _check_end(path: Path, text: str, count: int, rest: str) -> None:
+    try:
+        told = _End.model_validate_json(text).memories
+    except ValidationError as error:
+        raise InvalidInput(f"The last line of {path} is damaged; export it again.") from error
+    if told != count or rest.strip():
+        raise InvalidInput(f"{path} should hold {told} memories and holds {count}, or more follows; export it again.")

@@ -1,0 +1,116 @@
+"""Memories whole, as they travel from one store to another: scripts that read them, and put them back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from ...records import Memory, Revision, Scope, Usage
+from .. import codec
+from ..codec import known
+from ..planning import Texts
+from ..values import Restored, Whole
+from .decoding import to_memory, to_revision
+from .queue import touching
+from .session import Row, Session
+from .write_queries import column_values
+
+
+async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+    """See `MemoryStore.whole`."""
+    values = {"scope_id": scope.id, "ids": known(ids)}
+    memories = [to_memory(row) for row in await session.rows("stored_memories", values)]
+    histories: dict[str, list[Revision]] = defaultdict(list)
+    for revision in map(to_revision, await session.rows("revisions_of_all", values)):
+        histories[revision.memory_id].append(revision)
+    for revisions in histories.values():
+        revisions.sort(key=lambda revision: revision.revision)
+    return [Whole(one, tuple(histories[one.id])) for one in sorted(memories, key=lambda one: one.id)]
+
+
+async def restore(
+    session: Session, scope: Scope, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
+) -> Sequence[Restored]:
+    """See `MemoryStore.restore`."""
+    touched = "scope_row" if dry_run else "touch_scope"
+    found = await session.rows(touched, {"scope_id": scope.id} if dry_run else touching(scope, 1))
+    row: Row = found[0] if found else {"version": 0, "salt": b""}
+    outcomes = await _outcomes(session, scope, memories, bytes(row["salt"]), texts)
+    added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
+    if dry_run or not added:
+        return outcomes
+    await session.run_many(
+        "insert_memory",
+        [
+            {
+                **column_values(scope, one.memory, texts),
+                "postings": texts.postings(one.memory),
+                "touched": row["version"],
+            }
+            for one in added
+        ],
+    )
+    revisions = [
+        {
+            **{name: getattr(revision, name) for name in Revision.__slots__},
+            "scope_id": scope.id,
+            "before": revision.before and codec.to_snapshot(revision.before),
+        }
+        for one in added
+        for revision in one.revisions
+    ]
+    if revisions:
+        await session.run_many("restore_revision", revisions)
+    used = [
+        {"scope_id": scope.id, "id": one.memory.id, **asdict(one.memory.usage)}
+        for one in added
+        if one.memory.usage != Usage()
+    ]
+    if used:
+        await session.run_many("restore_usage", used)
+    return outcomes
+
+
+async def _outcomes(
+    session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes, texts: Texts
+) -> Sequence[Restored]:
+    ids = {"scope_id": scope.id, "ids": [one.memory.id for one in memories]}
+    present = {row["id"] for row in await session.rows("stored_memories", ids)}
+    active = [one.memory for one in memories if one.memory.state == "active"]
+    hashes = {"scope_id": scope.id, "hashes": list({key for memory in active for key in texts.keys(memory)})}
+    equal: set[bytes] = (
+        {bytes(row["content_hash"]) for row in await session.rows("equal_memories", hashes)} if active else set()
+    )
+    stones = await _stones(session, scope, memories, salt)
+    outcomes: list[Restored] = []
+    for one in memories:
+        memory = one.memory
+        keys = {*texts.keys(memory)} if memory.state == "active" else set[bytes]()
+        if memory.id in present:
+            outcomes.append("present")
+        elif _marks(memory, salt) & stones:
+            outcomes.append("forgotten")
+        elif keys & equal:
+            outcomes.append("equal")
+        else:
+            outcomes.append("added")
+            present.add(memory.id)
+            equal |= keys
+    return outcomes
+
+
+def _marks(memory: Memory, salt: bytes) -> set[tuple[str, str]]:
+    """What a tombstone of this memory would say."""
+    marks = {("event", event) for event in memory.event_ids}
+    return marks | ({("text", codec.forgotten_key(salt, memory.session_id, memory.content))} if salt else set())
+
+
+async def _stones(session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes) -> frozenset[tuple[str, str]]:
+    marks = set[tuple[str, str]]().union(*(_marks(one.memory, salt) for one in memories))
+    values = {
+        "scope_id": scope.id,
+        "events": [key for kind, key in marks if kind == "event"],
+        "texts": [key for kind, key in marks if kind == "text"],
+    }
+    return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
