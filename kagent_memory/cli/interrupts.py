@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Generator[None]:
     """Ends the program by Ctrl-C at the end of the block rather than in its middle.
 
     Python raises KeyboardInterrupt in whatever runs at that moment: in a callback of an import's lock it would be

@@ -58,9 +58,16 @@ _SAID_SECRET = re.compile(
     rf"|token{_IS}(?P<token>[^\s\"'`\[]{{8,}}+))"
 )
 _BEHIND = re.compile(  # nothing but a blank or a dash between the name and what must look made all the more
-    rf"(?<![a-z\-])(?:{_WORDS}|passwd|пароль|şifrem?)(?:\s{{1,3}}|\s-\s)"
+    rf"(?<![a-z\-])(?:{_WORDS}|passwd|pwd?|пароль|şifrem?)(?:\s{{1,3}}|\s-\s)"
     r"(?P<value>(?=[a-z]++\d|\d++[a-z])(?!(?:\d{1,2}(?:st|nd|rd|th|-)|base\d|oauth|argon|pbkdf|sha-?\d|md\d|utf|sso|2fa|mfa|v\d|p\d))[a-z\d]"
     r"[^\s\"'`\[\]()<>]{5,}+)"
+)
+_KEY_BEHIND = re.compile(
+    r"(?<![a-z])api[ _\-]?key\s{1,3}(?P<value>(?=[a-z_\-]*+\d)(?=\d*+[a-z_\-])[a-z\d_\-]{10,}+)(?!\w)"
+)
+_PIN = re.compile(  # of four digits: more are an Indian post code, fewer the pin of a plug
+    rf"(?<![a-z\d\-])(?:pin(?:[ \-](?:code|number))?|passcode)"
+    rf"(?:\s{{0,3}}[:=]\s{{0,3}}|{_IS}|\s{{1,3}}(?=\d{{4}}\s{{0,3}}(?:[.,;!?)\n]|\Z)))(?P<value>\d{{4}})(?!\w|[.,:/\-]\d)"
 )
 _HEX_KEY = re.compile(r"priv(?:ate)?[ _-]?key[^\n]{0,24}?(?P<value>(?:0x)?[0-9a-f]{64})(?![0-9a-f])")
 _HEADER = re.compile(
@@ -68,7 +75,10 @@ _HEADER = re.compile(
     r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
 )
 _BEARER = re.compile(r"(?<![a-z])bearer[ ]{1,3}(?P<value>[A-Za-z0-9_\-.~+/]{16,}+=*)")
-_COOKIE = re.compile(r"(?:set-)?cookie[\"']?\s{0,3}:\s{0,3}[\"']?(?P<value>[\w.%\-]{1,80}=[^\r\n\"']{1,4096}+)")
+_INGREDIENT = r"(?!\d|[\w.%\-]{1,80}=\d{1,4}\s?(?:k?g|m?l|oz|lb|cups?|tbsp|tsp)(?![a-z\d]))"  # what begins a recipe
+_COOKIE = re.compile(
+    rf"(?:set-)?cookie[\"']?\s{{0,3}}:\s{{0,3}}[\"']?(?P<value>{_INGREDIENT}[\w.%\-]{{1,80}}=[^\r\n\"']{{1,4096}}+)"
+)
 _URL = re.compile(r"://[^\s/@:\"'<>]{0,256}+:(?P<value>[^\s/\"'<>\[]{1,512})@")
 _ELEMENT = re.compile(
     r"<[\w:.\-]{0,40}?(?:password|passwd|secret|token|api[-_]?key)>(?P<value>(?!\[secret: )[^<>\n]{3,4096}+)</"
@@ -107,6 +117,8 @@ _BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
     ("password", "", _SAID_PASSWORD, True),
     ("secret", " ", _SAID_SECRET, True),
     ("password", "", _BEHIND, True),
+    ("api key", "key", _KEY_BEHIND, True),
+    ("pin", "p", _PIN, False),
     ("private key", "priv", _HEX_KEY, False),
     ("authorization", "authorization", _HEADER, True),
     ("bearer token", "bearer", _BEARER, True),

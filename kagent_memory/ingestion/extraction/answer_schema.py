@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
@@ -9,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from ...records import MEMORY_TYPES, MemoryType, valid_text
 from ..answer_fields import Flag, OptionalText, Text, digits
 
+logger = logging.getLogger(__name__)
 _TYPES: dict[str, MemoryType] = {name: name for name in MEMORY_TYPES}
 
 
@@ -84,6 +86,8 @@ class ExtractedFacts(BaseModel):
                 facts.append(fact)
         if value and not facts:
             raise ValueError("no item of the list is a fact")
+        if left_out := len(cast("list[Any]", value)) - len(facts):  # not what they say: it is of a conversation
+            logger.warning("%s of a model's facts left out: without a text, or of a type that is unknown.", left_out)
         return facts
 
 
