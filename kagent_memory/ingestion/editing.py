@@ -232,6 +232,8 @@ def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple
 def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redactor) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput("The metadata must be a mapping with text keys.")
+    if not metadata:
+        return {}
     encoded = json_text(dict(metadata), "The metadata")
     try:
         plain: dict[str, Any] = json.loads(encoded)

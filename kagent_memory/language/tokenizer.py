@@ -167,7 +167,7 @@ def spelling(text: str) -> str:
         core = word.strip(_EDGES)
         folded.append(word.lower() if core and _is_plain(core, begins=begins, counted=counted) else word)
         begins = word[-1] in _ENDS or not core
-        counted = any(character.isdigit() for character in core)
+        counted = not core.isalpha() and any(map(str.isdigit, core))
     return " ".join(folded)
 
 
@@ -256,7 +256,8 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
         begins: it stands at the beginning of a sentence.
         counted: a number stands in front of it, so that it may be a unit.
     """
-    if not all(map(str.isalpha, _JOINTS.split(word))) or (counted and len(word) <= _LONGEST_SYMBOL):
+    letters = word.isalpha() or all(map(str.isalpha, _JOINTS.split(word)))
+    if not letters or (counted and len(word) <= _LONGEST_SYMBOL):
         return False
     if len(word) == 1:
         return word == "I" or (begins and holds_together(word))

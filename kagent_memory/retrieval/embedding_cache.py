@@ -176,7 +176,8 @@ class EmbeddingCache:
                 of_kind.failed(one, error)
             return
         until = asyncio.get_running_loop().time() + self._seconds
-        for one, row in zip(wanted, rows, strict=True):
+        for one, of_all in zip(wanted, rows, strict=True):
+            row = of_all.copy()  # a row by itself: to keep one of a batch keeps no other
             row.flags.writeable = False
             if self._seconds and cleared == of_kind.cleared:
                 of_kind.kept[one.key] = _Kept(row, until)

@@ -14,7 +14,8 @@ from ..models.embedding import Embedder
 from ..models.embedding.vector_checks import ADVICE
 from ..records import Scope, Vector, new_id
 from ..settings import MemorySettings
-from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, Job, MemoryStore, checked_vector
+from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, Job, MemoryStore
+from ..stores.values import checked_vectors
 from .embedding_cache import EmbeddingCache, Kind
 
 logger = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class StoreEmbedder:
                 f"The embedder {self.name!r} returned an array of shape {rows.shape} for {count} text(s); {ADVICE}."
             )
         try:
-            return [checked_vector(row, generation and generation.dimensions) for row in rows]
+            return checked_vectors(list(rows), generation.dimensions if generation else rows.shape[1])
         except InvalidInput as error:
             raise UnusableAnswer(
                 f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, {ADVICE}."

@@ -12,8 +12,9 @@ from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer as text
 from ..records import Change, Memory, checked_text, json_text
 from . import codec
-from .base import Batch, checked_key, checked_vector
+from .base import Batch, checked_key
 from .postings import packed
+from .values import checked_vectors
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
@@ -96,7 +97,8 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         _check_keys((*memory.event_ids, *change.event_ids), "An event id")
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
-    return replace(batch, vectors={id: checked_vector(vector, dimensions) for id, vector in batch.vectors.items()})
+    vectors = checked_vectors(list(batch.vectors.values()), dimensions)
+    return replace(batch, vectors=dict(zip(batch.vectors, vectors, strict=True)))
 
 
 def _check_keys(values: Sequence[str], what: str) -> None:

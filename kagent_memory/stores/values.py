@@ -401,6 +401,20 @@ def external_name(dimensions: int) -> str:
     return f"{EXTERNAL}{dimensions}"
 
 
+def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[Vector]:
+    """Many vectors as `checked_vector` makes each: at once, where they are arrays of one width.
+
+    Raises:
+        InvalidInput: as `checked_vector`.
+    """
+    plain = all(isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in vectors)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+    if plain and len(vectors) > 1 and {one.shape for one in vectors} == {(dimensions,)}:
+        rows = np.array(vectors, np.float64)
+        if np.isfinite(rows).all() and rows.any(axis=1).all():
+            return list(scaled(rows))
+    return [checked_vector(vector, dimensions) for vector in vectors]
+
+
 def checked_vector(vector: object, dimensions: int | None) -> Vector:
     """A finite, non-zero vector, as `records.scaled` makes it.
 

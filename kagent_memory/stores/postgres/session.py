@@ -73,6 +73,9 @@ def _plain(value: object) -> str | dict[str, Any]:
     return value.isoformat() if isinstance(value, datetime) else dict(cast("Mapping[str, Any]", value))
 
 
+_RECORD = json.JSONEncoder(default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
 def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
     """The sets of values as the statement takes them, in pieces of a bounded size: each is sent before the next is
     made, so that neither side holds much, and the event loop goes on in between.
@@ -103,7 +106,7 @@ def _portions(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]
 
 def _record(values: Values) -> str:
     row = {**values, "scope_id": values["scope_id"].hex()}
-    return json.dumps(row, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    return _RECORD.encode(row)
 
 
 def _size(values: Values) -> int:
