@@ -80,6 +80,8 @@ class _Search:
 
     Attributes:
         text: what is searched for: the query's, completed.
+        added: what a model made of it, searched beside it.
+        added_terms: those of the terms that only that holds.
         degraded: what went without a model, and why.
         respelt: terms that no memory holds, and those that were searched instead.
     """
@@ -90,6 +92,8 @@ class _Search:
     deadline: Deadline
     settings: RankSettings
     text: str = ""
+    added: list[str] = field(default_factory=list[str])
+    added_terms: frozenset[str] = frozenset()
     degraded: list[str] = field(default_factory=list[str])
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
@@ -147,14 +151,25 @@ class Retriever:
             return Recall(mode=mode)
         searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
         search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
-        search.text = await self._completed(search, history)
+        search.text = await run_in_thread(len(query.text), complete, query.text, history)
+        search.added = await self._rewritten(search, history)
         size = len(search.text)
-        named = await run_in_thread(size, _named_windows, search.text, now)
+        named = await run_in_thread(size, _named_windows, (search.text, *search.added), now)
         dated = await self._dated(search, named)
         date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(dated))
+        search.added_terms = frozenset(chain.from_iterable(map(query_terms, search.added))).difference(terms)
+        terms = [*terms, *sorted(search.added_terms)]
         terms, matches = await self._matches(search, terms)
-        nearest, nearest_to_all = await self._nearest(search, matches, external_vector)
-        candidates = join(terms, matches, nearest, nearest_to_all)
+        nearest, nearest_to_all, nearest_to_added = await self._nearest(search, matches, external_vector)
+        candidates = join(
+            terms,
+            matches,
+            nearest,
+            nearest_to_all,
+            added=nearest_to_added,
+            added_terms=search.added_terms,
+            settings=search.settings,
+        )
         wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *dated)))
         features = await searched.places(wanted, reach=search.settings.reach)
         ranking = await run_in_thread(
@@ -188,7 +203,8 @@ class Retriever:
         if not matches.documents:
             return terms, matches
         forms, small = await run_in_thread(len(search.text), word_forms, search.text)
-        tried = respellings((term for term in terms if term not in forms), matches.frequencies)
+        own = (term for term in terms if term not in forms and term not in search.added_terms)
+        tried = respellings(own, matches.frequencies)
         if not forms and not tried:
             return terms, matches
         looked_up = chain.from_iterable((*forms.values(), *tried.values()))
@@ -205,14 +221,14 @@ class Retriever:
             searched = telling
         return searched, await ask(searched, limit=search.settings.text_limit)
 
-    async def _completed(self, search: _Search, history: Sequence[str]) -> str:
-        """The query's text, completed from the history and rewritten where the settings ask for it."""
-        text = await run_in_thread(len(search.text), complete, search.text, history)
-        if self._settings.rewrite and self._llm is not None:
-            seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
-            text, trouble = await rewrite(self._llm, text, history, timeout_seconds=seconds)
-            search.degraded += [trouble] if trouble else []
-        return text
+    async def _rewritten(self, search: _Search, history: Sequence[str]) -> list[str]:
+        """The query as a model rewrites it, where the settings ask for it."""
+        if not self._settings.rewrite or self._llm is None:
+            return []
+        seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+        text, trouble = await rewrite(self._llm, search.text, history, timeout_seconds=seconds)
+        search.degraded += [trouble] if trouble else []
+        return [text] if text != search.text else []
 
     async def _dated(self, search: _Search, named: Sequence[tuple[datetime, datetime]]) -> frozenset[str]:
         """The memories of the days, months and years that the query names, the newest if there are many."""
@@ -228,22 +244,26 @@ class Retriever:
 
     async def _nearest(
         self, search: _Search, matches: TextMatches, external_vector: ExternalVector | None
-    ) -> tuple[Sequence[Nearest], Sequence[Nearest]]:
-        """What is nearest to the vectors that rank, and to the full query's, which the floor looks at."""
-        ranking = [0]
+    ) -> tuple[Sequence[Nearest], Sequence[Nearest], Sequence[Nearest]]:
+        """What is nearest to the vectors that rank, to the full query's, which the floor looks at, and to those of what
+        a model made of it.
+        """
+        ranking, added = [0], list[int]()
         if external_vector is not None:
             space, vectors = external_vector[0], [external_vector[1]]
         elif self._embedder is None or not search.text.strip():
-            return (), ()
+            return (), (), ()
         else:
             texts = await run_in_thread(len(search.text), _dense_sentences, search.text, matches, search.settings)
+            extra = [*search.added]
             if self._settings.hyde and self._llm is not None:
                 seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
                 note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
-                texts += [note] if note else []
+                extra += [note] if note else []
                 search.degraded += [trouble] if trouble else []
-            asked = list(dict.fromkeys((search.text, *texts)))
+            asked = list(dict.fromkeys((search.text, *texts, *extra)))
             ranking = [asked.index(text) for text in dict.fromkeys(texts)]
+            added = [asked.index(text) for text in dict.fromkeys(extra)]
             seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
             try:
                 with self._embedder_breaker.guard():
@@ -254,9 +274,9 @@ class Retriever:
                 reason = late if isinstance(error, TimeoutError) else str(error)
                 logger.warning("Searching by words only: %s", reason)
                 search.degraded.append(f"embedder: {reason}")
-                return (), ()
+                return (), (), ()
         lists = await search.scopes.nearest(space.number, vectors, limit=search.settings.vector_limit)
-        return [lists[number] for number in ranking], lists[:1]
+        return [lists[number] for number in ranking], lists[:1], [lists[number] for number in added]
 
     async def _select(
         self, search: _Search, ranking: Ranking, budget_tokens: int | None
@@ -339,8 +359,10 @@ def _for_limit(settings: RankSettings, limit: int) -> RankSettings:
     return replace(settings, shortlist=least, text_limit=text_limit, vector_limit=vector_limit)
 
 
-def _named_windows(text: str, now: datetime) -> list[tuple[datetime, datetime]]:
-    return windows(named_spans(text, now))
+def _named_windows(texts: Sequence[str], now: datetime) -> list[tuple[datetime, datetime]]:
+    """The times that the first of the texts names, or the next where that names none."""
+    each = (windows(named_spans(text, now)) for text in texts)
+    return next((named for named in each if named), list[tuple[datetime, datetime]]())
 
 
 def _search_terms(text: str, dated: bool) -> tuple[bool, Sequence[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -79,6 +79,10 @@ def join(
     text: TextMatches,
     nearest: Sequence[Nearest] = (),
     full: Sequence[Nearest] | None = None,
+    *,
+    added: Sequence[Nearest] = (),
+    added_terms: Collection[str] = (),
+    settings: RankSettings = RankSettings(),
 ) -> Candidates:
     """Both legs' candidates side by side.
 
@@ -87,25 +91,33 @@ def join(
         text: what the text leg found.
         nearest: one list for every vector that ranks (the trimmed query of each sentence).
         full: the lists of the full query's vectors; None: the same as `nearest`.
+        added: one list for every vector of what a model made of the query.
+        added_terms: those of the terms that only such a text holds.
+        settings: what those weigh.
     """
     full = nearest if full is None else full
     rows = {key: row for row, key in enumerate(text.matches)}
-    for key in chain.from_iterable(map(itemgetter(0), found) for found in (*nearest, *full)):
+    for key in chain.from_iterable(map(itemgetter(0), found) for found in (*nearest, *full, *added)):
         if key not in rows:
             rows[key] = len(rows)
     size = len(rows) + 1
     used = [term for term in terms if term in text.frequencies]
     frequency = np.array([text.frequencies[term] for term in used], dtype=np.float64)
     cosines = _best(full, rows, size, np.nan)
-    stretched = [_stretched(found) for found in nearest]
+    dense = _best([_stretched(found) for found in nearest], rows, size, 0.0)
+    if added:
+        made = _best([_stretched(found) for found in added], rows, size, 0.0)
+        dense = (dense + settings.added * made) / (1 + settings.added)
+    weights = np.array([settings.added if term in added_terms else 1.0 for term in used])
     return Candidates(
         rows=rows,
         counts=_counts(used, text, size),
         lengths=_lengths(text, size),
-        idf=np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
-        missing=(len(terms) - len(used)) * float(np.log1p((text.documents + 0.5) / 0.5)),
+        idf=weights * np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
+        missing=sum(term not in text.frequencies and term not in added_terms for term in terms)
+        * float(np.log1p((text.documents + 0.5) / 0.5)),
         average_length=text.average_length or 1.0,
-        dense=_best(stretched, rows, size, 0.0),
+        dense=dense,
         cosines=cosines,
         has_vectors=any(nearest),
     )

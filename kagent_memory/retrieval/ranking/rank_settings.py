@@ -15,6 +15,8 @@ class RankSettings:
     Attributes:
         text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks forget how much
             better a rare word's match is.
+        added: weight of what a model made of the query (`rewrite`, `hyde`) beside the query's own 1. Small: a model
+            that answers nonsense must not make the answer worse.
         k1, b: BM25's saturation and length normalisation. Memories are short: a word said twice is hardly better
             than once, and length says little.
         match: what the memory says itself.
@@ -46,6 +48,7 @@ class RankSettings:
     """
 
     text: float = 0.75
+    added: float = 0.3
     k1: float = 0.6
     b: float = 0.2
     match: float = 0.3
