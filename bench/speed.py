@@ -4,7 +4,8 @@
     python bench/speed.py --only libsql writes
     python bench/speed.py --uri postgresql://…    # your PostgreSQL; leaves a schema "kagent_memory_speed" behind
 
-Reads: the vector leg and a whole hybrid recall beside the bare SQL statement, one caller and sixteen. Writes: single
+Reads: the vector leg and a whole hybrid recall, of a scope that the process has seen and of one that it has not, beside
+the bare SQL statement, one caller and sixteen. Writes: single
 adds and batches beside two baselines: one bare row a memory (key, text, vector), and the rows that an add writes (the
 memory with its packed index terms and its identity, its vector), both by plain statements of the same driver with the
 same durability.
@@ -26,7 +27,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import libsql
 import numpy as np
@@ -162,13 +163,21 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
         async def hybrid() -> None:
             assert len(await memories.recall(scope, question(), limit=10)) == 10
 
+        async def cold() -> None:
+            store: Any = memories.store
+            store._indexes.drop()
+            if hasattr(store, "_cache"):  # libSQL keeps the vectors, too
+                store._cache.drop()
+            await hybrid()
+
         calls: dict[str, Call] = {"vector leg": leg, "hybrid recall": hybrid}
         if pool is not None:
             async with pool.connection() as connection:
                 await connection.execute("VACUUM (ANALYZE)")
             calls = {"raw": raw_search(pool, generation, scope), **calls}
         times = 40 if size < 2000 else 15
-        single = {name: partial(one_caller, call, times) for name, call in calls.items()}
+        alone = {**calls, "hybrid recall, scope not seen before": cold}
+        single = {name: partial(one_caller, call, times) for name, call in alone.items()}
         many = {name: partial(many_callers, call, max(2, times // 5)) for name, call in calls.items()}
         bases = ["raw"] if pool is not None else []
         report(f"One caller, {size:,} memories in the scope", await interleaved(single, rounds), bases, "p50 ms")
