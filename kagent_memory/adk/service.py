@@ -36,7 +36,9 @@ DRAIN_GRACE_SECONDS = 1.0
 Reading: TypeAlias = Scope | Sequence[Scope]
 ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
 Result = TypeVar("Result")
-_PARTS = frozenset({"rerank", "gate", "rank", "importance_weights", "redact", "clock"})  # of PartOptions, no settings
+_PARTS = frozenset(
+    {"rerank", "gate", "rank", "importance_weights", "redact", "clock", "pool"}
+)  # of PartOptions, no settings
 
 
 class ThreadsafeMemories(ForwardingMemories):
@@ -73,7 +75,7 @@ class KagentMemoryService(BaseMemoryService):
             `([own, team], own)`, is what is read and where is written.
         agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
-            `redact`, `clock` of `Memories.open`.
+            `redact`, `clock` of `Memories.open`; `pool` as a function that makes one.
 
     Raises:
         ConfigurationError: a setting does not fit.
@@ -94,6 +96,11 @@ class KagentMemoryService(BaseMemoryService):
         uri = _database_uri(uri)
         fields = {name: value for name, value in options.items() if name not in _PARTS}
         _, composed = compose(uri, settings, fields, os.environ)
+        if hasattr(options.get("pool"), "getconn"):
+            raise ConfigurationError(
+                "A pool belongs to the event loop that opened it, and a service works on one of its own: give a "
+                "function that makes the pool (pool=make_pool), or use Memories.open(pool=…)."
+            )
         self.settings = composed
         self.agents_dir = agents_dir
         self._scope_of = scope_of

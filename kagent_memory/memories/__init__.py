@@ -105,6 +105,7 @@ class Memories(OpenedMemories):
         redact: Callable[[str], str] = mask_secrets,
         settings: MemorySettings | None = None,
         clock: Callable[[], datetime] = utc_now,
+        pool: object = None,
         **options: Unpack[SettingOptions],
     ) -> Self:
         """Opens and migrates the store, checks the embedder's name against it, and starts the background work.
@@ -123,6 +124,8 @@ class Memories(OpenedMemories):
             redact: masks secrets before anything else sees a text.
             settings: instead of the environment's.
             clock: the time now (aware UTC).
+            pool: an open `psycopg_pool.AsyncConnectionPool` of this event loop, which its owner closes, instead of
+                connections of our own; or a function that makes one, which is closed with the memories.
             **options: fields of `MemorySettings`.
 
         Raises:
@@ -143,6 +146,7 @@ class Memories(OpenedMemories):
                 redact=redact,
                 settings=settings,
                 clock=clock,
+                pool=pool,
                 **options,
             )
         )

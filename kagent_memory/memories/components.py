@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ..errors import InvalidInput, NotFound
+from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.extraction import SummaryProvider, with_settings
 from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
@@ -43,6 +43,7 @@ class PartOptions(SettingOptions, total=False):
     importance_weights: ImportanceWeights
     redact: Callable[[str], str]
     clock: Callable[[], datetime]
+    pool: object
 
 
 class OpenOptions(PartOptions, total=False):
@@ -127,10 +128,12 @@ async def open_components(
     redact: Callable[[str], str],
     settings: MemorySettings | None,
     clock: Callable[[], datetime],
+    pool: object = None,
     **options: Unpack[SettingOptions],
 ) -> Components:
     """Opens and migrates the store, and puts its models and the work beside it together; see `Memories.open`."""
     check_arguments(summary, rank, importance_weights, redact=redact, clock=clock)
+    uri = "postgresql:///" if uri is None and pool is not None else uri
     bare, settings = compose(uri, settings, options, os.environ)
     summary = summary and with_settings(summary, settings)
     (gate, settings), redactors = with_gate(gate, settings), redactors_of(redact, settings)
@@ -140,10 +143,10 @@ async def open_components(
     allow_model = llm is not False and (settings.llm is not False or llm is not None)
     providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
 
-    async def open_second() -> Store:
+    async def open_second() -> Store:  # but a store in memory has one connection only, and a lent pool its own number
         return await _open_store(bare, settings, pool_size=1)
 
-    store = await _open_store(bare, settings, pool_size=settings.pool_size)
+    store = await _open_store(bare, settings, pool_size=settings.pool_size, pool=pool)
     try:
         vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
         if vectors is not None:
@@ -170,7 +173,7 @@ async def open_components(
         lease_seconds=settings.lease_seconds,
         attempts=settings.job_attempts,
         redact=redactors.mask,
-        beside=None if ":memory:" in bare else open_second,  # a store in memory has one connection only
+        beside=None if ":memory:" in bare or pool is not None else open_second,
         location=location,
     )
     return Components(
@@ -191,9 +194,12 @@ async def open_components(
     )
 
 
-async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int) -> Store:
+async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, pool: object = None) -> Store:
+    if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
+        raise ConfigurationError("pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://….")
     return await open_store(
         uri,
+        pool=pool,
         schema=settings.postgres_schema,
         cache_mb=settings.cache_mb,
         pool_size=pool_size,

@@ -36,6 +36,7 @@ class OpenOptions(TypedDict, total=False):
         statement_timeout_seconds: the longest that one statement may take.
         postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
         rls: switches row level security on; once it is, every store finds out.
+        pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of ours.
     """
 
     schema: str
@@ -45,6 +46,7 @@ class OpenOptions(TypedDict, total=False):
     statement_timeout_seconds: float
     postgres_pooler: bool | None
     rls: bool
+    pool: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
 from typing_extensions import override
 
+from ...errors import ConfigurationError
 from ..codec import id_text
 from ..sql import queries
 from ..sql.session import Row
@@ -136,6 +137,10 @@ class Connection(AsyncConnection[Row]):
             await self._settle(steps)
             raise
 
+    def belongs_to_another(self) -> None:
+        """It is the caller's to close: the driver then does not warn when this face of it is dropped."""
+        self._pool = None
+
     def hurry(self) -> None:
         """Whoever uses it was cancelled: what is left to do, a rollback, must come to its end soon."""
         self.patience = min(self.patience, SETTLE_SECONDS)
@@ -202,6 +207,24 @@ async def dial(target: Target) -> Connection:
         connection.pgconn.finish()
         raise
     return connection
+
+
+async def lent(theirs: AsyncConnection[Any], target: Target) -> Connection:
+    """Another face of a connection that belongs to the caller: its own settings, nothing kept in the session.
+
+    Raises:
+        psycopg.Error: the database is away, or refuses.
+        ConfigurationError: it is not a connection of psycopg's.
+    """
+    if not isinstance(theirs, AsyncConnection):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise ConfigurationError(f"pool= must give connections of psycopg, not {type(theirs).__name__}.")
+    handlers = theirs.pgconn.notice_handler, theirs.pgconn.notify_handler
+    face = Connection(theirs.pgconn, row_factory=decoded)
+    theirs.pgconn.notice_handler, theirs.pgconn.notify_handler = handlers
+    face.belongs_to_another()
+    await face.set_autocommit(True)
+    await _set_up(face, replace(target, pooled=True))
+    return face
 
 
 async def _set_up(connection: Connection, target: Target) -> None:

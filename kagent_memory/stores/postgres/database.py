@@ -13,6 +13,7 @@ from ...records import Scope
 from . import embedded_server as server
 from .connection import Connection
 from .errors import ours
+from .lent_pool import LentPool
 from .pool import Pool
 from .session import PostgresSession, Preamble, begin_with, statement
 
@@ -29,7 +30,7 @@ class PostgresDatabase:
         scope: whose rows alone its scripts see where row level security is on; None: it acts for maintenance.
     """
 
-    def __init__(self, pool: Pool, directory: Path | None, scope: Scope | None = None) -> None:
+    def __init__(self, pool: Pool | LentPool, directory: Path | None, scope: Scope | None = None) -> None:
         self.pool = pool
         self._directory = directory
         self._scope = scope
@@ -88,6 +89,8 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Closes the connections, and ends the private server if there is one. Closing twice is harmless."""
         self.pool.close()
+        if isinstance(self.pool, LentPool):
+            await self.pool.settled()
         if self._directory is not None:
             directory, self._directory = self._directory, None
             await asyncio.to_thread(server.stop, directory)

@@ -20,6 +20,7 @@ from . import embedded_server as server
 from .connection import Connection, Target, dial
 from .database import PostgresDatabase
 from .errors import check_loop, refused
+from .lent_pool import LentPool
 from .pool import Pool
 from .presence import is_present
 from .schema import prepare
@@ -58,19 +59,37 @@ class PostgresStore(SqlStore[PostgresSession]):
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
             pooled=options.get("postgres_pooler"),
         )
+        size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
+        if (given := options.get("pool")) is not None:
+            return await cls._open_lent(await LentPool.of(given, target, wait_seconds=wait), target, options)
         first = await _first(target)
         try:
             migrated = await prepare(first, target.schema, row_security=options.get("rls", False))
         except BaseException:
             first.pgconn.finish()
             raise
-        size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
         pool = Pool(target, size=size, wait_seconds=wait)
         if migrated:  # what it found when it was set up is no longer so
             first.pgconn.finish()
         else:
             pool.add(first)
         return cls(PostgresDatabase(pool, directory), cache_mb=options.get("cache_mb", CACHE_MB))
+
+    @classmethod
+    async def _open_lent(cls, pool: LentPool, target: Target, options: OpenOptions) -> Self:
+        try:
+            first = await pool.take()
+            try:
+                if await prepare(first, target.schema, row_security=options.get("rls", False)):
+                    pool.forget()
+            finally:
+                pool.give_back(first)
+        except BaseException:
+            pool.close()
+            raise
+        finally:
+            await pool.settled()
+        return cls(PostgresDatabase(pool, None), cache_mb=options.get("cache_mb", CACHE_MB))
 
     @override
     @classmethod
