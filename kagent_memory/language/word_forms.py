@@ -104,7 +104,11 @@ _SCRIPTS = (
     _Language("greek", "", "α ας ες η ης ι ια ο ος ου οι ους ων ω εισ ει"),
     _Language("arabic", "", "ة ات ون ين ان ه ها ي هم نا", "ال و ب ل وال بال لل ف"),
 )
-_LETTERS = ("[а-яё]", "[α-ω]", "[ء-ي]")
+_LETTERS = (
+    re.compile("[а-яё]"),
+    re.compile("[α-ω]"),
+    re.compile("[ء-ي]"),
+)
 _STEMMED = {language.name: language for language in (*_LATIN, *_SCRIPTS)}
 
 
@@ -149,7 +153,7 @@ def _spoken(words: frozenset[str]) -> _Language | None:
 
 
 def _written(word: str) -> _Language | None:
-    return next((one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if re.match(letters, word)), None)
+    return next((one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if letters.match(word)), None)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -54,6 +54,9 @@ CALLS_AT_ONCE = 64  # that are worked on; those of one caller are half of them a
 MOST_CALLS = 1_000  # that are open; what waits for its turn has sent no more than the head of its message
 MOST_STREAMS = 100  # of health and reflection, which anybody may hold open
 MESSAGE_SECONDS = 25.0  # for a call's message to come
+SILENT_SECONDS = 15.0  # for a connection to say that it speaks gRPC
+IDLE_SECONDS = 300.0  # of a connection without a call; a client opens it anew by itself
+MOST_CONNECTIONS = 1_000
 END_SECONDS = 5.0
 MOST_METADATA_BYTES = 1024 * 1024
 MOST_LISTED_BYTES = 64 * 1024 * 1024
@@ -341,6 +344,9 @@ async def serving(
         ("grpc.max_send_message_length", MOST_LISTED_BYTES + MOST_LISTED_BYTES // 8),
         ("grpc.max_metadata_size", 65_536),
         ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(SILENT_SECONDS * 1000)),
+        ("grpc.max_connection_idle_ms", int(IDLE_SECONDS * 1000)),
+        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
     )

@@ -375,6 +375,32 @@ async def test_one_caller_s_calls_that_never_send_hold_up_no_other(memories: Mem
             call.cancel()
 
 
+@pytest.mark.parametrize("uri", ["libsql"], indirect=True)
+async def test_a_connection_that_says_nothing_or_calls_nothing_is_given_up_and_a_client_s_is_made_anew(
+    memories: Memories, stubs: Stubs, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(grpc_service, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(grpc_service, "IDLE_SECONDS", 0.5)
+    access = Access()
+    async with (
+        serving(memories, access, Admission(access, lambda: memories), host="127.0.0.1", port=0) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        client = Client(stubs, channel)
+        assert await client.list() == []
+        for said in (
+            b"",
+            b"PRI * HTTP/2.0\r\n\r\nSM",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5),
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
+            async with asyncio.timeout(60):
+                await reader.read()  # to its end
+            writer.close()
+        assert await client.list() == []
+
+
 def test_what_is_too_much_is_refused_before_it_is_taken_apart(stubs: Stubs):
     wide = stubs.pb2.MemoryServiceSearchRequest(**WHO, vector=[1.0] * 100_000)
     many = stubs.pb2.MemoryServiceAddSessionBatchRequest(items=[stubs.pb2.SessionMemoryInput()] * 51)
