@@ -1,5 +1,5 @@
 # make demo   an agent that remembers across two processes    (STORE=postgres, MODEL=…, EMBEDDING=…)
-# make test   all tests, on libSQL and PostgreSQL, a process per core    (make test-slow: a hundred kills at random)
+# make test   all tests, on libSQL and PostgreSQL, two processes a core   (make test-slow: a hundred kills at random)
 # make check  format, lint, types, architecture, wheel, tests: what CI runs
 PYTHON ?= python3
 VENV   ?= .venv

@@ -22,6 +22,11 @@ os.environ["XDG_RUNTIME_DIR"] = str(_RUNTIME)
 _numbers = itertools.count()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes a core: the tests wait for databases, servers and time-outs about as long as they compute."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def _database(uri: str, name: str) -> str:
     return urlunsplit(urlsplit(uri)._replace(path=f"/{name}"))
 
