@@ -151,11 +151,39 @@ def pooled_uri(postgres_uri: str, pooler_port: int) -> str:
     return at(postgres_uri, pooler_port)
 
 
-@pytest.fixture(params=["libsql", "postgres"])
+CITUS = os.environ.get("KAGENT_MEMORY_TEST_CITUS")
+"""The URI of a database of its own on the coordinator of a Citus cluster; the tests of every store run there too."""
+
+
+@pytest.fixture(scope="session")
+def citus_server() -> str:
+    """The URI of a store whose tables are distributed."""
+    from kagent_memory.stores import distribute_store, open_store
+
+    async def distribute() -> None:
+        await (await open_store(str(CITUS))).close()
+        await distribute_store(str(CITUS), schema="kagent_memory", shards=8, dry_run=False)
+
+    asyncio.run(distribute())
+    return str(CITUS)
+
+
+@pytest.fixture
+def citus_uri(citus_server: str) -> Iterator[str]:
+    """The URI of an empty store on the cluster, emptied after the test."""
+    import psycopg
+
+    with psycopg.connect(citus_server, autocommit=True) as connection:
+        connection.execute(_EMPTY)
+        yield citus_server
+        connection.execute(_EMPTY)
+
+
+@pytest.fixture(params=["libsql", "postgres", *(["citus"] if CITUS else [])])
 def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URI of an empty store, on each database in turn."""
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_uri")
+    if request.param != "libsql":
+        return request.getfixturevalue(f"{request.param}_uri")
     return f"libsql:///{tmp_path}/memory.db"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
-from ..memories import OpenedMemories, utc_now
+from ..memories import OpenedMemories, utc_now, without_secrets
 from ..memories.validation import checked_tenant
 from ..records import Change, Scope
 from ..remote import is_remote
+from ..settings import compose
+from ..stores import distribute_store
 from ..stores.base import Job, ScopeStats
 from ..stores.receipts import Receipt
 from .command import (
@@ -22,6 +25,7 @@ from .command import (
     opened_here,
     option,
     scope_of,
+    settings_of,
     stopping,
 )
 from .logs import LOG_FORMAT
@@ -31,6 +35,7 @@ JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
 TELL_EVERY_SECONDS = 10.0
 PAGE = 1000
+MOST_SHARDS = 64_000  # of Citus
 
 
 async def worker(args: argparse.Namespace, say: Output) -> int:
@@ -176,10 +181,31 @@ async def migrate(args: argparse.Namespace, say: Output) -> int:
     """Brings the database to the newest schema."""
     if is_remote(args.uri):
         raise ConfigurationError("A server migrates its own database; give the database's URI.")
+    if not 1 <= args.shards <= MOST_SHARDS:
+        raise InvalidInput(f"--shards is a number from 1 to {MOST_SHARDS:,}.")
+    if args.dry_run and not args.distribute:
+        raise InvalidInput("--dry-run goes with --distribute: a migration is made whole, or not at all.")
+    if args.dry_run:
+        return await distribute(args, say)
     async with opened_here(args) as memories:
         location = memories.location
+    if args.distribute:
+        return await distribute(args, say)
     say.value({"location": location, "schema": "newest"})
     say.line(f"{location} has the newest schema.")
+    return 0
+
+
+async def distribute(args: argparse.Namespace, say: Output) -> int:
+    """Spreads the tables of a migrated database over the nodes of a Citus cluster."""
+    bare, settings = compose(args.uri, None, settings_of(args), os.environ)
+    location, schema = without_secrets(bare), settings.postgres_schema
+    tables = await distribute_store(bare, schema=schema, shards=args.shards, dry_run=args.dry_run)
+    say.value({"location": location, "would_distribute" if args.dry_run else "distributed": dict(tables)})
+    for name, place in tables.items():
+        say.line(f"{name}: {place}")
+    verb = "would be distributed" if args.dry_run else "are distributed now"
+    say.line(f"{len(tables)} tables of {location} {verb}." if tables else f"All tables of {location} are distributed.")
     return 0
 
 
@@ -317,6 +343,7 @@ COMMANDS = (
         examples=[
             "kagent-memory migrate --uri postgresql://owner@db/agents",
             "kagent-memory migrate --rls --uri postgresql://owner@db/agents",
+            "kagent-memory migrate --distribute --dry-run --uri postgresql://owner@coordinator/agents",
         ],
         options=(
             option(
@@ -325,6 +352,13 @@ COMMANDS = (
                 action="store_const",
                 const=True,
             ),
+            option(
+                "--distribute",
+                help="spread the tables over the nodes of a Citus cluster, each agent and user on one of them",
+                action="store_true",
+            ),
+            option("--shards", help="with --distribute: in so many parts", type=int, default=32),
+            DRY_RUN,
         ),
         run=migrate,
         makes=True,

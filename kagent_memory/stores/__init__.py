@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
@@ -10,7 +11,17 @@ from typing_extensions import Unpack
 from ..errors import ConfigurationError
 from .base import JobQueue, MemoryStore, OpenOptions, ReceiptStore, Store, TokenStore
 
-__all__ = ["JobQueue", "MemoryStore", "ReceiptStore", "Store", "TokenStore", "open_store", "open_with", "store_exists"]
+__all__ = [
+    "JobQueue",
+    "MemoryStore",
+    "ReceiptStore",
+    "Store",
+    "TokenStore",
+    "distribute_store",
+    "open_store",
+    "open_with",
+    "store_exists",
+]
 
 ENTRY_POINTS = "kagent_memory.stores"
 
@@ -76,3 +87,9 @@ async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
     """
     adapter = _adapter(urlsplit(uri).scheme.removeprefix("kagent+"))
     return await adapter.exists(uri.removeprefix("kagent+"), schema=schema)
+
+
+async def distribute_store(uri: str, *, schema: str, shards: int, dry_run: bool) -> Mapping[str, str]:
+    """See `MemoryStore.distribute`."""
+    adapter = _adapter(urlsplit(uri).scheme.removeprefix("kagent+"))
+    return await adapter.distribute(uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run)

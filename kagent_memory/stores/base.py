@@ -131,6 +131,20 @@ class MemoryStore(Opened):
         return True
 
     @classmethod
+    async def distribute(
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
+    ) -> Mapping[str, str]:
+        """Spreads the tables of a migrated database over the nodes of its cluster, each scope on one of them.
+
+        Gives the tables that were not spread yet, each with where its rows go; harmless where none is left.
+
+        Raises:
+            ConfigurationError: this store knows no cluster, or the database is none.
+            StoreError: the database cannot be reached.
+        """
+        raise ConfigurationError("Only PostgreSQL with the extension Citus is distributed: use postgresql://….")
+
+    @classmethod
     def beside(cls, uri: str) -> str:
         """The URI of the libSQL file that keeps the queue and the tokens, for a store that has none of its own.
 

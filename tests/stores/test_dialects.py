@@ -29,6 +29,12 @@ ALONE = {
         "guard_schema",
         "guard_tables",
         "unguard_tables",
+        "has_citus",
+        "distributed",
+        "distribute_scope",
+        "distribute_table",
+        "refer_to_table",
+        "truncate_local",
     },
     "libsql": {"make_vectors", "index_vectors", "index_vector_changes", "vectors_since", "count_vectors"},
 }

@@ -8,10 +8,13 @@ from psycopg import errors, sql
 from ...errors import ConfigurationError
 from ..sql import migrations, queries
 from .connection import DIALECT, Connection
+from .distribution import distribute, is_distributed
 from .errors import ours
 from .row_security import guard, is_guarded, join_roles
+from .session import PostgresSession
 
 MIGRATION_SECONDS = 1800.0
+SHARDS = 32
 _LOCK = 0x6B61_6765_6E74_6D65
 _LEDGER = """
 CREATE TABLE schema_migration (
@@ -20,9 +23,17 @@ CREATE TABLE schema_migration (
 """
 
 
-async def prepare(connection: Connection, schema: str, *, row_security: bool = False) -> bool:
-    """Migrates the schema where it must, and guards its rows where that is asked for or was once; gives whether there
-    was something to do.
+async def prepare(
+    connection: Connection, schema: str, *, row_security: bool = False, shards: int | None = None
+) -> bool:
+    """Migrates the schema where it must; guards its rows, and distributes its tables, where that is asked for or was
+    once. Gives whether there was something to do.
+
+    Args:
+        connection: one of its own.
+        schema: the schema's name.
+        row_security: switches row level security on.
+        shards: distributes the tables, those of scopes in so many parts.
 
     Raises:
         ConfigurationError: the user's rights or a missing pgvector do not allow it.
@@ -33,15 +44,23 @@ async def prepare(connection: Connection, schema: str, *, row_security: bool = F
         if connection.row_security:  # else not even the schema may be looked into
             await join_roles(connection, schema)
         newest = connection.has_vectors and not await _missing(connection, schema)
-        if newest and (not guarded or await is_guarded(connection, schema)):
+        if newest and shards is None and (not guarded or await is_guarded(connection, schema)):
             return False
         connection.patience = MIGRATION_SECONDS
         async with connection.transaction():
             await connection.execute("SELECT set_config('statement_timeout', '0', true)")
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             await _migrate(connection, schema)
+            distributed = shards is not None or await is_distributed(PostgresSession(connection))
+            if guarded and distributed:
+                raise ConfigurationError(
+                    "Row level security and Citus exclude each other: Citus hands no transaction's scope on to its "
+                    "nodes. Leave out rls, or --distribute."
+                )
             if guarded:
                 await guard(connection, schema)
+            if distributed:
+                await distribute(connection, shards=shards or SHARDS)
     except psycopg.Error as error:
         raise ours(error) from error
     return True

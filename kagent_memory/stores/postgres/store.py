@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -19,11 +19,12 @@ from ..sql.store import CACHE_MB, SqlStore
 from . import embedded_server as server
 from .connection import Connection, Target, dial
 from .database import PostgresDatabase
-from .errors import check_loop, refused
+from .distribution import drop_local_rows, is_distributed, left_to_distribute
+from .errors import check_loop, ours, refused
 from .lent_pool import LentPool
 from .pool import Pool
 from .presence import is_present
-from .schema import prepare
+from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .vector_search import nearest
 
@@ -97,6 +98,25 @@ class PostgresStore(SqlStore[PostgresSession]):
         return await is_present(uri, schema)
 
     @override
+    @classmethod
+    async def distribute(
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
+    ) -> Mapping[str, str]:
+        check_loop()
+        target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
+        connection = await _first(target)
+        try:
+            left = await left_to_distribute(connection)
+            if left and not dry_run:
+                await prepare(connection, schema, shards=shards)
+                await drop_local_rows(connection)
+        except psycopg.Error as error:
+            raise ours(error) from error
+        finally:
+            connection.pgconn.finish()
+        return left
+
+    @override
     async def _make_vectors(self, session: PostgresSession, generation: EmbeddingSpace) -> None:
         width = generation.dimensions
         if width > MOST_DIMENSIONS:
@@ -109,6 +129,8 @@ class PostgresStore(SqlStore[PostgresSession]):
         guarded = ("guard_tables",) if session.row_security else ()
         for query in (made, tuned, *guarded):
             await session.define(query, generation.number, width)
+        if await is_distributed(session):
+            await session.rows("distribute_table", {"name": f"memory_vector_{generation.number}"})
 
     @override
     async def search_vector(

@@ -62,7 +62,9 @@ async def release_widths(session: Session) -> None:
     """Forgets the widths of which a tenant keeps no vectors."""
     for one in await generations(session):
         if one.name == external_name(one.dimensions):
-            await session.run("release_widths", {"dimensions": one.dimensions}, generation=one.number)
+            width = {"dimensions": one.dimensions}
+            kept = await session.rows("tenants_of_width", width, generation=one.number)
+            await session.run("release_widths", {**width, "tenants": [row["tenant"] for row in kept]})
 
 
 async def lease(session: Session, name: str, owner: str, *, seconds: float) -> bool:

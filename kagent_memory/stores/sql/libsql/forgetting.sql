@@ -10,13 +10,13 @@ SELECT id FROM memory WHERE scope_id = :scope_id AND superseded_by IN (SELECT va
 UNION
 SELECT m.superseded_by
 FROM memory AS m
-JOIN memory_revision AS r ON r.scope_id = m.scope_id AND r.memory_id = m.id
+JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = m.id
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids)) AND m.superseded_by IS NOT NULL
     AND (
         r.kind = 'merge'
         OR EXISTS (
             SELECT 1 FROM memory_revision AS g
-            WHERE g.scope_id = r.scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
+            WHERE g.scope_id = :scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
         )
     )
 UNION

@@ -87,14 +87,15 @@ ON CONFLICT DO NOTHING
 -- name: widths
 SELECT dimensions FROM caller_width WHERE tenant = :tenant ORDER BY dimensions
 
+-- name: tenants_of_width
+-- Those that keep vectors in this table.
+SELECT DISTINCT s.tenant
+FROM scope AS s
+JOIN caller_width AS w ON w.tenant = s.tenant AND w.dimensions = :dimensions
+WHERE EXISTS (SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = s.scope_id)
+
 -- name: release_widths
--- Of tenants that keep no vector in this table any more.
-DELETE FROM caller_width
-WHERE dimensions = :dimensions AND NOT EXISTS (
-    SELECT 1 FROM scope AS s
-    JOIN memory_vector_{generation} AS v ON v.scope_id = s.scope_id
-    WHERE s.tenant = caller_width.tenant
-)
+DELETE FROM caller_width WHERE dimensions = :dimensions AND tenant NOT IN (SELECT value FROM json_each(:tenants))
 
 -- name: about
 SELECT 'database' AS part, 'libSQL, SQLite ' || sqlite_version() AS text

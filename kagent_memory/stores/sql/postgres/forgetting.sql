@@ -10,13 +10,13 @@ SELECT id FROM memory WHERE scope_id = %(scope_id)s AND superseded_by = ANY(%(id
 UNION
 SELECT m.superseded_by
 FROM memory AS m
-JOIN memory_revision AS r ON r.scope_id = m.scope_id AND r.memory_id = m.id
+JOIN memory_revision AS r ON r.scope_id = %(scope_id)s AND r.memory_id = m.id
 WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.superseded_by IS NOT NULL
     AND (
         r.kind = 'merge'
         OR EXISTS (
             SELECT 1 FROM memory_revision AS g
-            WHERE g.scope_id = r.scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
+            WHERE g.scope_id = %(scope_id)s AND g.change_group = r.change_group AND g.kind = 'merge'
         )
     )
 UNION

@@ -1,9 +1,10 @@
 -- name: take_lease
--- By the database's clock.
+-- By the database's clock. The other's has ended when a new one would end so much later; said without asking for the
+-- time again, which Citus does not allow here.
 INSERT INTO lease AS l (name, owner, until)
 VALUES (%(name)s, %(owner)s, statement_timestamp() + %(seconds)s::float8 * interval '1 second')
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-WHERE l.owner = excluded.owner OR l.until <= statement_timestamp()
+WHERE l.owner = excluded.owner OR excluded.until - l.until >= %(seconds)s::float8 * interval '1 second'
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.
@@ -92,14 +93,15 @@ ON CONFLICT DO NOTHING
 -- name: widths
 SELECT dimensions FROM caller_width WHERE tenant = %(tenant)s ORDER BY dimensions
 
+-- name: tenants_of_width
+-- Those that keep vectors in this table.
+SELECT DISTINCT s.tenant
+FROM scope AS s
+JOIN caller_width AS w ON w.tenant = s.tenant AND w.dimensions = %(dimensions)s
+WHERE EXISTS (SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = s.scope_id)
+
 -- name: release_widths
--- Of tenants that keep no vector in this table any more.
-DELETE FROM caller_width AS w
-WHERE w.dimensions = %(dimensions)s AND NOT EXISTS (
-    SELECT 1 FROM scope AS s
-    JOIN memory_vector_{generation} AS v ON v.scope_id = s.scope_id
-    WHERE s.tenant = w.tenant
-)
+DELETE FROM caller_width WHERE dimensions = %(dimensions)s AND tenant <> ALL(%(tenants)s::text[])
 
 -- name: about
 SELECT 'database' AS part, 'PostgreSQL ' || current_setting('server_version') AS text

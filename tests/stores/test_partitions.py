@@ -1,0 +1,125 @@
+"""Every statement of one scope reaches one part of each table, as it must on an engine that is distributed by scopes.
+
+The tables are partitioned by `scope_id` here: a statement that shows more than one partition would go to all nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector
+
+from kagent_memory.records import Scope, new_id
+from kagent_memory.stores.postgres.distribution import DISTRIBUTED, REFERENCE
+from kagent_memory.stores.postgres.session import statement
+from kagent_memory.stores.sql import migrations, queries
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SCOPE = Scope("acme", "ada", "notes")
+EVERYWHERE = {
+    "claimable", "expired_scopes", "crowded_scopes", "scopes", "tenant_scopes", "pending_jobs", "retry_job", "drop_job",
+    "tenants_of_width",
+}  # fmt: skip
+"""What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
+NO_DATA = {
+    "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "guard", "has_citus", "distributed",
+    "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
+}  # fmt: skip
+DEFINING = {name for name in queries("postgres") if name.startswith(("make_", "tune_", "guard_", "unguard_"))}
+BY_TYPE: dict[str, Any] = {
+    "text": "x", "text[]": ["x"], "uuid": new_id(), "uuid[]": [new_id()], "timestamptz": NOW, "float8": 1.0,
+    "integer": 1, "integer[]": [1], "boolean": True, "json": "{}", "jsonb": "{}", "numeric": 1, "bytea": b"x",
+    "bytea[]": [b"x"], "halfvec[]": [HalfVector([1.0] * 8)],
+}  # fmt: skip
+BY_NAME: dict[str, Any] = {
+    "scope_id": SCOPE.id.hex(), "id": new_id(), "at": NOW, "now": NOW, "expires_at": NOW, "created_at": NOW,
+    "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead", "tenant": "acme",
+    "superseded": True, "active": False, "limit": 5, "most": 5, "above": 5, "popular_after": 5, "fence": 1,
+       "version": 1, "dimensions": 8, "name": "x", "rows": "[]", "step": 1,
+    **dict.fromkeys((
+        "types", "topics", "tags", "origins", "metadata", "author", "category", "min_importance", "after_id",
+        "created_after", "created_before", "happened_after", "happened_before",
+    )),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def partitioned(postgres_server, postgres_template):
+    """A connection to a store whose tables of scopes are partitioned by them."""
+    name = "kagent_memory_partitioned"
+    with psycopg.connect(postgres_server, autocommit=True) as maker:
+        maker.execute(f"DROP DATABASE IF EXISTS {name}")
+        maker.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
+        with psycopg.connect(
+            psycopg.conninfo.make_conninfo(postgres_server, dbname=name),
+            autocommit=True,
+            options="-csearch_path=kagent_memory,public",
+        ) as connection:
+            register_vector(connection)
+            for text in ("make_vectors", "tune_vectors"):
+                connection.execute(statement(text, 1, 8))
+            view = connection.execute("SELECT pg_get_viewdef('remembered'::regclass)").fetchone()[0]
+            connection.execute("DROP VIEW remembered")
+            for table in (*DISTRIBUTED, "memory_vector_1"):
+                connection.execute(f"ALTER TABLE {table} RENAME TO {table}_before")
+                connection.execute(
+                    f"CREATE TABLE {table} (LIKE {table}_before INCLUDING DEFAULTS INCLUDING INDEXES) "
+                    "PARTITION BY HASH (scope_id)"
+                )
+                for part in range(8):
+                    connection.execute(
+                        f"CREATE TABLE {table}__{part} PARTITION OF {table} "
+                        f"FOR VALUES WITH (MODULUS 8, REMAINDER {part})"
+                    )
+            connection.execute(f"CREATE VIEW remembered AS {view.replace('_before', '')}")
+            yield connection
+        maker.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str]]:
+    """The partitions of each partitioned table that a statement's plan shows."""
+    text = statement(name, 1, 8)
+    values = {
+        value: [BY_NAME[value]] if kind == "uuid[]" and value in BY_NAME else BY_NAME.get(value, BY_TYPE.get(kind))
+        for value, kind in re.findall(r"%\((\w+)\)[sb](?:::([\w]+(?:\[\])?))?", text)
+    }
+    plan = connection.execute(f"EXPLAIN {text}", values).fetchall()
+    shown = "\n".join(line for (line,) in plan)
+    assert "One-Time Filter: false" not in shown, shown
+    found: dict[str, set[str]] = {}
+    for table, part in re.findall(r"\b(\w+)__(\d)\b", shown):
+        found.setdefault(table, set()).add(part)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(queries("postgres").keys() - EVERYWHERE - NO_DATA - DEFINING))
+def test_a_statement_reaches_one_part_of_each_table(partitioned, name):
+    found = reached(partitioned, name)
+    text = re.sub(r"--.*", "", statement(name, 1, 8))
+    read = set(re.findall(r"(?:FROM|JOIN|UPDATE|USING) (\w+)", text)) - {"remembered"}
+    assert read & {*DISTRIBUTED, "memory_vector_1"} <= found.keys()
+    assert {table: len(parts) for table, parts in found.items()} == dict.fromkeys(found, 1)
+    assert len(set().union(*found.values())) <= 1
+
+
+@pytest.mark.parametrize("name", sorted(EVERYWHERE))
+def test_what_reaches_all_parts_is_what_must(partitioned, name):
+    assert max(len(parts) for parts in reached(partitioned, name).values()) == 8
+
+
+def test_nothing_is_locked_but_in_one_scope():
+    for name, text in queries("postgres").items():
+        if re.search(r"\bFOR (UPDATE|SHARE|NO KEY UPDATE|KEY SHARE)\b", text):
+            assert "scope_id = %(scope_id)s" in text, name
+
+
+def test_every_table_is_distributed_or_a_reference():
+    scripts = "\n".join(step.script for step in migrations("postgres"))
+    made = {*re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", scripts), "schema_migration"}
+    assert made == {*DISTRIBUTED, *REFERENCE}
+    assert not {*DISTRIBUTED} & {*REFERENCE}
