@@ -23,7 +23,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
 EVERYWHERE = {
     "claimable", "expired_scopes", "crowded_scopes", "scopes", "tenant_scopes", "pending_jobs", "retry_job", "drop_job",
-    "tenants_of_width",
+    "tenants_of_width", "chains",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {
@@ -40,7 +40,7 @@ BY_NAME: dict[str, Any] = {
     "scope_id": SCOPE.id.hex(), "id": new_id(), "at": NOW, "now": NOW, "expires_at": NOW, "created_at": NOW,
     "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead", "tenant": "acme",
     "superseded": True, "active": False, "limit": 5, "most": 5, "above": 5, "popular_after": 5, "fence": 1,
-       "version": 1, "dimensions": 8, "name": "x", "rows": "[]", "step": 1,
+       "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x", "rows": "[]", "step": 1,
     **dict.fromkeys((
         "types", "topics", "tags", "origins", "metadata", "author", "category", "min_importance", "after_id",
         "created_after", "created_before", "happened_after", "happened_before",
@@ -81,13 +81,17 @@ def partitioned(postgres_server, postgres_template):
         maker.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+def value_of(name: str, kind: str) -> Any:
+    if kind == "uuid[]" and name in BY_NAME:
+        return [BY_NAME[name]]
+    return BY_TYPE[kind] if kind == "uuid" and name != "scope_id" else BY_NAME.get(name, BY_TYPE.get(kind))
+
+
 def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str]]:
     """The partitions of each partitioned table that a statement's plan shows."""
     text = statement(name, 1, 8)
-    values = {
-        value: [BY_NAME[value]] if kind == "uuid[]" and value in BY_NAME else BY_NAME.get(value, BY_TYPE.get(kind))
-        for value, kind in re.findall(r"%\((\w+)\)[sb](?:::([\w]+(?:\[\])?))?", text)
-    }
+    named = re.findall(r"%\((\w+)\)[sb](?:::([\w]+(?:\[\])?))?", text)
+    values = {value: value_of(value, kind) for value, kind in named}
     plan = connection.execute(f"EXPLAIN {text}", values).fetchall()
     shown = "\n".join(line for (line,) in plan)
     assert "One-Time Filter: false" not in shown, shown

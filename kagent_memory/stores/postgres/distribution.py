@@ -12,7 +12,10 @@ from ..sql import queries
 from .connection import DIALECT, Connection
 from .session import PostgresSession
 
-DISTRIBUTED = ("scope", "memory", "memory_stats", "memory_revision", "ingest_job", "taken_event", "tombstone")
+DISTRIBUTED = (
+    "scope", "memory", "memory_stats", "memory_revision", "ingest_job", "taken_event", "tombstone", "scope_index",
+    "receipt_chain", "receipt",
+)  # fmt: skip
 """Tables with rows of scopes: spread by `scope_id`, as are the vectors of each embedding space."""
 REFERENCE = ("embedder", "token", "lease", "caller_width", "schema_migration")
 """Tables that every node has whole."""

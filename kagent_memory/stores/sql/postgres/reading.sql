@@ -75,7 +75,7 @@ WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
 SELECT s.version, s.erased, s.salt, i.version AS packed_version, i.packed, (
     SELECT coalesce(string_agg(m.id::text, ''), '')
     FROM memory AS m
-    WHERE m.scope_id = s.scope_id AND m.touched > coalesce(i.version, -1)
+    WHERE m.scope_id = %(scope_id)s AND m.touched > coalesce(i.version, -1)
 ) AS ids
 FROM scope AS s
 LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id AND i.erased = s.erased
