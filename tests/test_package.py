@@ -37,7 +37,15 @@ DRIVERS = [
     "uvicorn",
 ]
 # What may import a driver: rooms that are themselves imported on demand.
-DOORS = ("adk", "server", "stores.libsql", "stores.postgres", "testing.contract", "testing.fixtures")
+DOORS = (
+    "adk",
+    "server",
+    "stores.libsql",
+    "stores.postgres",
+    "testing.adk_conformance",
+    "testing.contract",
+    "testing.fixtures",
+)
 
 
 def run_python(code: str, *arguments: object, env: dict[str, str] | None = None, cwd: Path = ROOT) -> str:

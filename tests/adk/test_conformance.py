@@ -1,0 +1,50 @@
+"""What an agent may expect of a memory service of ADK: ours keeps all of it, and the table says what ADK's own do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from google.adk import memory
+from google.adk.memory import BaseMemoryService, InMemoryMemoryService
+
+from kagent_memory import KagentMemoryService
+from kagent_memory.testing import AdkMemoryConformance
+
+PROMISES = [name for name in vars(AdkMemoryConformance) if name.startswith("test_")]
+PAGE = Path(__file__).parents[2] / "docs/how-to/conformance.md"
+
+
+class TestOurs(AdkMemoryConformance):
+    async def open_service(self) -> BaseMemoryService:
+        return KagentMemoryService("libsql:///:memory:", llm=False)
+
+    async def settle(self, service: BaseMemoryService) -> None:
+        assert isinstance(service, KagentMemoryService)
+        assert await service.drain()
+
+    async def close_service(self, service: BaseMemoryService) -> None:
+        assert isinstance(service, KagentMemoryService)
+        await service.close()
+
+
+def told(column: int) -> set[str]:
+    """The promises that the page's table says a service breaks."""
+    rows = [
+        line.split("|")[1:-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `test_")
+    ]
+    assert [row[0].strip(" `") for row in rows] == PROMISES
+    return {row[0].strip(" `") for row in rows if row[column].strip() == "no"}
+
+
+@pytest.mark.skipif(not hasattr(memory, "SqliteMemoryService"), reason="the table is of ADK 2.13")
+@pytest.mark.parametrize("column", [1, 2, 3], ids=["in memory", "sqlite", "ours"])
+async def test_the_page_tells_who_breaks_what(column: int, tmp_path: Path):
+    broken: set[str] = set()
+    for name in PROMISES if column < 3 else ():
+        service = InMemoryMemoryService() if column == 1 else memory.SqliteMemoryService(tmp_path / f"{name}.db")
+        try:
+            await getattr(AdkMemoryConformance(), name)(service)
+        except Exception:
+            broken.add(name)
+    assert broken == told(column)
