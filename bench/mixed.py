@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
+import re
+import string
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,10 +27,38 @@ def data_set() -> dict[str, tuple[list[Note], list[Asked]]]:
     """User → what is stored and what is asked; the same at every call."""
     users = {"tickets": _tickets(), "notes": _notes(), "code": _code(), "how-tos": _how_tos(), "german": _german()}
     made: dict[str, tuple[list[Note], list[Asked]]] = {}
-    for user, pairs in users.items():
+    slips = random.Random(11)
+    for user, pairs in (users | {"languages": _languages()}).items():
         together = list(pairs)
-        made[user] = [note for note, _ in together], [one for _, asked in together for one in asked]
+        asked = [one for _, asked in together for one in asked]
+        if user in users:
+            asked += [wrong for one in asked if (wrong := _misspelt(one, slips))]
+        made[user] = [note for note, _ in together], asked
     return made
+
+
+def _misspelt(one: Asked, slips: random.Random) -> Asked | None:
+    """The question with one slip of the keys in its longest word."""
+    words = re.findall(r"[^\W\d_]{4,}", one.question)
+    if not words:
+        return None
+    word = max(words, key=len)
+    place = slips.randrange(1, len(word) - 1)
+    before, after = word[:place], word[place:]
+    letter = slips.choice(string.ascii_lowercase)
+    changed = (
+        before + after[1:],
+        before + after[1] + after[0] + after[2:],
+        before + letter + after[1:],
+        before + letter + after,
+    )
+    return Asked(one.question.replace(word, slips.choice(changed), 1), f"misspelt {one.category}", one.evidence)
+
+
+def _languages() -> Iterator[Pair]:
+    for number, (language, text, question) in enumerate(_rows(texts.LANGUAGES)):
+        note = _note("languages", number, text, "me")
+        yield note, [Asked(question, language, frozenset({note.key}))]
 
 
 def _rows(table: str) -> list[list[str]]:

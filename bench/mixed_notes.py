@@ -139,3 +139,43 @@ Der Hund frisst nur Futter ohne Getreide | Was frisst der Hund?
 Die Wanderung zur Hütte dauert vier Stunden | Wie lange dauert die Wanderung?
 Das Konzert wurde wegen Krankheit verschoben | Warum wurde das Konzert verschoben?
 """
+
+# language | a note | the same asked with other forms of its words
+LANGUAGES = """
+Spanish | Las llaves del trastero están detrás del espejo | ¿Dónde está la llave del trastero?
+Spanish | Mi hermana vende cuadros en el mercado de los domingos | ¿Qué cuadro vende mi hermana?
+Spanish | Reservamos dos habitaciones con vistas al puerto | ¿Qué habitación reservamos?
+Spanish | Los vecinos plantaron limoneros en la terraza | ¿Quién plantó un limonero?
+Spanish | El médico me recetó gotas para los ojos | ¿Qué gota me recetó el médico?
+Spanish | Aprendí a tocar canciones antiguas con la guitarra | ¿Qué canción antigua toco?
+French | Les clés de la cave sont chez la gardienne | Où est la clé de la cave ?
+French | Mon frère répare des horloges anciennes | Quelle horloge mon frère a-t-il réparée ?
+French | Nous avons loué deux chambres près du lac | Quelle chambre avons-nous louée ?
+French | Les voisines chantent dans une chorale | Quelle voisine chante ?
+French | Le dentiste a trouvé une fissure dans une molaire | Qu'est-ce que le dentiste trouve dans mes molaires ?
+French | Il faut arroser les tomates deux fois par semaine | Quand arroser la tomate ?
+German mixed | Die Nachbarinnen gießen unsere Tomaten im Sommer | Wer gießt die Tomate?
+German mixed | Meine Brille liegt beim Optiker in der Bahnhofstraße | Wo sind meine Brillen?
+German mixed | Wir haben zwei Zimmer mit Seeblick gebucht | Welches Zimmer buchen wir?
+German mixed | Der Zahnarzt hat eine Füllung erneuert | Welche Füllungen hat er gemacht?
+German mixed | Tante Rosa verkauft selbst gemachte Seifen | Welche Seife verkauft Tante Rosa?
+German mixed | Die Kinder sammeln Muscheln am Strand | Welche Muschel hat das Kind gesammelt?
+Chinese | 我妹妹搬到了成都，在医院当护士 | 妹妹搬到哪里了？
+Chinese | 备用钥匙放在厨房的抽屉里 | 备用钥匙在哪里？
+Chinese | 我对花生过敏，但是可以吃杏仁 | 我对什么过敏？
+Chinese | 爷爷每天早上在公园打太极拳 | 爷爷在公园做什么？
+Chinese | 护照明年三月到期 | 护照什么时候到期？
+Chinese | 邻居养了一只怕打雷的狗 | 谁养了一只狗？
+Japanese | 妹は去年札幌に引っ越した | 妹はどこに引っ越した？
+Japanese | 予備の鍵は台所の引き出しにある | 予備の鍵はどこ？
+Japanese | 私はそばアレルギーがある | 何のアレルギーがある？
+Japanese | 祖父は毎朝公園で太極拳をする | 祖父は公園で何をする？
+Japanese | 隣の犬は雷を怖がる | 隣の犬は何を怖がる？
+Japanese | 歯医者の予約は来週の火曜日だ | 歯医者の予約はいつ？
+Arabic | المفتاح الاحتياطي في درج المطبخ | أين مفتاح المطبخ؟
+Arabic | أختي انتقلت إلى الدار البيضاء للعمل | إلى أين انتقلت أخت؟
+Arabic | عندي حساسية من الفول السوداني | ما الحساسية التي عندي؟
+Arabic | جدي يزرع الطماطم والنعناع في الحديقة | من يزرع طماطم؟
+Arabic | الكلب يخاف من الرعد | من ماذا تخاف الكلاب؟
+Arabic | موعد الطبيب يوم الثلاثاء القادم | متى موعد طبيب؟
+"""
