@@ -46,13 +46,19 @@ class ScopeVectors:
 
     def load(self, loader: Loader) -> None:
         """Takes in what was set since the last load, in pieces that let other threads run."""
-        while rows := loader(self.last_seq, LOAD_ROWS):
-            self._reserve(len(rows))
+        parts: list[Sequence[tuple[int, str, bytes]]] = []
+        after = self.last_seq
+        while rows := loader(after, LOAD_ROWS):
+            parts.append(rows)
+            after = rows[-1][0]
+        self._reserve(sum(map(len, parts)))  # once: to grow part by part copies all that came before
+        for rows in parts:
             places = [self._place(memory_id) for _, memory_id, _ in rows]
-            vectors = np.frombuffer(b"".join(raw for _, _, raw in rows), np.float16).reshape(len(rows), -1)
+            raw = b"".join(vector for _, _, vector in rows)
+            vectors = np.frombuffer(raw, np.float16).reshape(len(rows), -1).astype(np.float32)
             self._matrix[places] = vectors
-            self._norms[places] = np.linalg.norm(self._matrix[places].astype(np.float64), axis=1)
-            self.last_seq = rows[-1][0]
+            self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        self.last_seq = after
 
     def _reserve(self, count: int) -> None:
         needed, held = len(self.ids) + count, len(self._norms)
