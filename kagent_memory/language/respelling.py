@@ -51,7 +51,8 @@ def _alphabet(term: str) -> str:
 
 
 def _edits(term: str) -> Iterator[str]:
-    letters = _alphabet(term)
+    if not (letters := _alphabet(term)):
+        return
     certain = len(term) >= _CERTAIN_LETTERS
     for place in range(len(term) + 1):
         before, after = term[:place], term[place:]

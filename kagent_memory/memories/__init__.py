@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import CoroutineType
 from typing import Any, Self
 
 from typing_extensions import Unpack, override
@@ -381,8 +382,10 @@ class Memories(OpenedMemories):
     # -- reading
 
     @override
-    async def recall(self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
-        return await recall(self._parts, scope, query, **options)
+    def recall(
+        self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]
+    ) -> CoroutineType[Any, Any, Recall]:
+        return recall(self._parts, scope, query, **options)
 
     async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
         """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.

@@ -159,7 +159,8 @@ class Retriever:
         date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(dated))
         search.added_terms = frozenset(chain.from_iterable(map(query_terms, search.added))).difference(terms)
         terms = [*terms, *sorted(search.added_terms)]
-        terms, matches = await self._matches(search, terms)
+        matches = await searched.text(terms, limit=search.settings.text_limit)
+        terms, matches = await self._with_other_forms(search, terms, matches)
         nearest, nearest_to_all, nearest_to_added = await self._nearest(search, matches, external_vector)
         candidates = join(
             terms,
@@ -194,12 +195,13 @@ class Retriever:
             left_out = searched.told(left_out)
         return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
 
-    async def _matches(self, search: _Search, terms: Sequence[str]) -> tuple[Sequence[str], TextMatches]:
+    async def _with_other_forms(
+        self, search: _Search, terms: Sequence[str], matches: TextMatches
+    ) -> tuple[Sequence[str], TextMatches]:
         """The terms searched by, with their other forms, and what holds them; words that no memory holds in any form
         give way to what they may have been meant as.
         """
         ask = search.scopes.text
-        matches = await ask(terms, limit=search.settings.text_limit)
         if not matches.documents:
             return terms, matches
         forms, small = await run_in_thread(len(search.text), word_forms, search.text)

@@ -58,13 +58,17 @@ class SearchedScopes:
         """What the text search finds: counted over all scopes together, so that no word is rare for lying in a small
         scope, and the same text matches as well in each of them.
         """
+        if self._single:
+            [scope], asked = self._scopes, [terms]
+            self._matches = await self._store.search_texts(
+                scope, asked, limit=limit, filter=self._filter, now=self._now
+            )
+            return self._matches[0]
 
         async def of(scope: Scope) -> TextMatches:
             return await self._store.search_text(scope, terms, limit=limit, filter=self._filter, now=self._now)
 
         self._matches = await self._each(of)
-        if self._single:
-            return self._matches[0]
         size = ROW_WEIGHT * sum(len(matches.matches) for matches in self._matches)
         return await run_in_thread(size, _pooled, self._matches, limit)
 

@@ -121,7 +121,15 @@ NO_TEXTS = (
     *("adk.demo", "adk.registry", "adk.service._database_uri", "cli"),
     *("models.embedding.provider_routes", "models.prompts.prompt", "redaction.patterns._rule"),
     *("redaction.patterns.shapes_of", "remote.is_remote", "server.app._static"),
-    *("server.serving", "settings", "stores._adapter", "stores.libsql.location", "stores.postgres", "testing"),
+    *(
+        "server.serving",
+        "settings",
+        "stores._adapter",
+        "stores.libsql.location",
+        "stores.libsql.database._opened",
+        "stores.postgres",
+        "testing",
+    ),
 )
 PIECES = [
     *"aA0 \n.,-_/<{[\"'`#:&\u4e00\u0301İé",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import KagentMemoryService, Memories
-from kagent_memory.memories import MemoryApi, OpenOptions, PartOptions, api
+from kagent_memory.memories import MemoryApi, OpenOptions, PartOptions, options
 from kagent_memory.settings import MemorySettings, SettingOptions
 
 OBJECTS_TOO = {"embedding", "llm", "rerank", "gate"}
@@ -28,23 +28,23 @@ def test_every_argument_of_open_is_a_typed_option_of_who_opens_for_others() -> N
 
 
 @pytest.mark.parametrize(
-    ("verb", "options"),
+    ("verb", "taken"),
     [
-        (MemoryApi.remember, api.RememberOptions),
-        (MemoryApi.add, api.AddOptions),
-        (MemoryApi.edit, api.EditOptions),
-        (MemoryApi.forget, api.ForgetOptions),
-        (MemoryApi.recall, api.RecallOptions),
-        (MemoryApi.list, api.ListOptions),
-        (MemoryApi.scopes, api.ScopeOptions),
-        (MemoryApi.jobs, api.JobOptions),
+        (MemoryApi.remember, options.RememberOptions),
+        (MemoryApi.add, options.AddOptions),
+        (MemoryApi.edit, options.EditOptions),
+        (MemoryApi.forget, options.ForgetOptions),
+        (MemoryApi.recall, options.RecallOptions),
+        (MemoryApi.list, options.ListOptions),
+        (MemoryApi.scopes, options.ScopeOptions),
+        (MemoryApi.jobs, options.JobOptions),
     ],
     ids=lambda value: value.__name__,
 )
-def test_the_options_of_a_verb_are_its_keyword_arguments(verb: Callable[..., Any], options: Any) -> None:
+def test_the_options_of_a_verb_are_its_keyword_arguments(verb: Callable[..., Any], taken: Any) -> None:
     keywords = {
         name: one.annotation
         for name, one in inspect.signature(verb).parameters.items()
         if one.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    assert keywords == {name: one.__forward_arg__ for name, one in options.__annotations__.items()}
+    assert keywords == {name: one.__forward_arg__ for name, one in taken.__annotations__.items()}

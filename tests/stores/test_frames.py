@@ -85,4 +85,4 @@ async def test_recall_and_add_reach_the_driver_in_twelve_frames(store_uri, monke
         added = await depths.of(memories.add(SCOPE, ["Ada drinks black tea."]))
         found = await depths.of(memories.recall(SCOPE, "which tea?", deliver=False))
     assert len(added) <= 12, added
-    assert len(found) <= 12, found
+    assert len(found) <= 12, "|".join(found)
