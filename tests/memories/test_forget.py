@@ -76,7 +76,7 @@ FACTS = {
         ({"everything": True}, set(FACTS)),
         ({}, set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
 async def test_exactly_what_meets_every_condition_goes(options, gone):
     clock = Clock()
