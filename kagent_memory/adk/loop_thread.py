@@ -144,32 +144,83 @@ class LoopThread(Generic[Resource]):
         """
         here = asyncio.get_running_loop()
         while True:
-            with self._lock:
-                if self._running is None or not self._running.thread.is_alive():
-                    self._running = _RunningLoop(self._opener, self._closer)
-                running = self._running
+            running = self._current()
             try:
                 if running.loop is here:
                     return await running.use(use, finish)
                 return await asyncio.wrap_future(running.submit(running.use, use, finish))
             except _EndedError:
-                with self._lock:
-                    if self._running is running:
-                        self._running = None
+                self._let_go(running)
+
+    def run_blocking(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
+        """What `use` makes of the resource, on its loop, while the calling thread waits; goes on when that is
+        interrupted.
+
+        Args:
+            use: called on the resource's loop; sees the caller's context variables.
+
+        Raises:
+            RuntimeError: the calling thread is the loop's own, which would wait for itself.
+        """
+        while True:
+            running = self._current()
+            if running.thread is threading.current_thread():
+                raise RuntimeError(
+                    "A blocking call on the memory's own event loop would wait for itself for ever: code that runs "
+                    "there, such as `embed` or `complete`, awaits the verbs of service.memories."
+                )
+            try:
+                return running.submit(running.use, use, True).result()
+            except _EndedError:
+                self._let_go(running)
+
+    def _current(self) -> _RunningLoop[Resource]:
+        with self._lock:
+            if self._running is None or not self._running.thread.is_alive():
+                self._running = _RunningLoop(self._opener, self._closer)
+            return self._running
+
+    def _let_go(self, ended: _RunningLoop[Resource]) -> None:
+        with self._lock:
+            if self._running is ended:
+                self._running = None
 
     async def close(self) -> None:
-        """Lets running work finish, closes the resource and ends the thread; harmless when nothing was opened."""
-        with self._lock:
-            running, self._running = self._running, None
-        if running is None:
+        """Lets running work finish, closes the resource and ends the thread; harmless when nothing was opened.
+
+        Raises:
+            RuntimeError: called on the resource's loop.
+        """
+        if (running := self._taken()) is None:
             return
-        if running.loop is asyncio.get_running_loop():
-            raise RuntimeError("A loop thread cannot be closed from within.")
         try:
             with contextlib.suppress(_EndedError):
                 await asyncio.shield(asyncio.wrap_future(running.submit(running.end)))
         finally:
             await asyncio.to_thread(running.thread.join, JOIN_SECONDS)
+
+    def close_blocking(self) -> None:
+        """As `close`, while the calling thread waits.
+
+        Raises:
+            RuntimeError: called on the resource's loop.
+        """
+        if (running := self._taken()) is None:
+            return
+        try:
+            with contextlib.suppress(_EndedError):
+                running.submit(running.end).result()
+        finally:
+            running.thread.join(JOIN_SECONDS)
+
+    def _taken(self) -> _RunningLoop[Resource] | None:
+        """The running loop, for one who ends it; the next use starts another."""
+        with self._lock:
+            running = self._running
+            if running is not None and running.thread is threading.current_thread():
+                raise RuntimeError("A loop thread cannot be closed from within.")
+            self._running = None
+        return running
 
     def abandon(self) -> threading.Thread | None:
         """Stops without waiting; gives the thread that is ending."""

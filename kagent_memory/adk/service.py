@@ -31,6 +31,7 @@ from .entry_converter import to_entry, to_fact
 from .event_converter import messages
 from .injected import Injected
 from .loop_thread import LoopThread
+from .sync_memories import SyncMemories
 
 DRAIN_GRACE_SECONDS = 1.0
 Reading: TypeAlias = Scope | Sequence[Scope]
@@ -59,7 +60,8 @@ class KagentMemoryService(BaseMemoryService):
 
     Nothing is opened before the first use, so what is wrong with the store or the embedder shows there: every verb
     raises ConfigurationError when it cannot be opened as it is set, and StoreError when it is away. "Unavailable" is
-    never answered as "nothing found".
+    never answered as "nothing found". `async with` closes it at the end, and so does a plain `with`; `memories` are its
+    verbs, and `sync` the same as plain methods.
 
     Args:
         uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or kagent_memory.db in the working
@@ -139,10 +141,23 @@ class KagentMemoryService(BaseMemoryService):
     ) -> None:
         await self.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.close_blocking()
+
     @property
     def memories(self) -> MemoryApi:
         """The same verbs as `Memories`, for any event loop."""
         return ThreadsafeMemories(self._thread)
+
+    @property
+    def sync(self) -> SyncMemories:
+        """The same verbs without `await`, for programs that have no event loop: `memory.sync.add(…)`."""
+        return SyncMemories(self._thread)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
         """Whose memories a user of an app has: of the tenant that `with tenant(…)` names, else of the setting's. What

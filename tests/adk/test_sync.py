@@ -1,0 +1,160 @@
+"""The verbs as plain methods: without an event loop, from any thread, and refused where they would hang."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kagent_memory import (
+    ConfigurationError,
+    InvalidInput,
+    KagentMemoryService,
+    Message,
+    NotFound,
+    Scope,
+    current_tenant,
+    tenant,
+)
+from kagent_memory.adk.sync_memories import SyncMemories
+from kagent_memory.memories import MemoryApi
+from kagent_memory.testing import HashEmbedder
+
+ADA = Scope("", "ada", "desk")
+
+
+def home_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "kagent-memory-loop"]
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+
+
+def test_every_verb_is_there_with_its_own_signature_and_promise():
+    verbs, plain = public(MemoryApi), public(SyncMemories)
+    assert set(plain) == set(verbs)
+    for name, verb in verbs.items():
+        assert inspect.signature(plain[name]) == inspect.signature(verb)
+        assert plain[name].__doc__ == verb.__doc__
+        assert plain[name].__name__ == name, "a verb under another's name"
+
+
+def test_a_program_without_an_event_loop_writes_finds_corrects_and_forgets(uri: str):
+    before = len(home_threads())
+    with KagentMemoryService(uri, llm=False) as memory:
+        tea, parrots = memory.sync.add(ADA, ["Ada's favourite tea is oolong.", "Grace keeps two parrots."])
+        found = memory.sync.recall(ADA, "Which tea does Ada like?", limit=1)
+        assert [hit.memory.id for hit in found] == [tea]
+        assert memory.sync.edit(ADA, tea, content="Ada's favourite tea is sencha.", who="test").revision == 2
+        assert [revision.who for revision in memory.sync.history(ADA, tea)] == ["test"]
+        assert memory.sync.undo(ADA, tea)[0].content == "Ada's favourite tea is oolong."
+        assert memory.sync.forget(ADA, [parrots]) == (parrots,)
+        assert memory.sync.remember(ADA, [Message(text="The kiln is hot.", event_id="e1")], "s1") is not None
+        assert memory.sync.drain()
+        assert {one.content for one in memory.sync.list(ADA).memories} == {
+            "Ada's favourite tea is oolong.",
+            "The kiln is hot.",
+        }
+    assert len(home_threads()) == before
+    with KagentMemoryService(uri, llm=False) as again:
+        assert again.sync.get(ADA, tea).content == "Ada's favourite tea is oolong."
+
+
+def test_errors_are_those_of_the_verbs_and_leave_the_service_usable(uri: str, tmp_path: Path):
+    with KagentMemoryService(uri, llm=False) as memory:
+        with pytest.raises(InvalidInput):
+            memory.sync.add(ADA, [""])
+        with pytest.raises(NotFound):
+            memory.sync.get(ADA, "nobody")
+        with pytest.raises(TypeError):
+            memory.sync.add(ADA, ["x"], whom="ada")  # pyright: ignore[reportCallIssue]
+        assert memory.sync.stats(ADA).visible == 0
+    (tmp_path / "folder.db").mkdir()
+    with KagentMemoryService(f"libsql:///{tmp_path}/folder.db", llm=False) as broken, pytest.raises(ConfigurationError):
+        broken.sync.list(ADA)
+
+
+def test_a_block_that_fails_closes_its_memory_and_its_error_comes_through():
+    def block() -> None:
+        with KagentMemoryService("libsql:///:memory:", llm=False) as memory:
+            memory.sync.add(ADA, ["x"])
+            raise ZeroDivisionError
+
+    before = len(home_threads())
+    with pytest.raises(ZeroDivisionError):
+        block()
+    assert len(home_threads()) == before
+
+
+def test_a_service_that_nobody_used_starts_no_thread():
+    before = len(home_threads())
+    with KagentMemoryService("libsql:///:memory:", llm=False) as memory:
+        assert memory.sync is not None
+        assert len(home_threads()) == before
+
+
+def test_many_threads_share_one_service(uri: str):
+    with KagentMemoryService(uri, llm=False) as memory, ThreadPoolExecutor(8) as threads:
+        sync = memory.sync
+        ids = list(threads.map(lambda number: sync.add(ADA, [f"Shelf {number} holds jar {number}."])[0], range(24)))
+        assert len(set(ids)) == 24
+        found = list(threads.map(lambda number: sync.recall(ADA, f"jar {number}", limit=1)[0].memory.id, range(24)))
+        assert found == ids
+
+
+async def test_within_a_running_loop_it_works_and_the_loop_waits(uri: str):
+    went_on: list[str] = []
+    with KagentMemoryService(uri, llm=False) as memory:
+        asyncio.get_running_loop().call_soon(went_on.append, "other work")
+        (id,) = memory.sync.add(ADA, ["The spare key is with Grace."])
+        assert went_on == []
+        assert (await memory.memories.get(ADA, id)).content == "The spare key is with Grace."
+        ids = await asyncio.to_thread(memory.sync.add, ADA, ["The kiln is hot."])
+        assert (await memory.memories.get(ADA, ids[0])).content == "The kiln is hot."
+
+
+class Reentrant(HashEmbedder):
+    """An embedder whose author calls the memory that it serves."""
+
+    memory: KagentMemoryService
+    refused: str = ""
+
+    async def embed(self, texts: Any, *, kind: Any) -> Any:
+        for blocking in (lambda: self.memory.sync.stats(ADA), lambda: self.memory.__exit__(None, None, None)):
+            try:
+                blocking()
+            except RuntimeError as error:
+                self.refused += f"{error} "
+        assert (await self.memory.memories.stats(ADA)).visible == 0
+        return np.asarray(await super().embed(texts, kind=kind))
+
+
+def test_on_the_services_own_loop_it_is_refused_instead_of_waiting_for_itself(uri: str):
+    embedder = Reentrant()
+    with KagentMemoryService(uri, embedding=embedder, llm=False) as memory:
+        embedder.memory = memory
+        memory.sync.add(ADA, ["Ada likes tea."])
+        assert "would wait for itself" in embedder.refused
+        assert "awaits the verbs of service.memories" in embedder.refused
+        assert "cannot be closed from within" in embedder.refused
+        assert memory.sync.stats(ADA).visible == 1
+
+
+def test_the_callers_context_holds_on_the_other_thread(uri: str):
+    named: list[str | None] = []
+
+    def noting(text: str) -> str:
+        named.append(current_tenant())
+        return text
+
+    with KagentMemoryService(uri, llm=False, redact=noting) as memory, tenant("acme"):
+        memory.sync.add(memory.scope("desk", "ada"), ["Ada likes tea."])
+        assert set(named) == {"acme"}
+        assert [one.tenant for one in memory.sync.scopes(tenant="acme")] == ["acme"]
