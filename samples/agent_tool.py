@@ -10,7 +10,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from kagent_memory import KagentMemoryService, LoadMemoryTool, SaveMemoryTool
-from kagent_memory.adk.demo import CallingModel, RehearsedModel
+from kagent_memory.testing import CallingModel, RehearsedModel
 
 MODEL = os.environ.get("MODEL")
 

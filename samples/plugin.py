@@ -12,7 +12,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, enable_memory
-from kagent_memory.adk.demo import RehearsedModel
+from kagent_memory.testing import RehearsedModel
 
 MODEL = os.environ.get("MODEL")
 

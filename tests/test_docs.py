@@ -62,7 +62,7 @@ def test_each_block_of_a_how_to_runs_alone(page: str, tmp_path: Path, monkeypatc
 def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_path: Path):
     program = next(blocks(ROOT / "docs/quickstart.md"))
     assert program.count('"gemini-2.5-flash"') == 1
-    rehearsed = "from kagent_memory.adk.demo import RehearsedModel\n"
+    rehearsed = "from kagent_memory.testing import RehearsedModel\n"
     (tmp_path / "remember.py").write_text(rehearsed + program.replace('"gemini-2.5-flash"', "RehearsedModel()"))
 
     def say(text: str) -> str:

@@ -43,8 +43,10 @@ DOORS = (
     "stores.libsql",
     "stores.postgres",
     "testing.adk_conformance",
+    "testing.agents",
     "testing.contract",
     "testing.fixtures",
+    "testing.pytest_plugin",
 )
 
 

@@ -1,18 +1,34 @@
-"""The two models of a test without models keep what they promise."""
+"""What tests without models stand on keeps what it promises."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import numpy as np
 import pytest
+from google.adk.agents import LlmAgent
 from pydantic import BaseModel
 
+import kagent_memory.testing
+from kagent_memory import InvalidInput, Scope, enable_memory
 from kagent_memory.errors import ModelError
 from kagent_memory.models.embedding import Embedder
 from kagent_memory.models.llm import Llm
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import (
+    Chat,
+    FrozenClock,
+    HashEmbedder,
+    ScriptedLlm,
+    ScriptedModel,
+    call,
+    in_memory_service,
+)
+
+PAGE = Path(__file__).parent.parent / "docs/how-to/testing.md"
+ADA = Scope("", "ada", "desk")
 
 
 class Tea(BaseModel):
@@ -49,3 +65,96 @@ def test_the_models_need_neither_pytest_nor_a_driver() -> None:
     code = f"import sys, kagent_memory.testing; sys.exit(str([n for n in {heavy} if n in sys.modules] or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+def test_every_name_is_there_and_no_other():
+    for name in kagent_memory.testing.__all__:
+        assert getattr(kagent_memory.testing, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = kagent_memory.testing.Nothing
+
+
+def test_what_runs_an_agent_needs_no_pytest():
+    code = "import sys; from kagent_memory.testing import Chat, in_memory_service; sys.exit('pytest' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_a_scripted_model_goes_through_its_steps_and_keeps_each_request():
+    model = ScriptedModel(
+        call("save_memory", content="Ada drinks oolong."),
+        lambda request: f"after {len(request.contents)} contents",
+        ValueError("away"),
+    )
+    with in_memory_service() as memory:
+        chat = Chat(enable_memory(LlmAgent(name="assistant", model=model), auto_save=None), memory)
+        assert await chat.ask("Please remember the tea.") == f"after {len(model.requests[1].contents)} contents"
+        for error in (ValueError("away"), ModelError("at its end, and request 4 came")):
+            with pytest.raises(type(error), match=str(error)):
+                await chat.say("And now?")
+        scope = memory.scope(chat.app, chat.user)
+        assert [one.content for one in memory.sync.list(scope).memories] == ["Ada drinks oolong."]
+    assert model.steps == []
+    assert len(model.requests[0].contents) < len(model.requests[1].contents)
+    assert ScriptedModel(afterwards="ok").requests == []
+
+
+async def test_a_chat_is_one_session_and_another_chat_is_another():
+    model = ScriptedModel(afterwards="Yes.")
+    with in_memory_service() as memory:
+        one, other = (Chat(LlmAgent(name="assistant", model=model), memory, user=user) for user in ("ada", "grace"))
+        with pytest.raises(LookupError, match="Nothing was said"):
+            await one.session()
+        assert [await chat.ask("Hello?") for chat in (one, one, other)] == ["Yes."] * 3
+    assert [len(request.contents) for request in model.requests] == [1, 3, 1]
+    assert (await one.session()).user_id == "ada"
+    assert one.session_id != other.session_id
+
+
+def test_a_frozen_clock_stands_until_it_is_moved_and_wants_a_zone():
+    east = datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=2)))
+    clock = FrozenClock(east)
+    assert clock() == clock.now == east
+    assert clock().tzinfo is UTC
+    assert clock.advance(days=1, hours=2, minutes=3, seconds=4) == east + timedelta(days=1, seconds=7384)
+    assert clock() == clock.now
+    with pytest.raises(InvalidInput, match="with a zone"):
+        FrozenClock(datetime(2026, 1, 1))  # noqa: DTZ001 that is the mistake
+
+
+def test_a_service_in_memory_reads_no_environment_keeps_its_own_time_and_shares_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAGENT_MEMORY_URI", "libsql:///elsewhere.db")
+    monkeypatch.setenv("KAGENT_MEMORY_TTL_DAYS", "1")
+    clock = FrozenClock()
+    with in_memory_service(clock=clock, embedding=HashEmbedder()) as memory, in_memory_service() as other:
+        (id,) = memory.sync.add(ADA, ["Ada drinks oolong."])
+        assert memory.sync.recall(ADA, "oolong").mode == "hybrid"
+        clock.advance(days=14)
+        assert memory.sync.get(ADA, id).created_at == FrozenClock().now
+        clock.advance(days=2)
+        assert not memory.sync.recall(ADA, "oolong")
+        assert other.sync.stats(ADA).visible == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_test_of_the_page_passes_with_the_fixtures_and_fails_without_the_memory(tmp_path: Path):
+    first = PAGE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["kagent_memory.testing.pytest_plugin"]\n')
+    (tmp_path / "test_page.py").write_text(first)
+    (tmp_path / "test_broken.py").write_text(first.replace("enable_memory(LlmAgent(", "(LlmAgent("))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert "1 failed, 1 passed" in ran.stdout, ran.stdout
+    assert "test_broken.py::test_the_agent_knows" in ran.stdout

@@ -8,20 +8,17 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from ..concurrency import new_loop
+from ..testing.agents import RehearsedModel
 from .agent import enable_memory
 from .plugin import MemoryPlugin
 from .service import KagentMemoryService
@@ -39,64 +36,6 @@ ASK = (
     "Which tea is my favourite?",
     "What was the matter with ERR-00123?",
 )
-
-
-class RehearsedModel(BaseLlm):
-    """Stands in for a language model: saves what it is told to, looks up what it is asked, says what it read."""
-
-    model: str = "rehearsed"
-
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """One reply, decided by the last content alone."""
-        yield _response(self._reply(llm_request.contents))
-
-    def _reply(self, contents: list[types.Content]) -> types.Part:
-        last = contents[-1].parts or []
-        if answers := [part.function_response for part in last if part.function_response]:
-            return types.Part(text=_read_out(answers[0].response or {}))
-        said = " ".join(part.text for part in last if part.text)
-        if wish := said.partition("remember that ")[2]:
-            return types.Part(function_call=types.FunctionCall(name="save_memory", args={"content": wish}))
-        if not said.endswith("?"):
-            return types.Part(text="I see.")
-        earlier = " ".join(part.text or "" for content in contents[:-1] for part in content.parts or [])
-        if "oolong" in earlier:
-            return types.Part(text="Oolong: I found it in what was prefetched for this turn.")
-        return types.Part(function_call=types.FunctionCall(name="load_memory", args={"query": said}))
-
-
-class CallingModel(BaseLlm):
-    """Stands in for a model that hands everything to one tool and repeats its answer."""
-
-    model: str = "calling"
-    tool: str
-
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """A call of the tool with what was said, then what the tool answered."""
-        last = llm_request.contents[-1].parts or []
-        if answers := [part.function_response for part in last if part.function_response]:
-            part = types.Part(text=str((answers[0].response or {}).get("result", "")))
-        else:
-            said = " ".join(part.text for part in last if part.text)
-            part = types.Part(function_call=types.FunctionCall(name=self.tool, args={"request": said}))
-        yield _response(part)
-
-
-def _response(part: types.Part) -> LlmResponse:
-    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=0, candidates_token_count=0)
-    return LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
-
-
-def _read_out(answer: dict[str, Any]) -> str:
-    if memories := answer.get("memories"):
-        return f"I looked it up: {memories[0]['text']}"
-    if answer.get("status") == "saved":
-        return "Noted."
-    return str(answer.get("error") or "I remember nothing of that.")
 
 
 def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:

@@ -1,8 +1,9 @@
-"""For those who test against kagent_memory: `StoreContract` for stores, `AdkMemoryConformance` for memory services of
-ADK, `HashEmbedder` and `ScriptedLlm` for agents.
+"""For those who test against kagent_memory: models that answer as written, a frozen clock, a service that keeps nothing
+on disk and a chat with an agent; `StoreContract` for stores, `AdkMemoryConformance` for memory services of ADK.
 
-The suites need pytest and pytest-asyncio, `StoreContract` hypothesis too, and are imported when they are asked for; the
-two models need nothing.
+The names are imported when they are asked for: `HashEmbedder`, `ScriptedLlm` and `FrozenClock` need nothing; what
+runs an agent needs ADK; the suites need pytest and pytest-asyncio, `StoreContract` hypothesis too. The fixtures are in
+`kagent_memory.testing.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,35 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .frozen_clock import FrozenClock
 from .scripted_models import HashEmbedder, ScriptedLlm
 
 if TYPE_CHECKING:
     from .adk_conformance import AdkMemoryConformance
+    from .agents import CallingModel, Chat, RehearsedModel, ScriptedModel, call, in_memory_service
     from .contract import StoreContract
 
-__all__ = ["AdkMemoryConformance", "HashEmbedder", "ScriptedLlm", "StoreContract"]
+__all__ = [
+    "AdkMemoryConformance",
+    "CallingModel",
+    "Chat",
+    "FrozenClock",
+    "HashEmbedder",
+    "RehearsedModel",
+    "ScriptedLlm",
+    "ScriptedModel",
+    "StoreContract",
+    "call",
+    "in_memory_service",
+]
 
-_ON_DEMAND = {"AdkMemoryConformance": ".adk_conformance", "StoreContract": ".contract"}
+_ON_DEMAND = {
+    "AdkMemoryConformance": ".adk_conformance",
+    "StoreContract": ".contract",
+    **dict.fromkeys(
+        ("CallingModel", "Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"), ".agents"
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,59 +1,25 @@
-"""A model whose answers are written down beforehand, and short ways to run an agent with it."""
+"""Short ways to run an agent with a scripted model, and to read what the model was asked."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.apps import App
-from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
-from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
 from google.genai import types
-from pydantic import Field
+
+from kagent_memory.testing import ScriptedModel, agents, call
+
+__all__ = ["APP", "USER", "Chat", "ScriptedModel", "assistant", "call", "declarations", "responses", "said", "scripted"]
+__all__ += ["system", "texts"]
 
 APP, USER = "app", "ada"
 
 
-def call(name: str, **args: Any) -> types.Part:
-    return types.Part(function_call=types.FunctionCall(name=name, args=args))
-
-
-class Scripted(BaseLlm):
-    """Answers with the next step: text, a function call, a list of both, an error, or a function of the request."""
-
-    model: str = "scripted"
-    steps: list[Any] = Field(default_factory=list)
-    requests: list[Any] = Field(default_factory=list)
-
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        self.requests.append(seen(llm_request))
-        step: Any = self.steps.pop(0) if self.steps else "ok"
-        if isinstance(step, Callable):
-            step = step(llm_request)
-        if isinstance(step, BaseException):
-            raise step
-        parts = [
-            types.Part(text=one) if isinstance(one, str) else one
-            for one in (step if isinstance(step, list) else [step])
-        ]
-        yield LlmResponse(content=types.Content(role="model", parts=parts))
-
-
-def scripted(*steps: Any) -> Scripted:
-    return Scripted(steps=list(steps), requests=[])
-
-
-def seen(request: LlmRequest) -> LlmRequest:
-    """The request as it was when the model got it."""
-    contents = [content.model_copy(deep=True) for content in request.contents]
-    return request.model_copy(update={"contents": contents, "config": request.config.model_copy(deep=True)})
+def scripted(*steps: Any) -> ScriptedModel:
+    return ScriptedModel(*steps, afterwards="ok")
 
 
 def texts(request: LlmRequest) -> list[str]:
@@ -82,8 +48,8 @@ def said(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
-class Chat:
-    """One session of one agent."""
+class Chat(agents.Chat):
+    """One session of one agent, in an app with these plugins and options."""
 
     def __init__(
         self,
@@ -96,27 +62,8 @@ class Chat:
         app: str = APP,
         app_options: dict[str, Any] | None = None,
     ) -> None:
-        self.user = user
-        self.sessions = sessions or InMemorySessionService()
-        self.runner = Runner(
-            app=App(name=app, root_agent=agent, plugins=plugins or [], **(app_options or {})),
-            session_service=self.sessions,
-            memory_service=service,
-        )
-        self.app = app
-        self.session_id = ""
-
-    async def say(self, text: str, **options: Any) -> list[Event]:
-        if not self.session_id:
-            session = await self.sessions.create_session(app_name=self.app, user_id=self.user)
-            self.session_id = session.id
-        run = self.runner.run_async(user_id=self.user, session_id=self.session_id, new_message=said(text), **options)
-        return [event async for event in run]
-
-    async def session(self) -> Any:
-        found = await self.sessions.get_session(app_name=self.app, user_id=self.user, session_id=self.session_id)
-        assert found is not None
-        return found
+        whole = App(name=app, root_agent=agent, plugins=plugins or [], **(app_options or {}))
+        super().__init__(whole, service, user=user, sessions=sessions)
 
 
 def assistant(model: BaseLlm, **options: Any) -> LlmAgent:

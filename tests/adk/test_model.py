@@ -19,7 +19,7 @@ from kagent_memory.adk.adk_llm import AdkLlm, resolve_llm
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.models.llm import metered
 
-from .scripted import APP, USER, Scripted, scripted
+from .scripted import APP, USER, ScriptedModel, scripted
 from .test_service import session_of
 
 
@@ -27,7 +27,7 @@ class Answer(BaseModel):
     facts: list[str]
 
 
-class Registered(Scripted):
+class Registered(ScriptedModel):
     @classmethod
     def supported_models(cls) -> list[str]:
         return [r"kagent-memory-test-.*"]

@@ -1,0 +1,201 @@
+"""What the test of an agent needs: models that answer as written, a chat with the agent, a service on nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, TypeAlias
+
+from google.adk.agents import BaseAgent
+from google.adk.agents.run_config import RunConfig
+from google.adk.apps import App
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+from google.genai import types
+from pydantic import Field
+from typing_extensions import Unpack
+
+from ..adk.service import KagentMemoryService
+from ..errors import ModelError
+from ..memories import PartOptions
+from ..models.embedding import Embedder
+from ..models.llm import Llm
+from ..settings import MemorySettings
+
+APP, USER = "app", "ada"
+Reply: TypeAlias = str | types.Part | Sequence[str | types.Part]
+Step: TypeAlias = Reply | BaseException | Callable[[LlmRequest], Reply | BaseException]
+
+
+def call(name: str, **args: Any) -> types.Part:
+    """A model's call of a tool, as a step of `ScriptedModel`."""
+    return types.Part(function_call=types.FunctionCall(name=name, args=args))
+
+
+class ScriptedModel(BaseLlm):
+    """An ADK model that answers with one step after the other, and keeps what it was asked.
+
+    A step is a text, a tool's `call`, a list of both, an exception to raise, or a function of the request that gives
+    one of these.
+
+    Attributes:
+        steps: those that are left.
+        afterwards: what it answers when none is left; None: that is a ModelError.
+        requests: each request as it was when the model got it, oldest first.
+    """
+
+    model: str = "scripted"
+    steps: list[Any] = Field(default_factory=list)
+    afterwards: str | None = None
+    requests: list[LlmRequest] = Field(default_factory=list[LlmRequest])
+
+    def __init__(self, *steps: Step, **fields: Any) -> None:
+        given: dict[str, Any] = {"steps": list(steps), **fields}
+        super().__init__(**given)
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """The next step.
+
+        Raises:
+            ModelError: none is left.
+        """
+        contents = [content.model_copy(deep=True) for content in llm_request.contents]
+        seen = {"contents": contents, "config": llm_request.config.model_copy(deep=True)}
+        self.requests.append(llm_request.model_copy(update=seen))
+        if not self.steps and self.afterwards is None:
+            raise ModelError(f"The script of the model is at its end, and request {len(self.requests)} came.")
+        step: Any = self.steps.pop(0) if self.steps else self.afterwards
+        if callable(step):
+            step = step(llm_request)
+        if isinstance(step, BaseException):
+            raise step
+        each = [step] if isinstance(step, (str, types.Part)) else step
+        parts = [types.Part(text=one) if isinstance(one, str) else one for one in each]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+
+class RehearsedModel(BaseLlm):
+    """Stands in for a language model: saves what it is told to, looks up what it is asked, says what it read."""
+
+    model: str = "rehearsed"
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """One reply, decided by the last content alone."""
+        yield _response(self._reply(llm_request.contents))
+
+    def _reply(self, contents: list[types.Content]) -> types.Part:
+        last = contents[-1].parts or []
+        if answers := [part.function_response for part in last if part.function_response]:
+            return types.Part(text=_read_out(answers[0].response or {}))
+        said = " ".join(part.text for part in last if part.text)
+        if wish := said.partition("remember that ")[2]:
+            return types.Part(function_call=types.FunctionCall(name="save_memory", args={"content": wish}))
+        if not said.endswith("?"):
+            return types.Part(text="I see.")
+        earlier = " ".join(part.text or "" for content in contents[:-1] for part in content.parts or [])
+        if "oolong" in earlier:
+            return types.Part(text="Oolong: I found it in what was prefetched for this turn.")
+        return types.Part(function_call=types.FunctionCall(name="load_memory", args={"query": said}))
+
+
+class CallingModel(BaseLlm):
+    """Stands in for a model that hands everything to one tool and repeats its answer."""
+
+    model: str = "calling"
+    tool: str
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """A call of the tool with what was said, then what the tool answered."""
+        last = llm_request.contents[-1].parts or []
+        if answers := [part.function_response for part in last if part.function_response]:
+            part = types.Part(text=str((answers[0].response or {}).get("result", "")))
+        else:
+            said = " ".join(part.text for part in last if part.text)
+            part = types.Part(function_call=types.FunctionCall(name=self.tool, args={"request": said}))
+        yield _response(part)
+
+
+def _response(part: types.Part) -> LlmResponse:
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=0, candidates_token_count=0)
+    return LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+
+
+def _read_out(answer: dict[str, Any]) -> str:
+    if memories := answer.get("memories"):
+        return f"I looked it up: {memories[0]['text']}"
+    if answer.get("status") == "saved":
+        return "Noted."
+    return str(answer.get("error") or "I remember nothing of that.")
+
+
+class Chat:
+    """One session of an agent with a memory service.
+
+    Args:
+        agent: the agent, or the app around it with its plugins.
+        memory: the service; None: without memory.
+        user: who speaks.
+        sessions: where the session is kept; default in memory.
+    """
+
+    def __init__(
+        self,
+        agent: BaseAgent | App,
+        memory: BaseMemoryService | None,
+        *,
+        user: str = USER,
+        sessions: BaseSessionService | None = None,
+    ) -> None:
+        app = agent if isinstance(agent, App) else App(name=APP, root_agent=agent)
+        self.app, self.user, self.session_id = app.name, user, ""
+        self.sessions = sessions or InMemorySessionService()
+        self.runner = Runner(app=app, session_service=self.sessions, memory_service=memory)
+
+    async def say(self, text: str, *, run_config: RunConfig | None = None) -> list[Event]:
+        """Says something to the agent, in the session that the first call makes; what happened then."""
+        if not self.session_id:
+            session = await self.sessions.create_session(app_name=self.app, user_id=self.user)
+            self.session_id = session.id
+        said = types.Content(role="user", parts=[types.Part(text=text)])
+        run = self.runner.run_async(
+            user_id=self.user, session_id=self.session_id, new_message=said, run_config=run_config
+        )
+        return [event async for event in run]
+
+    async def ask(self, text: str) -> str:
+        """Says something to the agent; the last text of its answer."""
+        events = await self.say(text)
+        texts = [part.text for event in events if event.content for part in event.content.parts or [] if part.text]
+        return texts[-1] if texts else ""
+
+    async def session(self) -> Session:
+        """The session as it is kept."""
+        found = await self.sessions.get_session(app_name=self.app, user_id=self.user, session_id=self.session_id)
+        if found is None:
+            raise LookupError("Nothing was said in this chat yet.")
+        return found
+
+
+def in_memory_service(
+    *, embedding: Embedder | None = None, llm: Llm | BaseLlm | bool = False, **options: Unpack[PartOptions]
+) -> KagentMemoryService:
+    """A memory service that keeps nothing on disk, calls no model and reads no variable of the environment.
+
+    Args:
+        embedding: `HashEmbedder()`, for one; None: words only.
+        llm: `ScriptedLlm(…)`, for one; False: turns are stored as they are said.
+        **options: those of `KagentMemoryService`, such as `clock=FrozenClock()` or `ttl_days=30`.
+    """
+    return KagentMemoryService("libsql:///:memory:", embedding=embedding, llm=llm, settings=MemorySettings(), **options)
