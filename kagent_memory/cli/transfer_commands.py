@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..memories.importers import SOURCES, TABLES
 from ..memories.transfer import Imported
 from .command import DRY_RUN, Command, opened_here, option
 from .output import Output
@@ -39,16 +40,28 @@ async def import_(args: argparse.Namespace, say: Output) -> int:
     reached = [0]
     async with opened_here(args) as memories:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(args.file)
+            place: Path | str = args.file
             if args.file == "-":
-                path = Path(folder) / "standard input"
+                place = path = Path(folder) / "standard input"
                 with path.open("wb") as file:  # it is read twice
                     while some := sys.stdin.buffer.read(READ_BYTES):
                         file.write(some)
-            done: Imported = await memories.import_(path, tenant=args.tenant, dry_run=args.dry_run, progress=told)
+            done: Imported = await memories.import_(
+                place,
+                source=args.source,
+                tenant=args.tenant,
+                dry_run=args.dry_run,
+                progress=told,
+                app=args.app,
+                user=args.user,
+                table=args.table,
+                namespace=args.namespace,
+            )
     say.value(done)
     added = f"{done.added} {'would be added' if args.dry_run else 'added'}"
     say.line(f"{added}, {done.present} there already, {done.equal} said by another, {done.forgotten} forgotten here.")
+    if done.left_out:
+        say.line(f"{done.left_out} left out: of others than asked for, or without text.")
     return 0
 
 
@@ -62,9 +75,23 @@ COMMANDS = (
     ),
     Command(
         name="import",
-        help="Take in what export wrote; nothing of a file that is damaged, and nothing twice.",
-        examples=["kagent-memory import all.jsonl --dry-run", "kagent-memory import - < all.jsonl"],
-        options=(option("file", help="the file, or - for standard input"), DRY_RUN),
+        help="Take in what export wrote, or what another system keeps; all of it or nothing, and nothing twice.",
+        examples=[
+            "kagent-memory import all.jsonl --dry-run",
+            "kagent-memory import - < all.jsonl",
+            "kagent-memory import --from kagent postgresql://kagent@db/kagent --dry-run",
+            "kagent-memory import --from mem0 mem0.json --app support",
+            "kagent-memory import --from langgraph postgresql://db/graph --app support --namespace 'memories.{user}'",
+        ],
+        options=(
+            option("file", help="the file, - for standard input, or postgresql://… of another system's database"),
+            option("--from", dest="source", help="what it is", choices=SOURCES, default=SOURCES[0]),
+            option("--app", help="of other systems: only this agent's, and whose they become if it is not said there"),
+            option("--user", help="the same for the user"),
+            option("--table", help="its name there, when it is not " + ", ".join(TABLES.values())),
+            option("--namespace", help="LangGraph's, part by part: a word, *, {user}, {app} or {session}"),
+            DRY_RUN,
+        ),
         run=import_,
         makes=True,
     ),

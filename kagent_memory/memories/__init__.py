@@ -55,6 +55,7 @@ from .api import Items, MemoryApi, OpenedMemories
 from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
 from .draining import drain
 from .forgetting import Which, forget, forget_tenant
+from .importers import ImportOptions, Source
 from .options import ForgetOptions, RecallOptions
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
@@ -515,27 +516,31 @@ class Memories(OpenedMemories):
 
     async def import_(
         self,
-        path: Path | str,
+        place: Path | str,
         *,
+        source: Source = "kagent-memory",
         tenant: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
+        **options: Unpack[ImportOptions],
     ) -> Imported:
-        """Takes in a file that `export` made, after it was read to its end: what cannot be imported whole is refused
-        before anything is written. What is there already, or was forgotten here, is left as it is, so the same call
-        goes on where one was interrupted. Vectors are made anew by the embedder, in the background.
+        """Takes in what `export` wrote, or what another system keeps, after it was read to its end: what cannot be
+        imported whole is refused before anything is written. What is there already, or was forgotten here, is left as
+        it is, so the same call goes on where one was interrupted. Vectors are made anew by the embedder.
 
         Args:
-            path: of the file.
-            tenant: the only one whose memories the file may hold; None: any.
+            place: the path of the file, or postgresql://… of another system's database.
+            source: what it is; other systems' memories have secrets masked, our own export is taken as it is.
+            tenant: the only one whose memories the file may hold (None: any), or whose other systems' become.
             dry_run: only says what would be done.
             progress: is told how many lines are done.
+            options: see `ImportOptions`; for other systems.
 
         Raises:
-            InvalidInput: it is not an export, of another version, cut off, damaged, or of another tenant.
-            ConfigurationError: the store takes no import.
+            InvalidInput: it is not what it is said to be, of another version, damaged, or of another tenant.
+            ConfigurationError: the store takes no import, or the other database's URI does not fit.
         """
-        return await import_(self._parts, Path(path), tenant=tenant, dry_run=dry_run, progress=progress)
+        return await import_(self._parts, place, source, options, tenant=tenant, dry_run=dry_run, progress=progress)
 
     @override
     async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -16,10 +18,12 @@ from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Change, Filter, Memory, Revision, Scope, checked_text
 from ..retrieval.embedding_spaces import embed_job
-from ..stores.base import Batch
+from ..settings.kagent_config import DIMENSIONS
+from ..stores.base import Batch, checked_vector, external_name
 from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components
+from .importers import SOURCES, Importer, ImportOptions, Source
 
 FORMAT = "kagent-memory"
 VERSION = 1
@@ -49,11 +53,16 @@ class _End(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Every other line: a memory, whose it is, and its history."""
+    """Every other line: a memory, whose it is, and its history.
+
+    Attributes:
+        vector: one that came with a memory of another system; our own export holds none.
+    """
 
     scope: Scope
     memory: Memory
-    revisions: tuple[Revision, ...]
+    revisions: tuple[Revision, ...] = ()
+    vector: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +74,14 @@ class Imported:
         present: those that were there already, by their id.
         equal: those left out because another one says the same.
         forgotten: those left out because they were forgotten here.
+        left_out: what another system keeps and was not asked for, or has no text.
     """
 
     added: int = 0
     present: int = 0
     equal: int = 0
     forgotten: int = 0
+    left_out: int = 0
 
 
 @cache
@@ -99,25 +110,76 @@ async def export(parts: Components, *, tenant: str | None, user: str | None, app
 
 
 def _lines(scope: Scope, found: Sequence[Whole]) -> list[str]:
-    lines = (_adapter().dump_json(_Line(scope, one.memory, one.revisions)).decode() for one in found)
+    lines = (
+        _adapter().dump_json(_Line(scope, one.memory, one.revisions), exclude={"vector"}).decode() for one in found
+    )
     return [line.translate(LINE_ENDS) for line in lines]
 
 
 async def import_(
-    parts: Components, path: Path, *, tenant: str | None, dry_run: bool, progress: Progress | None
+    parts: Components,
+    place: Path | str,
+    source: Source,
+    options: ImportOptions,
+    *,
+    tenant: str | None,
+    dry_run: bool,
+    progress: Progress | None,
 ) -> Imported:
     """See `Memories.import_`."""
+    if source not in SOURCES:
+        raise InvalidInput(f"The source must be one of {', '.join(SOURCES)}, not {source!r}.")
+    if source == "kagent-memory":
+        if given := [name for name, value in options.items() if value is not None]:
+            raise InvalidInput(f"{', '.join(given)} goes with other systems' memories; choose when you export.")
+        return await _taken_in(parts, Path(place), tenant=tenant, dry_run=dry_run, progress=progress)
+    tenant = parts.settings.tenant if tenant is None else tenant
+    importer = Importer(parts, source, str(place), tenant, options)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "converted.jsonl"
+        await _convert(importer, path)
+        done = await _taken_in(parts, path, tenant=tenant, dry_run=dry_run, progress=progress)
+    return replace(done, left_out=importer.left_out)
+
+
+async def _convert(importer: Importer, path: Path) -> None:
+    """Writes what the importer makes of its source as an export of ours."""
+
+    def write(lines: Sequence[str]) -> None:
+        file.write("".join(f"{line.translate(LINE_ENDS)}\n" for line in lines))
+
+    def dumped(some: Sequence[tuple[Scope, Memory, tuple[float, ...] | None]]) -> None:
+        lines = (_Line(scope, memory, vector=vector) for scope, memory, vector in some)
+        write([_adapter().dump_json(line).decode() for line in lines])
+
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        head = {"format": FORMAT, "version": VERSION, "exported_at": importer.parts.clock().isoformat()}
+        write([json.dumps(head)])
+        async with aclosing(importer.memories()) as portions:
+            async for some in portions:
+                count += len(some)
+                await run_in_thread(READ, partial(dumped, some))
+        write([json.dumps({"end": True, "memories": count})])
+
+
+async def _taken_in(
+    parts: Components, path: Path, *, tenant: str | None, dry_run: bool, progress: Progress | None
+) -> Imported:
     await run_in_thread(READ, partial(_check, path, tenant))
     counts = dict.fromkeys(("added", "present", "equal", "forgotten"), 0)
     touched: dict[Scope, None] = {}
-    lines = _parts(path)
-    while some := await run_in_thread(READ, partial(next, lines, None)):
-        scope, memories = some
+    portions = _parts(path)
+    while some := await run_in_thread(READ, partial(next, portions, None)):
+        scope, lines = some
+        memories = [Whole(line.memory, line.revisions) for line in lines]
         outcomes: Sequence[Restored] = await parts.store.restore(scope, memories, dry_run=dry_run, now=parts.clock())
         for outcome in outcomes:
             counts[outcome] += 1
         if "added" in outcomes:
             touched[scope] = None
+        if not dry_run:
+            await _keep_vectors(parts, scope, lines)
         if progress is not None:
             progress(sum(counts.values()))
     if parts.vectors is not None and not dry_run:
@@ -128,16 +190,31 @@ async def import_(
     return Imported(**counts)
 
 
-def _parts(path: Path) -> Iterator[tuple[Scope, list[Whole]]]:
+async def _keep_vectors(parts: Components, scope: Scope, lines: Sequence[_Line]) -> None:
+    """Keeps the vectors that came along, beside those of the memories that say what they said there."""
+    brought = {line.memory.id: line for line in lines if line.vector is not None}
+    held = await parts.store.whole(scope, [*brought]) if brought else ()
+    vectors = {
+        one.memory.id: checked_vector(brought[one.memory.id].vector, DIMENSIONS)
+        for one in held
+        if one.memory.content == brought[one.memory.id].memory.content
+    }
+    if vectors:
+        space = await parts.caller_vectors.space_for(scope, external_name(DIMENSIONS), next(iter(vectors.values())))
+        batch = Batch(changes=[], vectors=vectors, generation=space.number)
+        await parts.store.apply(scope, batch, now=parts.clock())
+
+
+def _parts(path: Path) -> Iterator[tuple[Scope, list[_Line]]]:
     """The memories of a file that was checked, some of one scope at a time."""
     scope: Scope | None = None
-    some: list[Whole] = []
+    some: list[_Line] = []
     for _, line in _memories(path):
         if some and (line.scope != scope or len(some) == PART):
             yield scope or line.scope, some
             some = []
         scope = line.scope
-        some.append(Whole(line.memory, line.revisions))
+        some.append(line)
     if some and scope:
         yield scope, some
 
@@ -159,6 +236,8 @@ def _check(path: Path, tenant: str | None) -> None:
             checked(Batch(changes=changes), None)
             for revision in line.revisions:
                 checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")
+            if line.vector is not None:
+                checked_vector(line.vector, DIMENSIONS)
             if any(revision.memory_id != line.memory.id for revision in line.revisions):
                 raise InvalidInput("A revision is of another memory.")
         except InvalidInput as error:
