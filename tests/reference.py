@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import kagent_memory
+from kagent_memory.memories import Memories
+from kagent_memory.server.app import create_app
 from kagent_memory.settings import Backend, MemorySettings
 
 FOLDER = Path(__file__).parent.parent / "docs/reference"
@@ -243,7 +246,16 @@ def _folded(name: str, parameters: list[inspect.Parameter], result: object) -> s
     return "\n".join([f"{name}(", *lines, f"){end}"])
 
 
-PAGES = {"settings.md": settings_page, "python.md": python_page}
+def openapi() -> str:
+    """What a server says of its HTTP interface, as `/openapi.json` does."""
+
+    async def never_opened() -> Memories:
+        raise NotImplementedError
+
+    return json.dumps(create_app(never_opened).openapi(), indent=1, ensure_ascii=False) + "\n"
+
+
+PAGES = {"settings.md": settings_page, "python.md": python_page, "openapi.json": openapi}
 
 
 def main() -> None:
