@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, Json, TypeAdapter
@@ -70,7 +70,9 @@ class KagentRow(Form):
             metadata = {} if metadata is None else {"metadata": metadata}
         held = TypeAdapter(dict[str, Any]).validate_python(metadata)
         session = held.get("session_id")
-        days = (self.expires_at - self.created_at).days if self.expires_at else 0
+        days = 0
+        if self.expires_at:  # told by the client's clock, and the other by the database's
+            days = max(1, round((self.expires_at - self.created_at) / timedelta(days=1)))
         return Found(
             key=(self.id,),
             app=self.agent_name,
@@ -79,7 +81,7 @@ class KagentRow(Form):
                 self.content or "",
                 session_id=session if isinstance(session, str) and session else None,
                 metadata=held,
-                ttl_days=min(max(days, 0), 36_500),
+                ttl_days=min(days, 36_500),
             ),
             created_at=self.created_at,
             expires_at=self.expires_at,

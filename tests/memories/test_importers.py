@@ -122,6 +122,15 @@ class TestTables:
             assert await memories.import_(emptied_uri, **taken) == Imported(present=3, forgotten=1, left_out=1)
         assert there.execute("SELECT * FROM memory ORDER BY id").fetchall() == before
 
+    async def test_kagents_days_though_two_clocks_told_them(self, there, emptied_uri):
+        brief, later = timedelta(hours=1), timedelta(milliseconds=40)  # the row's time is the database's
+        for number, life in enumerate([timedelta(days=15) - later, timedelta(days=15) + later, brief, -brief]):
+            times = {"created_at": START, "expires_at": START + life}
+            self.kagent(there, id=f"m{number}", content=f"Fact {number}", **times)
+        async with await opened() as memories:
+            await memories.import_(emptied_uri, source="kagent")
+            assert [one.ttl_days for one in await held(memories, "ada")] == [15, 15, 1, 1]
+
     async def test_of_one_user(self, there, emptied_uri):
         self.kagent(there)
         self.kagent(there, id="m2", user_id="grace", content="Grace skis")
