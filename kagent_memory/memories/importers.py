@@ -141,7 +141,7 @@ class Importer:
         for row in rows:
             try:
                 found = form.model_validate(row).found()
-            except (ValidationError, OverflowError) as error:
+            except (ValueError, OverflowError, OSError) as error:  # the last two of times beyond the calendar
                 first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
                 where = ".".join(map(str, first["loc"]))
                 raise self._not_it(f"{_name(row)}: {where}: {first['msg']}") from error
@@ -237,7 +237,14 @@ def _name(row: Row) -> str:
 
 
 def _utc(at: datetime | None) -> datetime | None:
-    """A time in UTC; without a zone it is UTC already."""
+    """A time in UTC; without a zone it is UTC already.
+
+    Raises:
+        InvalidInput: in UTC it lies beyond the calendar.
+    """
     if at is None:
         return None
-    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    try:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except OverflowError as error:
+        raise InvalidInput(f"The time {at.isoformat()} lies beyond the calendar.") from error

@@ -306,6 +306,41 @@ async def test_what_mem0_exports(tmp_path):
             assert (may.author, may.expires_at) == ("user", datetime(2026, 5, 1, tzinfo=UTC))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"memory": "a\0b"},
+        {"memory": "x\ud800"},
+        {"run_id": "r" * 3000},
+        {"metadata": {"a": float("nan")}},
+        {"created_at": "0001-01-01T00:00:00+14:00"},
+        {"updated_at": "9999-12-31T23:59:59-14:00"},
+    ],
+    ids=lambda values: next(iter(values)),
+)
+async def test_what_cannot_be_kept_is_named(values, tmp_path):
+    good, bad = ({"id": id, "memory": "Likes tea", "user_id": "ada"} for id in ("good", "bad"))
+    (tmp_path / "mem0.json").write_text(json.dumps([good, bad | values]))
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match=r"bad of .*mem0\.json cannot be imported"):
+            await memories.import_(tmp_path / "mem0.json", source="mem0", app="a")
+        assert await memories.scopes() == []
+
+
+@pytest.mark.parametrize("timestamp", [float("inf"), 1e18, -1e18, 1e12])
+async def test_a_turn_of_no_time_is_refused(timestamp, tmp_path):
+    sqlite_file(
+        tmp_path / "adk.db",
+        "CREATE TABLE adk_memory_metadata AS SELECT 'schema_version' AS key, '1' AS value",
+        "CREATE TABLE memory_events AS SELECT 1 AS id, 'a' AS app_name, 'ada' AS user_id, 's' AS session_id, "
+        f"'e1' AS event_id, 'user' AS author, {timestamp if timestamp < 1e99 else '9e999'} AS timestamp, "
+        """'{"parts": [{"text": "Hi"}]}' AS content_json""",
+    )
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match="e1: "):
+            await memories.import_(tmp_path / "adk.db", source="adk-sqlite")
+
+
 def sqlite_file(path: Path, *statements: str) -> None:
     connection = sqlite3.connect(path)
     for statement in statements:
