@@ -55,9 +55,9 @@ async def held(memories: Memories, user: str, app: str = APP, tenant: str = "") 
 class TestTables:
     """Tables in PostgreSQL, made as their systems make them."""
 
-    @pytest.fixture(params=["libsql", "postgres"])
+    @pytest.fixture(params=["libsql", "row security"])
     def target(self, request: pytest.FixtureRequest, emptied_uri: str) -> str:
-        return emptied_uri if request.param == "postgres" else "libsql:///:memory:"
+        return f"{emptied_uri}&rls=true" if request.param == "row security" else "libsql:///:memory:"
 
     @pytest.fixture
     def there(self, emptied_uri: str) -> Iterator[psycopg.Connection[Any]]:
