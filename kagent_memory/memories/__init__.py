@@ -17,6 +17,7 @@ from typing_extensions import Unpack, override
 from .. import telemetry
 from ..concurrency import cancel_and_wait, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound
+from ..ingestion.backfill import backfill
 from ..ingestion.editing import Edit, edited, kept_fact, last_change, superseding, taken_back
 from ..ingestion.extraction import SummaryProvider
 from ..models.embedding import Embedder, EmbeddingConfig
@@ -162,6 +163,9 @@ class Memories(OpenedMemories):
         if hours:
             pruning = keep_pruned(self._parts.store, self.prune, every_hours=hours)
             self._background.append(asyncio.create_task(pruning, name="kagent-memory-prune"))
+        if (vectors := self._parts.vectors) is not None:
+            filling = backfill(self._parts.store, vectors, clock=self._parts.clock, wake=worker.wake)
+            self._background.append(asyncio.create_task(filling, name="kagent-memory-backfill"))
         for task in self._background:
             task.add_done_callback(_log_failure)
 

@@ -447,6 +447,16 @@ class MemoryStore(Opened):
             return ForgottenTenant(scopes=1, memories=gone, done=False)
         return ForgottenTenant()
 
+    async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
+        """Those of the scopes that hold a visible memory without a vector of this generation, in order of (tenant, app,
+        user). Crosses scopes.
+
+        Raises:
+            InvalidInput: there is no generation of this number.
+        """
+        ordered = sorted(scopes, key=lambda scope: (scope.tenant, scope.app, scope.user))
+        return [scope for scope in ordered if await self.unembedded(scope, generation, limit=1, now=now)]
+
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
         """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.
         Crosses scopes.

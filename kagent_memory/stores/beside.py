@@ -271,6 +271,10 @@ class StoreWithQueueBeside(Store):
         return await self._memories.unembedded(scope, generation, limit=limit, now=now)
 
     @override
+    async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
+        return await self._memories.lacking_vectors(scopes, generation, now=now)
+
+    @override
     async def version(self, scope: Scope) -> int:
         return await self._memories.version(scope)
 

@@ -130,6 +130,23 @@ class VectorSearchContract(ContractPart):
         found = await store.search_vector(scope, generation.number, [vector(1, 0, 0)], limit=9, now=NOW)
         assert found == [[(id, -1.0)]]
 
+    async def test_the_scopes_that_lack_a_vector_are_told(self, store: Store) -> None:
+        whole, part, empty, gone, other = scopes = [a_scope() for _ in range(5)]
+        generation = await store.add_generation("hash", 3, None)
+        memories = {scope: [a_memory("tea"), a_memory("cocoa")] for scope in (whole, part, gone, other)}
+        for scope, some in memories.items():
+            await add(store, scope, *some)
+        await embed(store, whole, generation, {one.id: (1, 0, 0) for one in memories[whole]})
+        await embed(store, part, generation, {memories[part][0].id: (1, 0, 0)})
+        await embed(store, gone, generation, {memories[gone][0].id: (1, 0, 0)})
+        await store.forget(gone, ids=[memories[gone][1].id], now=NOW)
+        lacking = await store.lacking_vectors(scopes, generation.number, now=NOW)
+        assert sorted(scope.user for scope in lacking) == sorted((part.user, other.user))
+        assert list(await store.lacking_vectors([whole, empty], generation.number, now=NOW)) == []
+        assert list(await store.lacking_vectors([], generation.number, now=NOW)) == []
+        with pytest.raises(InvalidInput):
+            await store.lacking_vectors(scopes, generation.number + 1, now=NOW)
+
     async def test_changed_content_loses_its_vectors_and_other_changes_keep_them(self, store: Store) -> None:
         scope = a_scope()
         generation = await store.add_generation("hash", 3, None)

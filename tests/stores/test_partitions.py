@@ -21,9 +21,10 @@ from kagent_memory.stores.sql import migrations, queries
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
+SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
     "claimable", "expired_scopes", "crowded_scopes", "scopes", "tenant_scopes", "pending_jobs", "retry_job", "drop_job",
-    "tenants_of_width", "chains",
+    "tenants_of_width", "lacking_vectors", "chains",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {
@@ -37,10 +38,11 @@ BY_TYPE: dict[str, Any] = {
     "bytea[]": [b"x"], "halfvec[]": [HalfVector([1.0] * 8)],
 }  # fmt: skip
 BY_NAME: dict[str, Any] = {
-    "scope_id": SCOPE.id.hex(), "id": new_id(), "at": NOW, "now": NOW, "expires_at": NOW, "created_at": NOW,
-    "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead", "tenant": "acme",
-    "superseded": True, "active": False, "limit": 5, "most": 5, "above": 5, "popular_after": 5, "fence": 1,
-       "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x", "rows": "[]", "step": 1,
+    "scope_id": SCOPE.id.hex(), "scope_ids": SCOPES, "id": new_id(), "at": NOW, "now": NOW, "expires_at": NOW,
+    "created_at": NOW, "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead",
+    "tenant": "acme", "superseded": True, "active": False, "limit": 5, "most": 5, "above": 5, "popular_after": 5,
+    "fence": 1, "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x", "rows": "[]",
+    "step": 1,
     **dict.fromkeys((
         "types", "topics", "tags", "origins", "metadata", "author", "category", "min_importance", "after_id",
         "created_after", "created_before", "happened_after", "happened_before",

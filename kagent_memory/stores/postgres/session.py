@@ -56,7 +56,7 @@ def _encoded(name: str, value: Any) -> Any:
 
 
 def _list(name: str, values: Sequence[Any]) -> Any:
-    if values and isinstance(values[0], bytes) and name in ("scope_id", "served"):
+    if values and isinstance(values[0], bytes) and name in ("scope_id", "scope_ids", "served"):
         return [uuid.UUID(bytes=value) for value in values]
     if values and isinstance(values[0], np.ndarray):
         return [HalfVector(value) for value in values]

@@ -87,6 +87,15 @@ async def scopes(
     return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
 
 
+async def lacking_vectors(
+    session: Session, scopes: Sequence[Scope], generation: int, *, now: datetime
+) -> Sequence[Scope]:
+    """See `MemoryStore.lacking_vectors`."""
+    values = {"scope_ids": [scope.id for scope in scopes], "now": now}
+    found = await session.rows("lacking_vectors", values, generation=generation)
+    return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
+
+
 async def crowded(session: Session, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
     """See `MemoryStore.crowded`."""
     found = await session.rows("crowded_scopes", {"above": bounded(above), "now": now})

@@ -432,6 +432,11 @@ class SqlStore(Store, Generic[AnySession]):
         return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens)
 
     @override
+    async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
+        await self._dimensions_of(generation)
+        return await self._database.read(maintenance.lacking_vectors, scopes, generation, now=now)
+
+    @override
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
         return await self._database.read(maintenance.crowded, above=above, now=now)
 

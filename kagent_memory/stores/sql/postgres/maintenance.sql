@@ -51,6 +51,20 @@ FROM (
 JOIN scope AS s ON s.scope_id = c.scope_id
 ORDER BY s.tenant, s.app, s.user_id
 
+-- name: lacking_vectors
+-- Those of these scopes that hold a visible memory without a vector.
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
+    SELECT 1 FROM memory AS m
+    WHERE m.scope_id = s.scope_id AND m.state = 'active'
+        AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+        AND NOT EXISTS (
+            SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
+        )
+)
+ORDER BY s.tenant, s.app, s.user_id
+
 -- name: scopes
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s

@@ -1,0 +1,45 @@
+"""Embeds what a store held before it had an embedder: a job for each scope, in the background."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from ..errors import KagentMemoryError
+from ..records import Scope
+from ..retrieval.embedding_spaces import StoreEmbedder, embed_job
+from ..stores.base import Store
+
+logger = logging.getLogger(__name__)
+
+SCOPES_AT_ONCE = 500
+
+
+async def backfill(
+    store: Store, vectors: StoreEmbedder, *, clock: Callable[[], datetime], wake: Callable[[], None]
+) -> None:
+    """Queues the embedding of all scopes that hold memories without a vector.
+
+    Until then such memories are found by words. The embedder itself is not asked: a store that holds no vector of it
+    lacks them all. Begun again at each opening, it goes on where it stopped.
+    """
+    told = False
+    try:
+        spaces = await store.generations()
+        number = next((space.number for space in spaces if space.name == vectors.name), None)
+        after: Scope | None = None
+        while scopes := await store.scopes(after=after, limit=SCOPES_AT_ONCE):
+            now, after = clock(), scopes[-1]
+            lacking = scopes if number is None else await store.lacking_vectors(scopes, number, now=now)
+            if lacking and not told:
+                told = True
+                logger.warning(
+                    "Some memories here have no vector of %r yet: they are embedded in the background, and found by "
+                    "words until then.",
+                    vectors.name,
+                )
+            await store.enqueue([embed_job(scope, now) for scope in lacking])
+            wake()
+    except KagentMemoryError as error:
+        logger.warning("Memories without vectors were not all looked for; the next start goes on: %s", error)

@@ -1,0 +1,101 @@
+"""A store that began without an embedder gets one: what it holds is embedded in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from kagent_memory import Memories
+from kagent_memory.errors import ModelUnavailable
+from kagent_memory.records import Scope
+from kagent_memory.testing import HashEmbedder
+
+ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
+
+
+class Away:
+    """The embedder of another name's twin, which is down until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.inner = HashEmbedder(32)
+        self.name = self.inner.name
+        self.down = True
+        self.texts = 0
+
+    async def embed(self, texts, *, kind):
+        if self.down:
+            raise ModelUnavailable("The embedder is down.")
+        self.texts += len(texts)
+        return np.asarray(await self.inner.embed(texts, kind=kind))
+
+
+async def filled(uri: str) -> None:
+    async with await Memories.open(uri, worker=False) as memories:
+        await memories.add(ADA, ["Ada drinks oolong.", "Ada rows at dawn."])
+        await memories.add(BEN, ["Ben drinks coffee."])
+
+
+async def lacking(memories: Memories, scope: Scope) -> int:
+    spaces = await memories.store.generations()
+    if not spaces:
+        return -1
+    return len(await memories.store.unembedded(scope, spaces[-1].number, limit=9, now=datetime.now(UTC)))
+
+
+async def test_what_was_there_is_embedded_and_found_by_words_until_then(store_uri, caplog):
+    await filled(store_uri)
+    embedder = Away()
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        async with await Memories.open(store_uri, embedding=embedder) as memories:
+            async with asyncio.timeout(30):
+                while len(await memories.jobs(scope=ADA)) + len(await memories.jobs(scope=BEN)) < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            answer = await memories.recall(ADA, "oolong")
+            assert [hit.memory.content for hit in answer] == ["Ada drinks oolong."]
+            assert answer.mode == "keyword"
+    assert [record.message for record in caplog.records].count(
+        f"Some memories here have no vector of {embedder.name!r} yet: they are embedded in the background, and found "
+        "by words until then."
+    ) == 1
+    embedder.down = False
+    later = datetime.now(UTC) + timedelta(hours=1)  # when what failed is due again
+    async with await Memories.open(store_uri, embedding=embedder, worker=False, clock=lambda: later) as memories:
+        for job in await memories.jobs():
+            assert job.kind == "embed"
+        await memories.work(until_idle=True)
+        assert [await lacking(memories, scope) for scope in (ADA, BEN)] == [0, 0]
+        assert (await memories.recall(ADA, "oolong")).mode == "hybrid"
+
+
+async def test_a_store_whose_memories_all_have_vectors_asks_no_embedder(store_uri, caplog):
+    embedder = Away()
+    embedder.down = False
+    async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
+        await memories.add(ADA, ["Ada drinks oolong."])
+    asked = embedder.texts
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        async with await Memories.open(store_uri, embedding=embedder) as memories:
+            [task] = [task for task in asyncio.all_tasks() if task.get_name() == "kagent-memory-backfill"] or [None]
+            if task is not None:
+                await task
+            assert list(await memories.jobs()) == []
+    assert embedder.texts == asked
+    assert not [record for record in caplog.records if "no vector" in record.message]
+
+
+async def test_what_a_process_without_an_embedder_adds_is_embedded_at_the_next_start(store_uri):
+    embedder = Away()
+    embedder.down = False
+    async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
+        await memories.add(BEN, ["Ben drinks coffee."])
+    async with await Memories.open(store_uri, worker=False) as memories:
+        await memories.add(ADA, ["Ada drinks oolong."])
+    async with await Memories.open(store_uri, embedding=embedder) as memories:
+        async with asyncio.timeout(30):
+            while await lacking(memories, ADA):  # noqa: ASYNC110 its end is no event
+                await asyncio.sleep(0.01)
+        assert await memories.drain(timeout=30)
+        assert list(await memories.jobs()) == []
