@@ -24,6 +24,9 @@ from minilm import DEFAULT_CACHE, MiniLM
 from report import Asked, compare, embed_all, show, write
 from systems import Note, catalogue
 
+from kagent_memory.models.embedding import open_embedder
+from kagent_memory.settings import MemorySettings
+
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _SESSION = re.compile(r"session_(\d+)")
 _TURN = re.compile(r"D\d+:\d+")
@@ -74,7 +77,7 @@ def _notes(talk: Mapping[str, Any], *, prefix: bool) -> list[Note]:
 
 async def run(options: argparse.Namespace) -> None:
     users = {one.user: (one.notes, one.asked) for one in conversations(options.data, prefix=options.prefix)}
-    embedder = MiniLM(options.cache)
+    embedder = open_embedder(options.embedding, MemorySettings()) or MiniLM(options.cache)
     await embed_all(embedder, users)
     uris = ["libsql:///{folder}/memory.db", *(["pgserver:///{folder}/postgres"] if options.pgserver else [])]
     systems = catalogue([*uris, *options.uri], embedder)
@@ -89,6 +92,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="a LoCoMo JSON file")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
+    parser.add_argument(
+        "--embedding", help="an embedder as embedding= names it; none: MiniLM, kept in --cache"
+    )
     parser.add_argument("--uri", action="append", default=[], help="another store; {folder} becomes a temporary folder")
     parser.add_argument("--pgserver", action="store_true", help="also on a private PostgreSQL (extra [pgserver])")
     parser.add_argument("--prefix", action="store_true", help="store 'Speaker: text' instead of text with an author")

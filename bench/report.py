@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from measures import NAMES, Answer, by, means, recall_at
-from minilm import MiniLM
 from systems import Note, Opened
+
+from kagent_memory.models.embedding import Embedder
 
 DEPTHS = (1, 2, 3, 5, 8, 10, 15, 20)
 
@@ -25,13 +26,16 @@ class Asked:
     evidence: frozenset[str]
 
 
-async def embed_all(embedder: MiniLM, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]) -> None:
+async def embed_all(embedder: Embedder, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]) -> None:
     """Embeds notes and questions beforehand, so that a slow first time runs into no time-out."""
     texts = {
         text for notes, _ in users.values() for note in notes for text in (note.text, f"{note.author}: {note.text}")
     }
     texts |= {one.question for _, asked in users.values() for one in asked}
-    await embedder.embed(sorted(texts, key=len), kind="document")
+    started = time.perf_counter()
+    vectors = await embedder.embed(sorted(texts, key=len), kind="document")
+    each = (time.perf_counter() - started) / len(texts)
+    print(f"{embedder.name}: {vectors.shape[1]} dimensions, {len(texts)} texts, {each * 1000:.2f} ms each", flush=True)
 
 
 async def compare(

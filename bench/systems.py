@@ -16,9 +16,9 @@ from google.adk.memory import InMemoryMemoryService
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
-from minilm import MiniLM
 
 from kagent_memory import KagentMemoryService
+from kagent_memory.models.embedding import Embedder
 
 APP = "bench"
 DEPTH = 20
@@ -79,7 +79,7 @@ class Service:
 class Cosine:
     """The nearest vectors, nothing else."""
 
-    def __init__(self, embedder: MiniLM) -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._kept: dict[str, tuple[list[str], np.ndarray]] = {}
 
@@ -120,7 +120,7 @@ class Adk:
         return tuple(self._keys[user, author, text] for author, text in texts)
 
 
-def catalogue(uris: Sequence[str], embedder: MiniLM) -> dict[str, Callable[[], Opened]]:
+def catalogue(uris: Sequence[str], embedder: Embedder) -> dict[str, Callable[[], Opened]]:
     """Name → opener of everything that is compared; `uris` are our stores."""
     openers: dict[str, Callable[[], Opened]] = {}
     for uri in uris:
@@ -134,7 +134,7 @@ def catalogue(uris: Sequence[str], embedder: MiniLM) -> dict[str, Callable[[], O
 
 
 @contextlib.asynccontextmanager
-async def _ours(uri: str, embedder: MiniLM | None) -> AsyncIterator[System]:
+async def _ours(uri: str, embedder: Embedder | None) -> AsyncIterator[System]:
     with tempfile.TemporaryDirectory() as folder:
         placed = uri.replace("{folder}", folder)
         async with KagentMemoryService(placed, embedding=embedder, search_limit=DEPTH, prune_every_hours=0) as service:
