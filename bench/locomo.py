@@ -92,9 +92,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="a LoCoMo JSON file")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
-    parser.add_argument(
-        "--embedding", help="an embedder as embedding= names it; none: MiniLM, kept in --cache"
-    )
+    parser.add_argument("--embedding", help="an embedder as embedding= names it; none: MiniLM, kept in --cache")
     parser.add_argument("--uri", action="append", default=[], help="another store; {folder} becomes a temporary folder")
     parser.add_argument("--pgserver", action="store_true", help="also on a private PostgreSQL (extra [pgserver])")
     parser.add_argument("--prefix", action="store_true", help="store 'Speaker: text' instead of text with an author")

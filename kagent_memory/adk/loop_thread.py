@@ -39,6 +39,7 @@ class _RunningLoop(Generic[Resource]):
         self._closer = closer
         self._opening: asyncio.Task[Resource] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._outliving: set[asyncio.Task[Any]] = set()  # which go on though their callers may be gone
         self._ending = False
         self._closed = False
         self._lock = threading.Lock()
@@ -78,7 +79,14 @@ class _RunningLoop(Generic[Resource]):
             self._hold(current)
         if not finish:
             return await use(await self._open())
-        return await asyncio.shield(self._hold(self.loop.create_task(self.use(use, finish=False))))
+        task = self._hold(self.loop.create_task(self.use(use, finish=False)))
+        self._outliving.add(task)
+        task.add_done_callback(self._outliving.discard)
+        return await asyncio.shield(task)
+
+    async def settle(self, seconds: float) -> bool:
+        """On the loop: waits for what goes on without its callers; whether all of it ended in time."""
+        return not self._outliving or not (await asyncio.wait(self._outliving, timeout=seconds))[1]
 
     def _hold(self, task: asyncio.Task[Result]) -> asyncio.Task[Result]:
         self._tasks.add(task)
@@ -151,6 +159,19 @@ class LoopThread(Generic[Resource]):
                 return await asyncio.wrap_future(running.submit(running.use, use, finish))
             except _EndedError:
                 self._let_go(running)
+
+    async def settled(self, seconds: float) -> bool:
+        """Waits so long for the work whose callers wait no more; whether all that was begun before has ended."""
+        with self._lock:
+            running = self._running
+        if running is None or not running.thread.is_alive():
+            return True
+        try:
+            if running.loop is asyncio.get_running_loop():
+                return await running.settle(seconds)
+            return await asyncio.wrap_future(running.submit(running.settle, seconds))
+        except _EndedError:
+            return True
 
     def run_blocking(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
         """What `use` makes of the resource, on its loop, while the calling thread waits; goes on when that is

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
@@ -369,7 +370,7 @@ class KagentMemoryService(BaseMemoryService):
         await self.remember(session, llm=llm, save=False, end_after_minutes=0)
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
-        """Waits until every accepted job of this store is done.
+        """Waits until every accepted job of this store is done, those first that are still being handed over.
 
         Args:
             timeout: seconds to wait at most.
@@ -377,8 +378,12 @@ class KagentMemoryService(BaseMemoryService):
         Returns:
             True when none is open; False when `timeout` seconds pass first, or the store cannot be reached.
         """
+        end = time.monotonic() + timeout
+        if not await self._thread.settled(timeout):
+            return False
+        left = max(0.0, end - time.monotonic())
         try:
-            return await asyncio.wait_for(self.memories.drain(timeout), timeout + DRAIN_GRACE_SECONDS)
+            return await asyncio.wait_for(self.memories.drain(left), left + DRAIN_GRACE_SECONDS)
         except (StoreError, TimeoutError):
             return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from kagent_memory import (
     ConfigurationError,
     KagentMemoryService,
     LoadMemoryTool,
+    Memories,
     MemoryPlugin,
     Scope,
     auto_save_session_to_memory_callback,
@@ -269,6 +271,33 @@ async def test_a_hanging_memory_holds_no_run_up_for_long(
     before = asyncio.get_running_loop().time()
     await Chat(assistant(scripted("hello")), service, plugins=[MemoryPlugin()]).say("Hello")
     assert asyncio.get_running_loop().time() - before < 20
+
+
+@pytest.mark.parametrize("way", ["plugin", "callback"])
+async def test_drain_waits_for_a_save_that_the_turn_did_not_wait_for(
+    service: KagentMemoryService, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    remember, began, go_on = Memories.remember, asyncio.Event(), threading.Event()
+    here = asyncio.get_running_loop()
+
+    async def slow(self: Memories, *args: Any, **options: Any) -> str | None:
+        here.call_soon_threadsafe(began.set)
+        await asyncio.to_thread(go_on.wait, 30)
+        return await remember(self, *args, **options)
+
+    monkeypatch.setattr(Memories, "remember", slow)
+    monkeypatch.setattr("kagent_memory.adk.autosave.SAVE_SECONDS", 0.05)
+    policy = AutoSave(every_turns=1)
+    if way == "plugin":
+        chat = Chat(assistant(scripted("hello")), service, plugins=[MemoryPlugin(auto_save=policy, prefetch=None)])
+    else:
+        chat = Chat(enable_memory(assistant(scripted("hello")), auto_save=policy), service)
+    await chat.say("My parrot is called Grace")
+    await began.wait()
+    assert await service.drain(0.05) is False
+    go_on.set()
+    assert await service.drain(30) is True
+    assert "My parrot is called Grace" in [one.content for one in (await service.memories.list(SCOPE)).memories]
 
 
 async def test_agent_tools_throw_away_session_is_not_saved_as_the_users(
