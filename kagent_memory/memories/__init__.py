@@ -17,7 +17,6 @@ from typing_extensions import Unpack, override
 from .. import telemetry
 from ..concurrency import cancel_and_wait, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound
-from ..ingestion.backfill import backfill
 from ..ingestion.editing import Edit, edited, kept_fact, last_change, superseding, taken_back
 from ..ingestion.extraction import SummaryProvider
 from ..models.embedding import Embedder, EmbeddingConfig
@@ -42,7 +41,7 @@ from ..records import (
 )
 from ..redaction import redact as mask_secrets
 from ..retention.lifecycle import to_memory
-from ..retention.prune import evict, keep_pruned
+from ..retention.prune import evict
 from ..retrieval.embedding_spaces import with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
@@ -53,7 +52,7 @@ from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, Sco
 from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi, OpenedMemories
-from .components import Components, OpenOptions, PartOptions, open_components, utc_now, without_secrets
+from .components import Components, OpenOptions, PartOptions, background, open_components, utc_now, without_secrets
 from .draining import drain
 from .forgetting import Which, forget, forget_tenant
 from .importers import ImportOptions, Source
@@ -154,20 +153,8 @@ class Memories(OpenedMemories):
             )
         )
         if memories.settings.worker:
-            memories._start_background()
+            memories._background = background(memories._parts, memories.prune, memories._stop)
         return memories
-
-    def _start_background(self) -> None:
-        worker, hours = self._parts.worker, self._parts.settings.prune_every_hours
-        self._background.append(asyncio.create_task(worker.work(self._stop), name="kagent-memory-worker"))
-        if hours:
-            pruning = keep_pruned(self._parts.store, self.prune, every_hours=hours)
-            self._background.append(asyncio.create_task(pruning, name="kagent-memory-prune"))
-        if (vectors := self._parts.vectors) is not None:
-            filling = backfill(self._parts.store, vectors, clock=self._parts.clock, wake=worker.wake)
-            self._background.append(asyncio.create_task(filling, name="kagent-memory-backfill"))
-        for task in self._background:
-            task.add_done_callback(_log_failure)
 
     @property
     def store(self) -> Store:
@@ -596,8 +583,3 @@ async def _outcome(attempt: Awaitable[object]) -> str:
     except KagentMemoryError as error:
         return str(error)
     return "ok"
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("%s ended: %s", task.get_name(), error, exc_info=error)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,12 +14,14 @@ from typing_extensions import Unpack
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
+from ..ingestion.backfill import backfill
 from ..ingestion.extraction import SummaryProvider, with_settings
 from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.reranking import Reranker, open_reranker
 from ..records import Memory, Scope
 from ..retention.deliveries import Deliveries
+from ..retention.prune import keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
@@ -25,8 +29,11 @@ from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings, SettingOptions, compose
 from ..stores import Store, open_store
+from ..stores.base import Pruned
 from .caller_vectors import CallerVectors
 from .validation import Redactors, check_arguments, redactors_of, with_gate
+
+logger = logging.getLogger(__name__)
 
 
 def utc_now() -> datetime:
@@ -215,3 +222,26 @@ def without_secrets(uri: str) -> str:
     bare = uri.partition("?")[0]
     scheme, _, rest = bare.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def background(
+    parts: Components, prune: Callable[[], Awaitable[Pruned]], stop: asyncio.Event
+) -> list[asyncio.Task[None]]:
+    """Starts what goes on as long as the memories are open: the worker, the prune, and the embedding of what a store
+    held before it had an embedder.
+    """
+    tasks = [asyncio.create_task(parts.worker.work(stop), name="kagent-memory-worker")]
+    if hours := parts.settings.prune_every_hours:
+        pruning = keep_pruned(parts.store, prune, every_hours=hours)
+        tasks.append(asyncio.create_task(pruning, name="kagent-memory-prune"))
+    if parts.vectors is not None:
+        filling = backfill(parts.store, parts.vectors, clock=parts.clock, wake=parts.worker.wake)
+        tasks.append(asyncio.create_task(filling, name="kagent-memory-backfill"))
+    for task in tasks:
+        task.add_done_callback(_log_failure)
+    return tasks
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("%s ended: %s", task.get_name(), error, exc_info=error)

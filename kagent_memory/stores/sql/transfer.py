@@ -82,14 +82,14 @@ async def _outcomes(
     equal: set[bytes] = (
         {bytes(row["content_hash"]) for row in await session.rows("equal_memories", hashes)} if active else set()
     )
-    stones = await _stones(session, scope, memories, salt)
+    tombstones = await _tombstones(session, scope, memories, salt)
     outcomes: list[Restored] = []
     for one in memories:
         memory = one.memory
         keys = {*texts.keys(memory)} if memory.state == "active" else set[bytes]()
         if memory.id in present:
             outcomes.append("present")
-        elif _marks(memory, salt) & stones:
+        elif _marks(memory, salt) & tombstones:
             outcomes.append("forgotten")
         elif keys & equal:
             outcomes.append("equal")
@@ -106,7 +106,9 @@ def _marks(memory: Memory, salt: bytes) -> set[tuple[str, str]]:
     return marks | ({("text", codec.forgotten_key(salt, memory.session_id, memory.content))} if salt else set())
 
 
-async def _stones(session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes) -> frozenset[tuple[str, str]]:
+async def _tombstones(
+    session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes
+) -> frozenset[tuple[str, str]]:
     marks = set[tuple[str, str]]().union(*(_marks(one.memory, salt) for one in memories))
     values = {
         "scope_id": scope.id,
