@@ -55,7 +55,7 @@ class CallerVectors:
         Raises:
             InvalidInput: the vector does not fit.
         """
-        space = await self.space(scope, external_name(len(checked_vector(vector, None))), vector)
+        space = await self.space([scope], external_name(len(checked_vector(vector, None))), vector)
         if space is None:
             return []
         now = self._clock()
@@ -69,7 +69,7 @@ class CallerVectors:
         Raises:
             InvalidInput: as `space`; or the tenant keeps vectors of too many other widths.
         """
-        held, width = await self.space(scope, name, vector), len(vector)
+        held, width = await self.space([scope], name, vector), len(vector)
         if held is not None and held.name != external_name(width):
             return held
         if width != DIMENSIONS and (scope.tenant, width) not in self._noted:
@@ -84,19 +84,21 @@ class CallerVectors:
             self._noted.add((scope.tenant, width))
         return held or await self._store.add_generation(external_name(width), width, None)
 
-    async def space(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace | None:
+    async def space(self, scopes: Sequence[Scope], name: str | None, vector: Vector) -> EmbeddingSpace | None:
         """The embedding space that a caller's own vector belongs to; None when it is an external one still to be made.
 
         Raises:
-            InvalidInput: there is no embedding space of this name and the vector's width; or without a name, this scope
-                holds callers' vectors of other widths only.
+            InvalidInput: there is no embedding space of this name and the vector's width; or without a name, one of
+                the scopes holds callers' vectors of other widths only.
         """
         width, known = len(vector), await self._store.generations()
         wanted = name or external_name(width)
         found = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
         if wanted == external_name(width):
             if name is None:
-                await self._check_width(scope, found, width, [held for held in known if held.name.startswith(EXTERNAL)])
+                external = [held for held in known if held.name.startswith(EXTERNAL)]
+                for scope in scopes:
+                    await self._check_width(scope, found, width, external)
             return found
         # a name of that form says how wide its vectors are, whatever is kept under it
         if found is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):

@@ -107,8 +107,8 @@ async def _external_vector(
         parts.check_own_space(name)
         return None
     vector = checked_vector(embedding, None)
-    spaces = [await parts.caller_vectors.space(scope, name, vector) for scope in scopes]
-    return None if not spaces or spaces[0] is None else (spaces[0], vector)
+    space = await parts.caller_vectors.space(scopes, name, vector) if scopes else None
+    return None if space is None else (space, vector)
 
 
 def _count(parts: Components, scopes: Sequence[Scope], answer: Recall) -> None:
