@@ -1,5 +1,6 @@
 # make demo   an agent that remembers across two processes    (STORE=postgres, MODEL=…, EMBEDDING=…)
 # make test   all tests, on libSQL and PostgreSQL, two processes a core   (make test-slow: a hundred kills at random)
+# make site   the documentation as a web site, in site/; a broken link fails
 # make check  format, lint, types, architecture, wheel, tests: what CI runs
 PYTHON ?= python3
 VENV   ?= .venv
@@ -9,7 +10,7 @@ EMBEDDING ?=
 BIN    := $(VENV)/bin
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 
-.PHONY: demo test test-slow check lint types architecture format docs wheel matrix local programs bench clean
+.PHONY: demo test test-slow check lint types architecture format docs site wheel matrix local programs bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +59,10 @@ docs: $(VENV)/.dev
 	$(BIN)/python tests/reference.py
 	$(BIN)/python -m kagent_memory.cli.reference > docs/reference/cli.md
 
+# The README and docs/ as a web site, with all its links checked.
+site: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict
+
 wheel: $(VENV)/.dev
 	$(BIN)/python -m hatchling build --target wheel --directory dist
 
@@ -73,4 +78,4 @@ local: $(VENV)/.dev
 	$(BIN)/pytest -m local tests/local
 
 clean:
-	rm -rf $(VENV) .demo dist build
+	rm -rf $(VENV) .demo dist build site

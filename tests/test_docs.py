@@ -81,6 +81,39 @@ def test_the_links_of_a_page_lead_somewhere(page: Path):
         assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
 
 
+def build_site(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    mkdocs = str(Path(sys.executable).with_name("mkdocs"))
+    command = [mkdocs, "build", "--strict", "--config-file", str(config), "--site-dir", str(target)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_the_site_has_every_page_and_its_links_lead_somewhere(tmp_path: Path):
+    built = build_site(ROOT / "mkdocs.yml", tmp_path)
+    assert built.returncode == 0, built.stderr
+    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES[1:]}
+    assert {page for page in pages if not (tmp_path / page / "index.html").exists()} == set()
+    first = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'href="quickstart/"' in first
+    assert 'href="samples/"' in first
+    assert 'href="../samples/#agent_toolpy"' in (tmp_path / "quickstart/index.html").read_text(encoding="utf-8")
+    samples = (tmp_path / "samples/index.html").read_text(encoding="utf-8")
+    assert all(f'id="{sample.stem}py"' in samples for sample in (ROOT / "samples").glob("*.py"))
+
+
+def test_a_broken_link_fails_the_site_and_is_named(tmp_path: Path):
+    broken = ["gone.md", "../docs-gone.md", "page.md#no-such-heading", "../tests/loopback.py", "../samples/lost.py"]
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/page.md").write_text("# A page\n\n" + " ".join(f"[A link]({link})." for link in broken) + "\n")
+    (tmp_path / "mkdocs.yml").write_text(
+        f"INHERIT: {(ROOT / 'mkdocs.yml').as_posix()}\nhooks: [{(ROOT / 'docs/site_pages.py').as_posix()}]\n"
+        "nav: [page.md]\ntheme: {name: mkdocs}\nvalidation: {nav: {omitted_files: ignore}}\n"
+    )
+    built = build_site(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert built.returncode == 1
+    for named in ("gone.md", "docs-gone.md", "#no-such-heading", "tests/loopback.py", "samples.md#lostpy"):
+        assert f"{named}'" in built.stderr
+
+
 def test_the_picture_of_the_design_is_that_of_the_import_linter_and_of_the_folders():
     page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
     picture = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1].splitlines()
