@@ -9,7 +9,7 @@ import contextvars
 import random
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -167,6 +167,20 @@ async def cancel_and_wait(*tasks: asyncio.Task[None]) -> None:
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=0.5)
+
+
+async def uninterrupted(work: Awaitable[T]) -> T:
+    """What `work` gives: it comes to its end; a cancellation of the caller waits for that."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

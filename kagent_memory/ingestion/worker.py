@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from traceback import walk_tb
 
 from .. import telemetry
-from ..concurrency import Backoff
+from ..concurrency import Backoff, cancel_and_wait, uninterrupted
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.calls import causes, kinds, plain, raised_here, transient
 from ..models.llm import metered
@@ -97,9 +97,7 @@ class Worker:
                 await self._pause(stop, POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS)
             await self._settle()
         finally:
-            for task in self._running:
-                task.cancel()
-            await self._settle()
+            await uninterrupted(cancel_and_wait(*self._running))
 
     async def work_until_idle(self) -> int:
         """Works until nothing is due and nothing runs; gives how many jobs came to their end."""
@@ -178,11 +176,11 @@ class Worker:
         except asyncio.CancelledError:
             if heart.done():
                 return
-            await asyncio.shield(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
+            await uninterrupted(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
             raise
         except Exception as error:
             spent = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
-            await self._failed(spent, error)
+            await uninterrupted(self._failed(spent, error))
         finally:
             heart.cancel()
             self._leases.drop(job)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kagent_memory.concurrency import new_loop
+from kagent_memory.errors import ModelUnavailable
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Message, Scope
 from kagent_memory.stores.base import Job
@@ -78,3 +79,32 @@ async def test_what_is_in_memory_has_no_thread_beside_it(uri: str):
         await memories.remember(SCOPE, [Message(text="Grace sings.", event_id="e1")], "s")
         assert await memories.work(until_idle=True) == 1
         assert "kagent-memory-leases" not in [thread.name for thread in threading.enumerate()]
+
+
+class Failing:
+    """A provider that never has an answer."""
+
+    name = "failing"
+
+    async def facts(self, transcript: Any) -> Sequence[Fact]:
+        raise ModelUnavailable("The model is away.")
+
+
+async def test_a_job_that_fails_while_its_worker_is_stopped_is_given_back(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kagent_memory.memories.CLOSE_SECONDS", 0.0)
+    memories = await opened(store_uri, summary=Failing(), worker=True, lease_seconds=30)
+    release, releasing = memories.store.release, asyncio.Event()
+
+    async def slow(*args: Any, **options: Any) -> bool:
+        releasing.set()
+        await asyncio.sleep(0.7)  # longer than whoever closes waits before it cancels again
+        return await release(*args, **options)
+
+    monkeypatch.setattr(memories.store, "release", slow)
+    await memories.remember(SCOPE, [Message(text="Grace sings.", event_id="e1")], "s")
+    await releasing.wait()
+    await memories.close()
+    async with await opened(store_uri) as later:
+        assert [job.state for job in await later.jobs()] == ["queued"]
