@@ -84,6 +84,9 @@ class _Search:
         added_terms: those of the terms that only that holds.
         degraded: what went without a model, and why.
         respelt: terms that no memory holds, and those that were searched instead.
+        imagined: what a model made up as an answer.
+        dated: the memories of the times that the text names.
+        date_only: the text asks for those and nothing else.
     """
 
     scopes: SearchedScopes
@@ -96,6 +99,9 @@ class _Search:
     added_terms: frozenset[str] = frozenset()
     degraded: list[str] = field(default_factory=list[str])
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    imagined: Sequence[str] = ()
+    dated: frozenset[str] = frozenset()
+    date_only: bool = False
 
     def __post_init__(self) -> None:
         self.text = self.query.text
@@ -155,11 +161,36 @@ class Retriever:
         search.added = await self._rewritten(search, history)
         size = len(search.text)
         named = await run_in_thread(size, _named_windows, (search.text, *search.added), now)
-        dated = await self._dated(search, named)
-        date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(dated))
+        search.dated = await self._dated(search, named)
+        search.date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
         search.added_terms = frozenset(chain.from_iterable(map(query_terms, search.added))).difference(terms)
         terms = [*terms, *sorted(search.added_terms)]
+        if self._embedder is not None and external_vector is None:
+            search.imagined = await self._imagined(search)
+        degraded = [*search.degraded]
         matches = await searched.text(terms, limit=search.settings.text_limit)
+        searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
+        selected = await self._select(search, ranking, budget_tokens)
+        if selected is None:  # written to meanwhile; the second answer is one of what the database says
+            searched.ask_anew()
+            search.degraded = degraded
+            matches = await searched.text(terms, limit=search.settings.text_limit)
+            searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
+            selected = await self._select(search, ranking, budget_tokens) or ((), ())
+        hits, left_out = selected
+        left_out = (*ranking.left_out, *left_out)
+        if query.explain:
+            left_out += await searched.exclusions(searched_by)
+        if search.degraded and not has_vectors:
+            mode = "keyword"
+        if query.explain or len(scopes) > 1:
+            left_out = searched.told(left_out)
+        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
+
+    async def _ranked(
+        self, search: _Search, terms: Sequence[str], matches: TextMatches, external_vector: ExternalVector | None
+    ) -> tuple[Sequence[str], bool, Ranking]:
+        """What was searched by after all, whether vectors were, and all that was found, in order."""
         terms, matches = await self._with_other_forms(search, terms, matches)
         nearest, nearest_to_all, nearest_to_added = await self._nearest(search, matches, external_vector)
         candidates = join(
@@ -171,29 +202,20 @@ class Retriever:
             added_terms=search.added_terms,
             settings=search.settings,
         )
-        wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *dated)))
-        features = await searched.places(wanted, reach=search.settings.reach)
+        wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *search.dated)))
         ranking = await run_in_thread(
-            size,
+            len(search.text),
             rank,
             search.text,
             candidates,
-            features,
-            now=now,
-            min_score=query.min_score,
+            await search.scopes.places(wanted, reach=search.settings.reach),
+            now=search.now,
+            min_score=search.query.min_score,
             settings=search.settings,
-            dated=dated,
-            date_only=date_only,
+            dated=search.dated,
+            date_only=search.date_only,
         )
-        hits, left_out = await self._select(search, ranking, budget_tokens)
-        left_out = (*ranking.left_out, *left_out)
-        if query.explain:
-            left_out += await searched.exclusions(terms)
-        if search.degraded and not candidates.has_vectors:
-            mode = "keyword"
-        if query.explain or len(scopes) > 1:
-            left_out = searched.told(left_out)
-        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
+        return terms, candidates.has_vectors, ranking
 
     async def _with_other_forms(
         self, search: _Search, terms: Sequence[str], matches: TextMatches
@@ -232,6 +254,15 @@ class Retriever:
         search.degraded += [trouble] if trouble else []
         return [text] if text != search.text else []
 
+    async def _imagined(self, search: _Search) -> Sequence[str]:
+        """The answer that a model makes up, where the settings ask for one."""
+        if not self._settings.hyde or self._llm is None or not search.text.strip():
+            return ()
+        seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+        note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
+        search.degraded += [trouble] if trouble else []
+        return [note] if note else ()
+
     async def _dated(self, search: _Search, named: Sequence[tuple[datetime, datetime]]) -> frozenset[str]:
         """The memories of the days, months and years that the query names, the newest if there are many."""
         ids: set[str] = set()
@@ -257,12 +288,7 @@ class Retriever:
             return (), (), ()
         else:
             texts = await run_in_thread(len(search.text), _dense_sentences, search.text, matches, search.settings)
-            extra = [*search.added]
-            if self._settings.hyde and self._llm is not None:
-                seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
-                note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
-                extra += [note] if note else []
-                search.degraded += [trouble] if trouble else []
+            extra = [*search.added, *search.imagined]
             asked = list(dict.fromkeys((search.text, *texts, *extra)))
             ranking = [asked.index(text) for text in dict.fromkeys(texts)]
             added = [asked.index(text) for text in dict.fromkeys(extra)]
@@ -282,8 +308,10 @@ class Retriever:
 
     async def _select(
         self, search: _Search, ranking: Ranking, budget_tokens: int | None
-    ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
-        """The hits, and what was left out why; reads further down the ranking until there are enough."""
+    ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]] | None:
+        """The hits, and what was left out why; reads further down the ranking until there are enough. None when the
+        search went by what was out of date.
+        """
         query, now = search.query, search.now
 
         def standing(memory: Memory) -> float:
@@ -292,7 +320,8 @@ class Retriever:
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]
-            memories = await search.scopes.get([row.id for row in head])
+            if (memories := await search.scopes.get([row.id for row in head])) is None:
+                return None
             # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
             fitting = [row for row in head if row.id not in memories or matches_filter(query.filter, memories[row.id])]
             selection = select(

@@ -34,6 +34,12 @@ class SearchedScopes:
         self._store, self._scopes, self._filter, self._now = store, scopes, filter, now
         self._single = len(scopes) == 1
         self._matches: Sequence[TextMatches] = ()
+        self._may_trust = self._single
+        self._trusted: int | None = None
+
+    def ask_anew(self) -> None:
+        """From now on the database is asked before anything is taken for what it holds."""
+        self._may_trust, self._trusted, self._matches = False, None, ()
 
     @property
     def tenant(self) -> str:
@@ -59,11 +65,20 @@ class SearchedScopes:
         scope, and the same text matches as well in each of them.
         """
         if self._single:
-            [scope], asked = self._scopes, [terms]
-            self._matches = await self._store.search_texts(
-                scope, asked, limit=limit, filter=self._filter, now=self._now
-            )
-            return self._matches[0]
+            [scope], seen = self._scopes, self._matches[0] if self._matches else None
+            found = None
+            if seen is not None or self._may_trust:
+                found = await self._store.search_known(
+                    scope, terms, limit=limit, filter=self._filter, seen=seen, now=self._now
+                )
+                if seen is None and found is not None:
+                    self._trusted = found.version
+            if found is None:
+                [found] = await self._store.search_texts(
+                    scope, [terms], limit=limit, filter=self._filter, now=self._now
+                )
+            self._matches = [found]
+            return found
 
         async def of(scope: Scope) -> TextMatches:
             return await self._store.search_text(scope, terms, limit=limit, filter=self._filter, now=self._now)
@@ -123,8 +138,11 @@ class SearchedScopes:
         rows = [(memory.created_at, memory.id, number) for number, some in enumerate(found) for memory in some]
         return [_key(number, id) for _, id, number in sorted(rows, reverse=True)[:limit]]
 
-    async def get(self, keys: Sequence[str]) -> Mapping[str, Memory]:
-        """The visible ones of these memories, by key."""
+    async def get(self, keys: Sequence[str]) -> Mapping[str, Memory] | None:
+        """The visible ones of these memories, by key; None when the text search answered from what was out of date."""
+        if self._trusted is not None:
+            [scope], version, self._trusted = self._scopes, self._trusted, None
+            return await self._store.get_unchanged(scope, keys, version=version, now=self._now)
         if self._single:
             return await self._store.get(self._scopes[0], keys, now=self._now)
 

@@ -298,6 +298,30 @@ class MemoryStore(Opened):
         id descending. No terms: no matches, but the counts.
         """
 
+    async def search_known(
+        self,
+        scope: Scope,
+        terms: Sequence[str],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        seen: TextMatches | None = None,
+        now: datetime,
+    ) -> TextMatches | None:
+        """`search_text` without a round trip, where the store can: in what it holds of the scope itself. `seen`: what a
+        search with this filter has just found; no newer answer is asked for. Without it the answer may be out of
+        date, and `get_unchanged` tells whether it was. None: the database has to be asked.
+        """
+        return None
+
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+    ) -> Mapping[str, Memory] | None:
+        """`get` in the same round trip with the question whether the scope still is at this version, that of what
+        `search_known` found; None when it is not.
+        """
+        return await self.get(scope, ids, now=now) if await self.version(scope) == version else None
+
     @abstractmethod
     async def search_vector(
         self,

@@ -228,6 +228,25 @@ class StoreWithQueueBeside(Store):
         return await self._memories.search_texts(scope, queries, limit=limit, filter=filter, now=now)
 
     @override
+    async def search_known(
+        self,
+        scope: Scope,
+        terms: Sequence[str],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        seen: TextMatches | None = None,
+        now: datetime,
+    ) -> TextMatches | None:
+        return await self._memories.search_known(scope, terms, limit=limit, filter=filter, seen=seen, now=now)
+
+    @override
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+    ) -> Mapping[str, Memory] | None:
+        return await self._memories.get_unchanged(scope, ids, version=version, now=now)
+
+    @override
     async def search_vector(
         self,
         scope: Scope,

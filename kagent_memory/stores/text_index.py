@@ -240,6 +240,13 @@ class ScopeIndex:
             version=self.version,
         )
 
+    def search_visible(
+        self, terms: Sequence[str], limit: int, now: datetime, *, superseded: bool, among: Iterable[str] | None
+    ) -> TextMatches:
+        """`search` of the rows that are `visible`. May run beside a `load` on another thread."""
+        with self._loading:
+            return self.search(terms, self.visible(now, superseded=superseded, among=among), limit)
+
     def _rarest(self, found: dict[str, tuple[Rows, Rows]], limit: int) -> TermMatrix:
         if not found or limit <= 0:
             return TermMatrix((), (), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))

@@ -94,7 +94,7 @@ def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]],
     def row(values: Sequence[Any]) -> Row:
         made = dict(zip(names, values, strict=True))
         for name in lists:
-            made[name] = tuple(made[name])
+            made[name] = tuple(made[name] or ())
         return made
 
     return row

@@ -22,6 +22,7 @@ MOST_OUTGROWN = 1000
 @dataclass(slots=True)
 class _Kept:
     salt: bytes  # of the scope's row: one that was erased and made anew counts its versions from the beginning
+    steady: bool = False  # nothing had been written when the database was asked last
     index: ScopeIndex = field(default_factory=ScopeIndex)
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -61,6 +62,25 @@ class Indexes:
         kept = self._kept.get(scope.id)
         return kept.index if kept is not None and version is not None and 0 <= version <= kept.index.version else None
 
+    def steady(self, scope: Scope) -> ScopeIndex | None:
+        """The scope's index, if nothing had been written when the database was asked last; `unchanged` says whether
+        that is still so.
+        """
+        kept = self._kept.get(scope.id)
+        return kept.index if kept is not None and kept.steady else None
+
+    def unsettle(self, scope: Scope) -> None:
+        """The scope was written to: the next search asks the database first."""
+        if (kept := self._kept.get(scope.id)) is not None:
+            kept.steady = False
+
+    def unchanged(self, scope: Scope, version: int) -> Mapping[str, Any] | None:
+        """What the scope's row says as long as its index at this version is right; None when that is kept no more."""
+        kept = self._kept.get(scope.id)
+        if kept is None or kept.index.version != version:
+            return None
+        return {"scope_id": scope.id, "salt": kept.salt, "version": version, "erased": kept.index.erased}
+
     async def current(self, session: Session, scope: Scope, version: int | None = None) -> ScopeIndex:
         """The scope's index as the database holds it now, or as of this version of the scope or a later one."""
         if (known := self.known(scope, version)) is not None:
@@ -75,6 +95,7 @@ class Indexes:
         if kept.salt != salt:
             kept = self._kept[scope.id] = _Kept(salt)
         stands = _stands(kept.index, found[0])
+        kept.steady = stands
         telemetry.cache_looked_up("text", hit=stands)
         if stands:
             return kept.index

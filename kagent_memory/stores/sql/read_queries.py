@@ -26,6 +26,20 @@ async def get(
     return {id: found[id] for id in wanted if id in found}
 
 
+async def get_unchanged(
+    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+) -> Mapping[str, Memory] | None:
+    """See `MemoryStore.get_unchanged`."""
+    said = indexes.unchanged(scope, version)
+    wanted = known(ids)
+    rows = await session.rows("unchanged_memories", {**said, "ids": wanted, "now": now}) if said else ()
+    if not rows:
+        indexes.unsettle(scope)
+        return None
+    found = {row["id"]: to_memory(row) for row in rows if row["id"] is not None}
+    return {id: found[id] for id in wanted if id in found}
+
+
 async def in_slots(session: Session, scope: Scope, *, slots: Sequence[str], now: datetime) -> Sequence[Memory]:
     """See `MemoryStore.in_slots`."""
     if not slots:

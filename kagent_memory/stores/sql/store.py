@@ -7,6 +7,7 @@ import logging
 import random
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -37,6 +38,7 @@ from ..base import (
     Token,
     checked_vector,
 )
+from ..codec import bounded
 from ..receipts import Receipt, ReceiptChain
 from ..values import ForgottenTenant, Restored, Whole
 from . import forgetting, maintenance, queue, receipts, tokens, transfer
@@ -51,6 +53,7 @@ AnySession = TypeVar("AnySession", bound=Session)
 CACHE_MB = 256
 CANDIDATES = 20
 SERVED = 100
+SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
 MOST_PACKED = 64 * 2**20
@@ -121,6 +124,7 @@ class SqlStore(Store, Generic[AnySession]):
         dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
         batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
+        self._indexes.unsettle(scope)
         return await self._of({scope} | {job.scope for job in batch.jobs}).write(
             writing.apply, scope, batch, texts=texts, now=now
         )
@@ -221,6 +225,43 @@ class SqlStore(Store, Generic[AnySession]):
         )
         self._pack_outgrown()
         return found
+
+    @override
+    async def search_known(
+        self,
+        scope: Scope,
+        terms: Sequence[str],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        seen: TextMatches | None = None,
+        now: datetime,
+    ) -> TextMatches | None:
+        if seen is not None:
+            index = self._indexes.known(scope, seen.version)
+        else:
+            index = self._indexes.steady(scope) if filter == Filter() else None
+        if index is None:
+            return None
+        passing = None if seen is None else seen.passing
+        found = await run_in_thread(
+            index.size // SEARCHED_BYTES,
+            index.search_visible,
+            terms,
+            bounded(limit),
+            now,
+            superseded=bool(filter.superseded),
+            among=passing,
+        )
+        return replace(found, passing=passing)
+
+    @override
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+    ) -> Mapping[str, Memory] | None:
+        return await self._database.within(scope).read(
+            reading.get_unchanged, self._indexes, scope, ids, version=version, now=now
+        )
 
     @override
     async def places(

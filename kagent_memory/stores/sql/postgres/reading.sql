@@ -25,6 +25,15 @@ WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     AND (state = 'active' OR %(superseded)s)
     AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
 
+-- name: unchanged_memories
+-- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
+SELECT m.*
+FROM scope AS s
+LEFT JOIN remembered AS m
+    ON m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.state = 'active'
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s AND s.salt = %(salt)s
+
 -- name: in_slots
 -- The visible memories that fill one of these slots.
 SELECT * FROM remembered
