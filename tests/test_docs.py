@@ -81,6 +81,23 @@ def test_the_links_of_a_page_lead_somewhere(page: Path):
         assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
 
 
+def test_the_program_of_the_catalogue_page_is_that_of_the_quickstart():
+    assert next(blocks(ROOT / "docs/adk-integration.md")) == next(blocks(ROOT / "docs/quickstart.md"))
+
+
+def test_the_catalogue_page_names_each_tool_and_each_method_of_adk_s_services():
+    from google.adk.memory.base_memory_service import BaseMemoryService
+
+    import kagent_memory
+
+    page = (ROOT / "docs/adk-integration.md").read_text(encoding="utf-8")
+    tools = [getattr(kagent_memory, name)() for name in kagent_memory.__all__ if name.endswith("MemoryTool")]
+    assert len(tools) == 6
+    methods = [f"{name}(" for name in vars(BaseMemoryService) if not name.startswith("_")]
+    for name in [*(f"`{tool.name}`" for tool in tools), *methods]:
+        assert name in page, name
+
+
 def build_site(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
     mkdocs = str(Path(sys.executable).with_name("mkdocs"))
     command = [mkdocs, "build", "--strict", "--config-file", str(config), "--site-dir", str(target)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -67,7 +69,7 @@ def post(url: str, body: Any) -> Any:
 
 
 @contextmanager
-def served(command: list[str], folder: Path) -> Iterator[str]:
+def served(command: list[str], folder: Path, **environ: str) -> Iterator[str]:
     port = free_port()
     log = folder / "server.log"
     with log.open("wb") as output:
@@ -76,7 +78,7 @@ def served(command: list[str], folder: Path) -> Iterator[str]:
             cwd=folder,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "OTEL_SDK_DISABLED": "true"},
+            env={**os.environ, "OTEL_SDK_DISABLED": "true", **environ},
         )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -95,33 +97,84 @@ def served(command: list[str], folder: Path) -> Iterator[str]:
         process.wait(20)
 
 
-def say(url: str, session: str, text: str) -> str:
-    post(f"{url}/apps/remembering/users/ada/sessions/{session}", {})
+def say(url: str, app: str, session: str, text: str) -> str:
+    post(f"{url}/apps/{app}/users/ada/sessions/{session}", {})
     message = {"role": "user", "parts": [{"text": text}]}
-    body = {"appName": "remembering", "userId": "ada", "sessionId": session, "newMessage": message}
+    body = {"appName": app, "userId": "ada", "sessionId": session, "newMessage": message}
     return json.dumps(post(f"{url}/run", body))
 
 
-@pytest.mark.parametrize("how", ["services.yaml", "console script"])
-def test_adk_api_server_remembers_in_a_second_session(tmp_path: Path, how: str) -> None:
-    agents = tmp_path / "agents"
-    (agents / "remembering").mkdir(parents=True)
-    (agents / "remembering" / "agent.py").write_text(AGENT)
-    (agents / "remembering" / "__init__.py").write_text("from . import agent\n")
+def write_agent(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "__init__.py").write_text("from . import agent\n")
+
+
+def remembers(url: str, app: str) -> None:
+    assert "saved" in say(url, app, "one", "Remember: Ada prefers dark mode")
+    answer = say(url, app, "two", "Which mode do I prefer, dark or light?")
+    assert "PAST_CONVERSATIONS" in answer
+    assert "Ada prefers dark mode" in answer
+
+
+@pytest.mark.parametrize(("command", "how"), [("web", "services.yaml"), ("api_server", "console script")])
+def test_a_server_of_adk_remembers_in_a_second_session(tmp_path: Path, command: str, how: str) -> None:
+    write_agent(tmp_path / "agents/remembering")
     uri = "libsql:///memory.db?llm=false"
     if how == "services.yaml":
         service = "{scheme: kagent, type: memory, class: kagent_memory.KagentMemoryService}"
-        (agents / "services.yaml").write_text(f"services:\n  - {service}\n")
+        (tmp_path / "agents/services.yaml").write_text(f"services:\n  - {service}\n")
         uri = "kagent:///memory.db?llm=false"
         start = "from google.adk.cli.cli_tools_click import main; main()"
     else:
         start = "from kagent_memory.adk.registry import main; main()"
-    command = [sys.executable, "-c", start, "api_server", "--memory_service_uri", uri]
-    with served(command, tmp_path) as url:
-        assert "saved" in say(url, "one", "Remember: Ada prefers dark mode")
-        answer = say(url, "two", "Which mode do I prefer, dark or light?")
-        assert "PAST_CONVERSATIONS" in answer
-        assert "Ada prefers dark mode" in answer
+    with served([sys.executable, "-c", start, command, "--memory_service_uri", uri], tmp_path) as url:
+        remembers(url, "remembering")
+    assert (tmp_path / "memory.db").is_file()
+
+
+GCLOUD = """#!/bin/sh
+# Stands in for gcloud: keeps what an image would be built of, and deploys nothing.
+while [ $# -gt 0 ]; do
+    [ "$1" = --source ] && cp -r "$2" "$KEPT"
+    shift
+done
+"""
+
+
+def test_what_adk_deploys_knows_our_scheme_and_takes_the_store_from_the_environment(tmp_path: Path) -> None:
+    from google.adk.cli.cli_tools_click import main as adk
+
+    page = (Path(__file__).parents[2] / "docs/how-to/adk-command-line.md").read_text(encoding="utf-8")
+    (module,) = re.findall(r"^```python\n(import kagent_memory\n.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^\$ adk (deploy cloud_run .*?[^\\])$", page, re.MULTILINE | re.DOTALL)
+    write_agent(tmp_path / "assistant")
+    (tmp_path / "services.py").write_text(module)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/gcloud").write_text(GCLOUD)
+    (tmp_path / "bin/gcloud").chmod(0o755)
+    image = tmp_path / "image"
+    command = [sys.executable, "-m", "google.adk.cli", *shlex.split(shown.replace("\\\n", " "))]
+    environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "KEPT": str(image)}
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
+    if "--extra_packages" not in {
+        name for one in adk.commands["deploy"].commands["cloud_run"].params for name in one.opts
+    }:
+        assert "No such option" in ran.stderr  # older versions of ADK: the page says what to do instead
+        return
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    dockerfile = (image / "Dockerfile").read_text()
+    assert 'COPY --chown=myuser:myuser "services.py" "/app/services.py"' in dockerfile
+    assert 'ENV PYTHONPATH="/app:' in dockerfile
+    (start,) = re.findall(r"^CMD (\[.*\])$", dockerfile, re.MULTILINE)
+    words = [word for word in json.loads(start) if not word.startswith(("--port=", "--host="))]
+    assert (words[0], words[-1]) == ("adk", "/app/agents")
+    path = os.pathsep.join([str(image), os.environ.get("PYTHONPATH", "")])
+    store = f"libsql:///{tmp_path}/memory.db?llm=false"
+    adk_server = [sys.executable, "-m", "google.adk.cli", *words[1:-1]]
+    with served(adk_server, image, PYTHONPATH=path, KAGENT_MEMORY_URI=store) as url:
+        remembers(url, "assistant")
     assert (tmp_path / "memory.db").is_file()
 
 
