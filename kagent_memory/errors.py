@@ -91,3 +91,8 @@ def family_of(error: KagentMemoryError) -> ErrorFamily:
 def error_class(family: str) -> type[KagentMemoryError]:
     """The class that a family's name stands for; StoreError for a name that this version does not know."""
     return next((kind for kind, known in FAMILIES.items() if known.name == family), StoreError)
+
+
+def needs_extra(what: str, extra: str, error: ImportError) -> ConfigurationError:
+    """The error for a part that is not installed, or cannot be loaded."""
+    return ConfigurationError(f'{what} needs an extra: pip install "kagent-memory[{extra}]" ({error}).')

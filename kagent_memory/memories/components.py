@@ -209,6 +209,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         pool=pool,
         schema=settings.postgres_schema,
         cache_mb=settings.cache_mb,
+        driver=settings.driver,
         pool_size=pool_size,
         pool_wait_seconds=settings.pool_wait_seconds,
         statement_timeout_seconds=settings.statement_timeout_seconds,

@@ -112,8 +112,10 @@ class MemorySettings:
         job_attempts: failures after which a job becomes a dead letter; what may pass (a model that is away) does not
             count.
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
-        cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB; on libSQL as
+        cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB; in a file as
             much again of their vectors. What was searched last stays, however large it is.
+        driver: what opens a file: sqlite3, which Python brings along, or libsql, which needs the extra [libsql]; None:
+            sqlite3. All that open one file in one process take the same one.
         postgres_schema: the schema of Postgres that our tables live in.
         pool_size: the most connections to Postgres.
         pool_wait_seconds: the longest that a call waits for a free connection to Postgres while all are at work; a call
@@ -169,6 +171,7 @@ class MemorySettings:
     job_attempts: int = Field(default=5, ge=1)
     worker: bool = True
     cache_mb: int = Field(default=256, ge=1)
+    driver: Literal["sqlite3", "libsql"] | None = None
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     pool_size: int = Field(default=10, ge=1)
     pool_wait_seconds: float = Field(default=60.0, gt=0)
@@ -255,6 +258,7 @@ class SettingOptions(TypedDict, total=False):
     job_attempts: int
     worker: bool
     cache_mb: int
+    driver: Literal["sqlite3", "libsql"] | None
     postgres_schema: str
     pool_size: int
     pool_wait_seconds: float

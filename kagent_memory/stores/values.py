@@ -31,6 +31,7 @@ class OpenOptions(TypedDict, total=False):
     Attributes:
         schema: of the server's database; two schemas are two stores.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in MiB.
+        driver: what opens a file: "sqlite3" or "libsql"; None: sqlite3.
         pool_size: the most connections at a time.
         pool_wait_seconds: the longest that a call waits for a free one of them.
         statement_timeout_seconds: the longest that one statement may take.
@@ -41,6 +42,7 @@ class OpenOptions(TypedDict, total=False):
 
     schema: str
     cache_mb: int
+    driver: Literal["sqlite3", "libsql"] | None
     pool_size: int
     pool_wait_seconds: float
     statement_timeout_seconds: float

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -165,9 +166,7 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
             with psycopg.connect(store_uri, autocommit=True) as connection:
                 connection.execute("DELETE FROM kagent_memory.schema_migration WHERE number = 3")
         else:
-            import libsql
-
-            connection = libsql.connect(store_uri.removeprefix("libsql:///"))
+            connection = sqlite3.connect(store_uri.removeprefix("libsql:///"))
             connection.execute("DELETE FROM schema_migration WHERE number = 3")
             connection.commit()
             connection.close()

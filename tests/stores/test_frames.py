@@ -34,9 +34,9 @@ class Depths:
             self._note(awaited=False)
             return await execute(connection, *arguments, **options)
 
-        def guarded():
+        def guarded(is_failure):
             self._note(awaited=True)
-            return mapped_errors()
+            return mapped_errors(is_failure)
 
         monkeypatch.setattr(Connection, "execute", executed)
         monkeypatch.setattr(libsql_connection, "_mapped_errors", guarded)

@@ -1,4 +1,4 @@
-"""The libSQL store keeps the contract, in a file and in memory, and what a file promises besides."""
+"""The store of one file keeps the contract, by both drivers and in memory."""
 
 from __future__ import annotations
 
@@ -8,17 +8,35 @@ import pytest
 
 from kagent_memory.stores import open_store
 from kagent_memory.testing import StoreContract
+from kagent_memory.testing.contract import (
+    ConcurrencyContract,
+    ForgetContract,
+    IsolationContract,
+    RoundTripContract,
+    VectorSearchContract,
+)
 
 
-class TestLibsqlFile(StoreContract):
+class TestFileBySqlite3(StoreContract):
     @pytest.fixture(autouse=True)
     def _directory(self, tmp_path):
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     async def open_store(self):
-        return await open_store(f"libsql:///{next(self.paths)}")
+        return await open_store(f"libsql:///{next(self.paths)}", driver="sqlite3")
 
 
-class TestLibsqlMemory(StoreContract):
+class TestFileByLibsql(TestFileBySqlite3):
     async def open_store(self):
-        return await open_store("libsql:///:memory:")
+        return await open_store(f"libsql:///{next(self.paths)}", driver="libsql")
+
+
+class TestMemory(IsolationContract, RoundTripContract, ForgetContract, VectorSearchContract, ConcurrencyContract):
+    """The rules that a store without a file could break; the rest is the same code on the same connection."""
+
+    @pytest.fixture(params=["sqlite3", "libsql"], autouse=True)
+    def _driver(self, request):
+        self.driver = request.param
+
+    async def open_store(self):
+        return await open_store("libsql:///:memory:", driver=self.driver)

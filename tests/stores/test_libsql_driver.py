@@ -1,4 +1,4 @@
-"""Every trap of the libSQL driver (it is a young one) is closed in the one wrapper around it."""
+"""Every trap of the two drivers of a file is closed in the one wrapper around them, and both behave alike."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, StoreError
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql import connection as driver
 from kagent_memory.stores.libsql.connection import Busy, Connection
 from kagent_memory.stores.libsql.statement import split, statement
@@ -24,9 +28,15 @@ def path(tmp_path):
     return tmp_path / "driver.db"
 
 
+@pytest.fixture(params=["sqlite3", "libsql"])
+def kind(request):
+    """Which driver opens the file."""
+    return request.param
+
+
 @pytest.fixture
-def connection(path):
-    opened = Connection(str(path))
+def connection(path, kind):
+    opened = Connection(str(path), kind)
     opened.rows("PRAGMA journal_mode=WAL", {})
     opened.run("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)", {})
     yield opened
@@ -41,10 +51,13 @@ def ids(connection):
     return [row[0] for row in connection.tuples("SELECT id FROM note ORDER BY id", {})]
 
 
-def test_named_places_are_numbered_and_may_repeat_but_not_inside_text_or_comments():
-    command = statement("SELECT :b, ':no', \":no\", :a, :b -- :no\n/* :no; */ ;")
-    assert command.text == "SELECT ?1, ':no', \":no\", ?2, ?1 -- :no\n/* :no; */"
-    assert command.names == ("b", "a")
+def test_named_places_may_repeat_and_are_none_inside_text_or_comments(connection):
+    sql = "SELECT :b, ':no', \":no\", :a, :b -- :no\n/* :no; */ ;"
+    assert statement(sql) == ("SELECT ?, ':no', \":no\", ?, ? -- :no\n/* :no; */", ("b", "a"), (0, 1, 0))
+    assert statement("SELECT :a, :b").places is None
+    assert connection.tuples("SELECT :b, ':no', :a, :b -- :no", {"a": 1, "b": 2}) == [(2, ":no", 1, 2)]
+    connection.run_many("INSERT INTO note VALUES (:id || :body, :id)", [("1", "x"), ("2", "y")])
+    assert connection.tuples("SELECT * FROM note", {}) == [("1x", "1"), ("2y", "2")]
 
 
 @pytest.mark.parametrize("sql", ["INSERT INTO note VALUES ('1', 'a') RETURNING id", "SELECT 1; SELECT 2"])
@@ -104,8 +117,8 @@ def test_a_duplicate_key_is_a_conflict(connection):
         add(connection, "1")
 
 
-def test_a_writer_takes_the_lock_at_once_and_the_next_one_is_told_so_without_waiting(connection, path):
-    other = Connection(str(path))
+def test_a_writer_takes_the_lock_at_once_and_the_next_one_is_told_so_without_waiting(connection, path, kind):
+    other = Connection(str(path), kind)
     with connection.transaction(write=True):
         started = time.perf_counter()
         with pytest.raises(Busy), other.transaction(write=True):
@@ -116,11 +129,11 @@ def test_a_writer_takes_the_lock_at_once_and_the_next_one_is_told_so_without_wai
     other.close()
 
 
-def test_a_read_leaves_no_cursor_behind_that_holds_the_file(connection, path):
+def test_a_read_leaves_no_cursor_behind_that_holds_the_file(connection, path, kind):
     add(connection, "1")
     ids(connection)
     connection.rows("SELECT * FROM note", {})
-    other = Connection(str(path))
+    other = Connection(str(path), kind)
     add(other, "2")
     assert other.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {}) == [(0, 0, 0)]
     other.close()
@@ -152,11 +165,13 @@ def test_a_full_disk_is_a_store_error_and_nothing_of_the_transaction_stays(conne
     assert ids(connection) == []
 
 
-def test_a_panic_of_the_driver_is_a_store_error_and_the_connection_goes_on(connection, capfd):
+def test_text_that_is_none_is_a_store_error_even_where_the_driver_panics_and_the_connection_goes_on(
+    connection, kind, capfd
+):
     with pytest.raises(StoreError):
         connection.rows("SELECT CAST(x'ff' AS TEXT)", {})
     assert ids(connection) == []
-    assert "panicked" in capfd.readouterr().err
+    assert ("panicked" in capfd.readouterr().err) == (kind == "libsql")
 
 
 def test_a_syntax_error_is_a_store_error(connection):
@@ -174,50 +189,120 @@ def test_use_after_close_is_a_store_error_without_a_panic(connection, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_file_that_is_no_database_is_a_configuration_error(path):
+def test_a_file_that_is_no_database_is_a_configuration_error(path, kind):
     path.write_bytes(b"This is a letter, not a database. " * 100)
-    opened = Connection(str(path))
-    with pytest.raises(ConfigurationError, match="not a libSQL database"):
+    opened = Connection(str(path), kind)
+    with pytest.raises(ConfigurationError, match="not an SQLite database"):
         opened.rows("PRAGMA journal_mode=WAL", {})
     opened.close()
 
 
 @pytest.mark.parametrize("place", [".", "missing/file.db"])
-def test_a_directory_or_a_missing_one_is_a_configuration_error(tmp_path, place):
+def test_a_directory_or_a_missing_one_is_a_configuration_error(tmp_path, kind, place):
     with pytest.raises(ConfigurationError, match="cannot be opened"):
-        Connection(str(tmp_path / place))
+        Connection(str(tmp_path / place), kind)
 
 
 READ_ONLY = """
 import os, sys
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores.libsql.connection import Connection
+Connection(":memory:", sys.argv[2]).close()  # all is imported while it may be read
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
 try:
-    Connection(sys.argv[1]).run("INSERT INTO note VALUES ('1', 'x')", {})
+    Connection(*sys.argv[1:]).run("INSERT INTO note VALUES ('1', 'x')", {})
 except ConfigurationError as error:
     print(error)
 """
 
 
-def test_a_file_without_write_permission_is_a_configuration_error(connection, path):
+def test_a_file_without_write_permission_is_a_configuration_error(connection, path, kind):
     connection.rows("PRAGMA journal_mode=DELETE", {})
     path.chmod(0o444)
     for directory in path.parents:
         if len(directory.parts) > len(Path(tempfile.gettempdir()).parts):
             directory.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", READ_ONLY, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY, str(path), kind], capture_output=True, text=True, check=True
+    )
     assert "writable" in done.stdout
 
 
 def test_long_writes_come_in_chunks_that_let_other_threads_run(connection, monkeypatch):
     calls = []
     mapped_errors = driver._mapped_errors
-    monkeypatch.setattr(driver, "_mapped_errors", lambda: (calls.append(1), mapped_errors())[1])
+    monkeypatch.setattr(driver, "_mapped_errors", lambda driver: (calls.append(1), mapped_errors(driver))[1])
     connection.run_many("INSERT INTO note VALUES (:id, :body)", [(str(n), "x") for n in range(1000)])
     assert len(calls) == 5
     assert len(ids(connection)) == 1000
+
+
+# -- which driver -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hidden(monkeypatch):
+    """Hides a module as if it were not installed."""
+
+    def hide(name):
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, f"kagent_memory.stores.libsql.{name}_driver", raising=False)
+        monkeypatch.delattr(f"kagent_memory.stores.libsql.{name}_driver", raising=False)
+
+    return hide
+
+
+async def test_a_file_opens_without_libsql_and_a_wish_for_it_names_the_extra(path, hidden):
+    hidden("libsql")
+    async with await Memories.open(f"libsql:///{path}", llm=False) as memories:
+        await memories.add(Scope("", "ada", "notes"), ["Ada drinks tea."])
+    with pytest.raises(ConfigurationError, match=r'pip install "kagent-memory\[libsql\]"'):
+        await Memories.open(f"libsql:///{path}?driver=libsql", llm=False)
+
+
+async def test_a_python_without_sqlite3_is_told_of_the_other_driver(path, hidden):
+    hidden("sqlite3")
+    with pytest.raises(ConfigurationError, match=r"no sqlite3 .* \?driver=libsql"):
+        await Memories.open(f"libsql:///{path}", llm=False)
+    async with await Memories.open(f"libsql:///{path}?driver=libsql", llm=False) as memories:
+        assert await memories.recall(Scope("", "ada", "notes"), "tea") is not None
+
+
+async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkeypatch):
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    monkeypatch.setattr("sqlite3.sqlite_version", "3.34.1")
+    with pytest.raises(ConfigurationError, match=r"has SQLite 3\.34\.1, and a memory file needs 3\.35"):
+        await open_store(f"libsql:///{path}")
+    assert not path.exists()
+    async with await open_store(f"libsql:///{path}", driver="libsql"):
+        assert path.exists()
+
+
+@pytest.mark.parametrize("name", ["sqlite", "", "LIBSQL", "sqlite3 "])
+async def test_another_driver_is_a_configuration_error(path, name):
+    with pytest.raises(ConfigurationError, match="driver"):
+        await Memories.open(f"libsql:///{path}?driver={name}", llm=False)
+    with pytest.raises(ConfigurationError, match="opened by sqlite3 or libsql"):
+        await open_store(f"libsql:///{path}", driver=name)
+    assert not path.exists()
+
+
+async def test_what_one_driver_wrote_the_other_reads_and_goes_on_with(path):
+    scope = Scope("", "ada", "notes")
+    for name, text in (("sqlite3", "Ada drinks tea."), ("libsql", "Ada owns a dog."), ("sqlite3", "Ada rows.")):
+        async with await Memories.open(f"libsql:///{path}?driver={name}", llm=False) as memories:
+            await memories.add(scope, [text])
+    async with await Memories.open(f"libsql:///{path}?driver=libsql", llm=False) as memories:
+        assert [hit.memory.content for hit in (await memories.recall(scope, "dog"))[:1]] == ["Ada owns a dog."]
+        assert (await memories.stats(scope)).visible == 3
+
+
+@pytest.mark.parametrize("name", ["file:memory.db", "file:memory.db%3Fmode=memory", "ä ö%25.db", "-x.db", ":temp:"])
+async def test_a_name_that_sqlite_could_read_as_more_is_a_file_of_that_name(tmp_path, monkeypatch, kind, name):
+    monkeypatch.chdir(tmp_path)
+    async with await open_store(f"libsql:///{name}", driver=kind):
+        assert unquote(name) in {file.name for file in tmp_path.iterdir()}
 
 
 async def test_actions_run_on_one_thread_that_is_not_the_loops():

@@ -35,9 +35,15 @@ def path(tmp_path):
     return tmp_path / "memory.db"
 
 
+@pytest.fixture(params=["sqlite3", "libsql"])
+def kind(request):
+    """Which driver opens the file."""
+    return request.param
+
+
 @pytest.fixture
-async def store(path):
-    async with await open_store(f"libsql:///{path}") as opened:
+async def store(path, kind):
+    async with await open_store(f"libsql:///{path}", driver=kind) as opened:
         yield opened
 
 
@@ -78,7 +84,7 @@ async def test_each_store_in_memory_is_its_own():
         ("libsql:///memory.db?mode=ro", "query"),
         ("libsql:///{}", "is a directory"),
         ("libsql:///{}/none/memory.db", "create it first"),
-        ("libsql:///{}/letter.txt", "not a libSQL database"),
+        ("libsql:///{}/letter.txt", "not an SQLite database"),
     ],
 )
 async def test_a_uri_that_is_no_database_is_a_configuration_error_that_says_what_to_do(tmp_path, uri, advice):
@@ -91,24 +97,27 @@ OPEN_READ_ONLY = """
 import asyncio, os, sys
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores.libsql import LibSQLStore
+from kagent_memory.stores.libsql.driver import load
+load(sys.argv[2])  # imported while it may be read
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
 try:
-    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1]))
+    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1], driver=sys.argv[2]))
 except ConfigurationError as error:
     print(error)
 """
 
 
 @pytest.mark.parametrize(("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)])
-def test_a_file_that_may_not_be_written_is_a_configuration_error(path, file_mode, directory_mode):
+def test_a_file_that_may_not_be_written_is_a_configuration_error(path, kind, file_mode, directory_mode):
     path.touch()
     for directory in path.parents:
         if len(directory.parts) > len(Path(tempfile.gettempdir()).parts):
             directory.chmod(0o755)
     path.chmod(file_mode)
     path.parent.chmod(directory_mode)
-    done = subprocess.run([sys.executable, "-c", OPEN_READ_ONLY, str(path)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", OPEN_READ_ONLY, str(path), kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     path.parent.chmod(0o755)
     assert "cannot be" in done.stdout
     assert "for this user" in done.stdout or "make it writable" in done.stdout
@@ -158,38 +167,39 @@ from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
-async def main(path, name, count):
+async def main(path, driver, name, count):
     sys.stdin.readline()
-    async with await open_store("libsql:///" + path) as store:
+    async with await open_store("libsql:///" + path, driver=driver) as store:
         for number in range(count):
             batch = Batch(changes=adding(a_memory(f"{name} {number}")))
             await store.apply(Scope("acme", "ann", "notes"), batch, now=NOW)
 
-asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
 """
 
 
-def test_processes_that_open_a_new_file_at_once_and_write_all_succeed(path):
+def test_processes_that_open_a_new_file_at_once_by_either_driver_and_write_all_succeed(path):
+    writers = [("sqlite3", "one"), ("libsql", "two"), ("sqlite3", "three"), ("libsql", "four")]
     started = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "30"], stdin=subprocess.PIPE, text=True)
-        for name in ("one", "two", "three")
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), *writer, "30"], stdin=subprocess.PIPE, text=True)
+        for writer in writers
     ]
     time.sleep(0.5)  # all have imported by then
     for process in started:
         process.stdin.write("go\n")
         process.stdin.close()
-    assert [process.wait(60) for process in started] == [0, 0, 0]
+    assert [process.wait(60) for process in started] == [0, 0, 0, 0]
     texts = Connection(str(path)).tuples("SELECT content FROM memory", {})
-    assert {text for (text,) in texts} == {f"{name} {n}" for name in ("one", "two", "three") for n in range(30)}
-    assert Connection(str(path)).tuples("SELECT version FROM scope", {}) == [(90,)]
+    assert {text for (text,) in texts} == {f"{name} {n}" for _, name in writers for n in range(30)}
+    assert Connection(str(path)).tuples("SELECT version FROM scope", {}) == [(120,)]
 
 
 # -- other writers, cancellation, threads -------------------------------------------------------
 
 
 @pytest.fixture
-def other(store, path):
-    opened = Connection(str(path))
+def other(store, path, kind):
+    opened = Connection(str(path), kind)
     yield opened
     opened.close()
 
@@ -242,16 +252,16 @@ async def test_a_batch_that_fails_midway_leaves_nothing(store):
     assert await store.version(SCOPE) == 0
 
 
-async def test_the_driver_is_never_called_on_the_loops_thread(path, monkeypatch):
+async def test_the_driver_is_never_called_on_the_loops_thread(path, kind, monkeypatch):
     threads = set()
     mapped_errors = driver._mapped_errors
 
-    def noted():
+    def noted(is_failure):
         threads.add(threading.current_thread())
-        return mapped_errors()
+        return mapped_errors(is_failure)
 
     monkeypatch.setattr(driver, "_mapped_errors", noted)
-    async with await open_store(f"libsql:///{path}") as store:
+    async with await open_store(f"libsql:///{path}", driver=kind) as store:
         generation = await store.add_generation("hash", 2, None)
         (memory_id,) = await keep(store, "tea")
         batch = Batch(vectors={memory_id: vector(1, 0)}, generation=generation.number)
@@ -316,9 +326,9 @@ async def nearest(store, generation):
     return [memory_id for memory_id, _ in found[0]]
 
 
-async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path):
+async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path, kind):
     generation = await store.add_generation("hash", 2, None)
-    async with await open_store(f"libsql:///{path}") as second:
+    async with await open_store(f"libsql:///{path}", driver=kind) as second:
         first_id, second_id = await keep(store, "tea", "cake")
         vectors = {first_id: vector(1, 0), second_id: vector(1, 1)}
         await second.apply(SCOPE, Batch(vectors=vectors, generation=generation.number), now=NOW)

@@ -1,26 +1,25 @@
-"""The libSQL driver behind one wrapper, the only place that imports it; every trap of it is closed here.
+"""The drivers of a file (sqlite3 and libsql) behind one wrapper, where every trap of either is closed.
 
-All of it runs on the store's driver thread (see `thread.py`). The driver keeps Python's global lock during every
-call, a wait for another process included; so nothing here waits inside the driver, and long writes come in chunks.
+All of it runs on the store's driver thread (see `thread.py`). libsql keeps Python's global lock during every call, a
+wait for another process included; so nothing here waits inside a driver, and long writes come in chunks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
-
-import libsql
+from pathlib import Path
+from typing import Any
 
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 from ...records import checked_text
+from .driver import Value, load
+from .location import MEMORY
 from .statement import Statement, statement
 
 CHUNK_ROWS = 200
 MAX_INTEGER = 2**31 - 1
-
-Value: TypeAlias = str | bytes | int | float | None
 
 
 class Busy(StoreError):
@@ -28,42 +27,42 @@ class Busy(StoreError):
 
 
 _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
-    (("is locked", "is busy"), Busy, "The libSQL file is locked by another process; try again."),
+    (("is locked", "is busy"), Busy, "The database file is locked by another process; try again."),
     (("UNIQUE constraint",), Conflict, "The row exists already; read it again and retry."),
     (
         ("readonly database",),
         ConfigurationError,
-        "The libSQL file cannot be written; make the file and its directory writable for this user.",
+        "The database file cannot be written; make the file and its directory writable for this user.",
     ),
     (
         ("not a database", "file is encrypted"),
         ConfigurationError,
-        "The file is not a libSQL database, or it is encrypted; name another file, or move this one away.",
+        "The file is not an SQLite database, or it is encrypted; name another file, or move this one away.",
     ),
     (
         ("Unable to open", "unable to open"),
         ConfigurationError,
-        "The libSQL file cannot be opened; see that its directory exists and that this user may read and write both.",
+        "The database file cannot be opened; see that its directory exists and that this user may read and write both.",
     ),
     (("disk is full",), StoreError, "The disk is full; free some space. Nothing of this call was written."),
-    (("disk image is malformed",), StoreError, "The libSQL file is damaged; restore a backup."),
+    (("disk image is malformed",), StoreError, "The database file is damaged; restore a backup."),
 )
 
 
 def mapped(error: BaseException) -> KagentMemoryError:
-    """Our error for one of the driver's, all of which are ValueError or a panic: only the text tells them apart."""
+    """Our error for one of a driver's; only the text tells libsql's apart."""
     message = str(error)
     for marks, kind, advice in _CAUSES:
         if any(mark in message for mark in marks):
             return kind(f"{advice} ({message})")
-    return StoreError(f"libSQL refused: {message}")
+    return StoreError(f"The database refused: {message}")
 
 
 def checked_value(value: object, name: str) -> Value:
     """`value` itself, if the driver keeps it as it is.
 
     Raises:
-        InvalidInput: the driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse it.
+        InvalidInput: a driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse it.
     """
     if type(value) is str:
         return value if value.isascii() and "\0" not in value else checked_text(value, name)
@@ -85,28 +84,32 @@ def _bound(command: Statement, values: Mapping[str, object]) -> tuple[Value, ...
 def _row(command: Statement, row: Sequence[object]) -> tuple[Value, ...]:
     if len(row) != len(command.names):
         raise StoreError(f"The statement takes {len(command.names)} values, not {len(row)}.")
-    return tuple(map(checked_value, row, command.names))
+    checked = tuple(map(checked_value, row, command.names))
+    return checked if command.places is None else tuple([checked[place] for place in command.places])
 
 
 class Connection:
-    """One connection of the driver. Used from one thread only.
+    """One connection of a driver. Used from one thread only.
 
     Raises:
-        ConfigurationError: the file cannot be opened, written or understood.
+        ConfigurationError: the file cannot be opened, written or understood, or the driver is not installed.
         Busy: another process is opening it at this moment.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, driver: str | None = None) -> None:
         self._closed = False
-        with _mapped_errors():
-            self._driver = libsql.connect(path, timeout=0, isolation_level=None)
+        module = load(driver)
+        self._is_failure = module.is_failure
+        place = path if path == MEMORY else str(Path(path).absolute())  # never one of the drivers' own "file:" URIs
+        with _mapped_errors(self._is_failure):
+            self._driver = module.connect(place)
 
     def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
         """All rows of a statement that reads; fetched once, since the driver would run it again at a second fetch."""
         command = statement(sql)
         bound = _bound(command, values)
         self._check_open()
-        with _mapped_errors():
+        with _mapped_errors(self._is_failure):
             cursor = self._driver.execute(command.text, bound)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall() or ()]
@@ -116,7 +119,7 @@ class Connection:
         command = statement(sql)
         bound = _bound(command, values)
         self._check_open()
-        with _mapped_errors():
+        with _mapped_errors(self._is_failure):
             return self._driver.execute(command.text, bound).fetchall() or []
 
     def run(self, sql: str, values: Mapping[str, object]) -> int:
@@ -124,7 +127,7 @@ class Connection:
         command = statement(sql)
         bound = _bound(command, values)
         self._check_open()
-        with _mapped_errors():
+        with _mapped_errors(self._is_failure):
             cursor = self._driver.execute(command.text, bound)
             cursor.fetchall()  # an open cursor would keep its lock
             return cursor.rowcount
@@ -137,7 +140,7 @@ class Connection:
         bound = [_row(command, row) for row in rows]
         for start in range(0, len(bound), CHUNK_ROWS):
             self._check_open()
-            with _mapped_errors():
+            with _mapped_errors(self._is_failure):
                 self._driver.executemany(command.text, bound[start : start + CHUNK_ROWS])
 
     @contextmanager
@@ -155,7 +158,7 @@ class Connection:
             self.run("COMMIT", {})
         except BaseException:
             self._check_open()
-            with _mapped_errors():
+            with _mapped_errors(self._is_failure):
                 is_open = self._driver.in_transaction
             if is_open:  # a full disk has rolled back already
                 self.run("ROLLBACK", {})
@@ -165,7 +168,7 @@ class Connection:
         """Closes; an open transaction is rolled back. Closing twice is harmless."""
         if not self._closed:
             self._closed = True
-            with _mapped_errors():
+            with _mapped_errors(self._is_failure):
                 self._driver.close()
 
     def _check_open(self) -> None:
@@ -174,10 +177,10 @@ class Connection:
 
 
 @contextmanager
-def _mapped_errors() -> Generator[None, None, None]:
+def _mapped_errors(is_failure: Callable[[BaseException], bool]) -> Generator[None, None, None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
+        if is_failure(error):
             raise mapped(error) from error
         raise

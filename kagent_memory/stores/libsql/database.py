@@ -1,4 +1,4 @@
-"""One libSQL file, open: transactions on the driver thread, patience with other processes, and the log erased."""
+"""One file, open: transactions on the driver thread, patience with other processes, and the log erased."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class Database:
         self._closed = False
 
     @classmethod
-    async def open(cls, uri: str) -> Self:
+    async def open(cls, uri: str, driver: str | None = None) -> Self:
         """Opens or makes the file and migrates it; safe when several processes do so at once.
 
         Raises:
-            ConfigurationError: the URI, the file or its rights do not allow it.
+            ConfigurationError: the URI, the file, its rights or the driver do not allow it.
         """
         path = to_path(uri)
         thread = DriverThread()
         try:
-            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, path)
+            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, path, driver)
         except BaseException:
             thread.end()
             raise
@@ -112,7 +112,7 @@ class Database:
         self._owes_erasure = True
         await self._erase(ERASE_PATIENCE_SECONDS)
         if self._owes_erasure:
-            _logger.warning("Another process uses the libSQL file; its log is emptied of forgotten text later.")
+            _logger.warning("Another process uses the database file; its log is emptied of forgotten text later.")
 
     async def close(self) -> None:
         """Closes the file after the work already handed over. Closing twice is harmless."""
@@ -161,9 +161,9 @@ class Database:
             raise Busy("Another connection is using the log.")
 
 
-def _opened(path: str) -> Connection:
+def _opened(path: str, driver: str | None) -> Connection:
     check_file(path)
-    connection = Connection(path)
+    connection = Connection(path, driver)
     try:
         for pragma in _PRAGMAS:
             connection.rows(pragma, {})

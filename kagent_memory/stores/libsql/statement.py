@@ -1,4 +1,4 @@
-"""Statements as the driver takes them: `:name` becomes `?1`, and what the driver would get wrong is refused."""
+"""Statements as the drivers take them: `:name` becomes `?`, and what a driver would get wrong is refused."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ _PIECE = re.compile(
 
 
 class Statement(NamedTuple):
-    """One statement with numbered places, and the names of the values that go there, in their order."""
+    """One statement for a driver.
+
+    Attributes:
+        text: with a plain `?` at each place, which every version of both drivers takes.
+        names: of the values, in the order in which they are first named.
+        places: which of the values goes to each `?`; None: each goes to its own.
+    """
 
     text: str
     names: tuple[str, ...]
+    places: tuple[int, ...] | None
 
 
 def _pieces(sql: str) -> Iterator[str]:
@@ -29,25 +36,28 @@ def _pieces(sql: str) -> Iterator[str]:
 
 @cache
 def statement(sql: str) -> Statement:
-    """The one statement in `sql`, with `:name` places numbered.
+    """The one statement in `sql`.
 
     Raises:
-        StoreError: it holds RETURNING, which the driver runs again at a second fetch, or further statements, which
-            the driver leaves out without a word.
+        StoreError: it holds RETURNING, which libsql runs again at a second fetch, or further statements, which it
+            leaves out without a word.
     """
     parts: list[str] = []
     names: dict[str, int] = {}
+    places: list[int] = []
     ended = False
     for piece in _pieces(sql):
         if ended and not (piece.isspace() or piece.startswith(("--", "/*"))):
-            raise StoreError("More than one statement; libSQL would run the first only.")
+            raise StoreError("More than one statement; libsql would run the first only.")
         if piece.casefold() == "returning":
-            raise StoreError("RETURNING is not safe on libSQL: the driver may run the statement twice.")
+            raise StoreError("RETURNING is not safe in a file: libsql may run the statement twice.")
         if piece[0] == ":" and len(piece) > 1:
-            piece = f"?{names.setdefault(piece[1:], len(names) + 1)}"
+            places.append(names.setdefault(piece[1:], len(names)))
+            piece = "?"
         ended = ended or piece == ";"
         parts.append("" if piece == ";" else piece)
-    return Statement("".join(parts).strip(), tuple(names))
+    repeated = len(places) > len(names)
+    return Statement("".join(parts).strip(), tuple(names), tuple(places) if repeated else None)
 
 
 def split(script: str) -> Sequence[str]:

@@ -19,7 +19,7 @@ from .vector_search import VectorCache, nearest
 
 
 class LibSQLStore(SqlStore[LibSQLSession]):
-    """Memories in one libSQL file, which several processes may use at once, or in memory.
+    """Memories in one SQLite file, which several processes may use at once, or in memory.
 
     URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own).
     """
@@ -32,10 +32,10 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Opens or makes the file; the options but `cache_mb` are a server's, and are left aside: a file has one schema
-        and one connection, and waits five seconds for another process's lock.
+        """Opens or makes the file; the options but `cache_mb` and `driver` are a server's, and are left aside: a file
+        has one schema and one connection, and waits five seconds for another process's lock.
         """
-        return cls(await Database.open(uri), cache_mb=options.get("cache_mb", CACHE_MB))
+        return cls(await Database.open(uri, options.get("driver")), cache_mb=options.get("cache_mb", CACHE_MB))
 
     @classmethod
     @override

@@ -4,7 +4,8 @@ ALTER TABLE memory ADD COLUMN said_at TEXT;
 ALTER TABLE memory ADD COLUMN explicit INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE memory ADD COLUMN slot TEXT;
 -- What is there already counts as explicit where no event says otherwise, or where our own tools and doors wrote it.
-UPDATE memory SET explicit = 1 WHERE NOT verbatim AND (event_ids = '[]' OR metadata ->> 'source' = 'explicit_save');
+UPDATE memory SET explicit = 1
+WHERE NOT verbatim AND (event_ids = '[]' OR json_extract(metadata, '$.source') = 'explicit_save');
 UPDATE memory SET slot = substr(lower(trim(subject)), 1, 100) || char(10) || substr(lower(trim(attribute)), 1, 100)
 WHERE trim(subject) <> '' AND trim(attribute) <> '' AND NOT verbatim;
 CREATE INDEX memory_slot ON memory (scope_id, slot) WHERE slot IS NOT NULL AND state = 'active';

@@ -40,7 +40,7 @@ FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value F
 -- name: insert_tombstones
 -- ":rows" holds the lists of the call side by side, here and in the statements of its like (session.SIDE_BY_SIDE).
 INSERT INTO tombstone (scope_id, kind, key, at)
-SELECT :scope_id, value ->> 0, value ->> 1, :at FROM json_each(:rows) WHERE true
+SELECT :scope_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'), :at FROM json_each(:rows) WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: queued_payloads
@@ -57,10 +57,10 @@ UPDATE ingest_job SET payload = :payload WHERE scope_id = :scope_id AND id = :id
 UPDATE scope SET erased = version WHERE scope_id = :scope_id
 
 -- name: erase_memories
-DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
+DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: erase_stats
-DELETE FROM memory_stats WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
+DELETE FROM memory_stats WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: end_decisions
 -- Of what one decision changed a part goes now: the rest cannot be undone any more.
@@ -68,15 +68,17 @@ UPDATE memory_revision SET final = 1
 WHERE scope_id = :scope_id AND change_group IN (
     SELECT r.change_group
     FROM json_each(:rows) AS gone
-    JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = gone.value ->> 0
+    JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = json_extract(gone.value, '$[0]')
     WHERE r.change_group IS NOT NULL
 )
 
 -- name: erase_revisions
-DELETE FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value ->> 0 FROM json_each(:rows))
+DELETE FROM memory_revision
+WHERE scope_id = :scope_id AND memory_id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: erase_vectors
-DELETE FROM memory_vector_{generation} WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
+DELETE FROM memory_vector_{generation}
+WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.

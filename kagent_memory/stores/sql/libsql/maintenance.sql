@@ -25,11 +25,11 @@ WHERE m.scope_id = :scope_id AND m.expires_at <= :now AND NOT m.pinned
 -- name: extend_memories
 UPDATE memory SET
     expires_at = :expires_at, touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
-WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
+WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: reset_delivered
 UPDATE memory_stats SET delivered = 0
-WHERE scope_id = :scope_id AND id IN (SELECT value ->> 0 FROM json_each(:rows))
+WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: crowded_scopes
 SELECT s.tenant, s.user_id, s.app, c.visible
@@ -112,8 +112,8 @@ WHERE EXISTS (SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = s
 DELETE FROM caller_width WHERE dimensions = :dimensions AND tenant NOT IN (SELECT value FROM json_each(:tenants))
 
 -- name: about
-SELECT 'database' AS part, 'libSQL, SQLite ' || sqlite_version() AS text
+SELECT 'database' AS part, 'SQLite ' || sqlite_version() AS text
 UNION ALL
-SELECT 'extension', 'libSQL vectors' WHERE vector_distance_cos(vector32('[1, 0]'), vector32('[1, 0]')) < 0.001
+SELECT 'extension', 'A file needs none'
 UNION ALL
 SELECT 'migrations', group_concat(number || ' ' || name, ', ') FROM (SELECT * FROM schema_migration ORDER BY number)

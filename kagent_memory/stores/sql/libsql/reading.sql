@@ -63,11 +63,11 @@ FROM (
     SELECT
         m.*,
         CASE :order
-            WHEN 'newest' THEN -(unixepoch(m.created_at) * 1000000 + substr(m.created_at, 21, 6))
-            WHEN 'oldest' THEN unixepoch(m.created_at) * 1000000 + substr(m.created_at, 21, 6)
+            WHEN 'newest' THEN -(strftime('%s', m.created_at) * 1000000 + substr(m.created_at, 21, 6))
+            WHEN 'oldest' THEN strftime('%s', m.created_at) * 1000000 + substr(m.created_at, 21, 6)
             WHEN 'delivered' THEN -m.delivered
             WHEN 'expires' THEN coalesce(
-                CASE WHEN NOT m.pinned THEN unixepoch(m.expires_at) * 1000000 + substr(m.expires_at, 21, 6) END, 9e15
+                CASE WHEN NOT m.pinned THEN strftime('%s', m.expires_at) * 1000000 + substr(m.expires_at, 21, 6) END, 9e15
             )
             ELSE -m.importance
         END AS key,

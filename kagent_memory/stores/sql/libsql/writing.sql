@@ -36,7 +36,7 @@ WHERE scope_id = :scope_id AND event_id = :event_id AND session_id IN (SELECT va
 
 -- name: insert_taken
 INSERT INTO taken_event (scope_id, session_id, event_id, at)
-SELECT :scope_id, value ->> 0, value ->> 1, :at FROM json_each(:rows) WHERE true
+SELECT :scope_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'), :at FROM json_each(:rows) WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: tombstoned
@@ -97,9 +97,10 @@ INSERT OR REPLACE INTO memory_vector_{generation} (scope_id, id, embedding) VALU
 -- name: count_usage
 INSERT INTO memory_stats (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
 SELECT
-    m.scope_id, m.id, g.value ->> 1, g.value ->> 2, g.value ->> 2, CASE WHEN g.value ->> 2 > 0 THEN :now END
+    m.scope_id, m.id, json_extract(g.value, '$[1]'), json_extract(g.value, '$[2]'), json_extract(g.value, '$[2]'),
+    CASE WHEN json_extract(g.value, '$[2]') > 0 THEN :now END
 FROM json_each(:rows) AS g
-CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = g.value ->> 0
+CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = json_extract(g.value, '$[0]')
 WHERE true
 ON CONFLICT (scope_id, id) DO UPDATE SET
     retrieved = memory_stats.retrieved + excluded.retrieved,

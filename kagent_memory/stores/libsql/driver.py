@@ -1,0 +1,85 @@
+"""What the two drivers of a file have alike, and which of them is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+from ...errors import ConfigurationError, needs_extra
+
+Value: TypeAlias = str | bytes | int | float | None
+
+
+class Cursor(Protocol):
+    """What a driver answers to a statement."""
+
+    @property
+    def description(self) -> Sequence[tuple[str, None, None, None, None, None, None]] | None:
+        """The columns, their names first."""
+        ...
+
+    @property
+    def rowcount(self) -> int:
+        """Rows changed; -1 or 0 for what changes none."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]] | None:
+        """All rows."""
+        ...
+
+
+class Driver(Protocol):
+    """A driver's own connection: what sqlite3 and libsql have alike."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        ...
+
+    def execute(self, sql: str, parameters: Sequence[Value], /) -> Cursor:
+        """Runs one statement."""
+        ...
+
+    def executemany(self, sql: str, parameters: Sequence[Sequence[Value]], /) -> Cursor:
+        """Runs one statement for each row of values."""
+        ...
+
+    def close(self) -> None:
+        """Closes; an open transaction is rolled back."""
+        ...
+
+
+class DriverModule(Protocol):
+    """`sqlite3_driver` or `libsql_driver`."""
+
+    def connect(self, path: str) -> Driver:
+        """A connection that waits for nobody's lock and begins no transaction by itself."""
+        ...
+
+    def is_failure(self, error: BaseException) -> bool:
+        """Whether an error is the driver's."""
+        ...
+
+
+def load(name: str | None) -> DriverModule:
+    """A driver by its name; None: sqlite3, which needs nothing but Python.
+
+    Raises:
+        ConfigurationError: there is no such driver, or it is not installed.
+    """
+    if name == "libsql":
+        try:
+            from . import libsql_driver
+        except ImportError as error:
+            raise needs_extra("driver=libsql (sqlite3 opens the same files)", "libsql", error) from error
+        return libsql_driver
+    if name not in (None, "sqlite3"):
+        raise ConfigurationError(f"driver={name!r} is unknown; a file is opened by sqlite3 or libsql.")
+    try:
+        from . import sqlite3_driver
+    except ImportError as error:  # a Python built without it
+        raise ConfigurationError(
+            f"This Python has no sqlite3 ({error}): take one that has, or install the other driver "
+            '(pip install "kagent-memory[libsql]") and add ?driver=libsql to the URI.'
+        ) from error
+    return sqlite3_driver

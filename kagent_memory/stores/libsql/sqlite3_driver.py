@@ -1,0 +1,40 @@
+"""The standard library's sqlite3 as a driver. It lets go of Python's global lock while the database works."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from ...errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+OLDEST = (3, 35, 0)
+STATEMENTS = 512  # all of ours are kept prepared
+
+
+def connect(path: str) -> Driver:
+    """A connection that waits for nobody's lock and begins no transaction by itself.
+
+    Raises:
+        ConfigurationError: this Python's SQLite is too old, or built without JSON.
+    """
+    _check_library(sqlite3.sqlite_version_info, sqlite3.sqlite_version)
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=STATEMENTS)
+    if sqlite3.sqlite_version_info < (3, 41):
+        connection.create_function("unhex", 1, bytes.fromhex, deterministic=True)
+    return connection
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an error is the driver's."""
+    return isinstance(error, sqlite3.Error)
+
+
+def _check_library(found: tuple[int, int, int], version: str) -> None:
+    if found < OLDEST:
+        raise ConfigurationError(
+            f"This Python has SQLite {version}, and a memory file needs 3.35 or newer: take a newer Python or system, "
+            'or install the other driver (pip install "kagent-memory[libsql]") and add ?driver=libsql to the URI.'
+        )
