@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import random
+import sys
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
+from multiprocessing.forkserver import ensure_running
 
 import pytest
 
@@ -19,7 +22,11 @@ FORKS = multiprocessing.get_context("forkserver")
 
 @pytest.fixture(scope="module", autouse=True)
 def forkserver() -> Iterator[None]:
-    FORKS.set_forkserver_preload([life.__name__])
+    """Imports what a life needs once for all; without the path the server silently leaves out what it cannot find."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        FORKS.set_forkserver_preload([life.__name__])
+        ensure_running()
     return
 
 
