@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,18 @@ def _in_order(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
     return ordered[np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)] == keys
 
 
+class Held(NamedTuple):
+    """Which rows hold which of some terms, side by side: the term's number, the row, and how often."""
+
+    terms: Rows
+    rows: Rows
+    counts: Rows
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> Self:
+        """Some of them."""
+        return type(self)(self.terms[kept], self.rows[kept], self.counts[kept])
+
+
 class Postings:
     """Inverted lists: term key → rows and counts. Grows at its tail, which is sorted in once it is long. Its
     arrays are made anew and never written to, so that a copy of the object is one of what it held.
@@ -96,14 +108,21 @@ class Postings:
         held = _in_order(head, keys) | _in_order(tail, keys)
         return [terms[number] for number in np.flatnonzero(held).tolist()]
 
-    def of(self, term: str) -> tuple[Rows, Rows]:
-        """The rows that hold a term, and how often each does."""
-        key = np.uint64(term_key(term))
-        head = self._terms[: self._sorted]
-        first, last = np.searchsorted(head, key, "left"), np.searchsorted(head, key, "right")
-        late = np.flatnonzero(self._terms[self._sorted :] == key) + self._sorted
-        found = np.concatenate([np.arange(first, last), late]) if len(late) else slice(first, last)
-        return self._rows[found], self._counts[found]
+    def of(self, terms: Sequence[str]) -> Held:
+        """The rows that hold these terms, and how often each does."""
+        keys = np.array([term_key(term) for term in terms], np.uint64)
+        head, tail = self._terms[: self._sorted], self._terms[self._sorted :]
+        first, last = head.searchsorted(keys, "left"), head.searchsorted(keys, "right")
+        lengths = last - first
+        numbers = np.repeat(np.arange(len(keys)), lengths)
+        found = np.arange(len(numbers)) + np.repeat(first - np.cumsum(lengths) + lengths, lengths)
+        if len(tail) and len(keys):
+            order = np.argsort(keys)
+            spots = np.minimum(keys[order].searchsorted(tail), len(keys) - 1)
+            late = np.flatnonzero(keys[order][spots] == tail)
+            found = np.concatenate([found, late + self._sorted])
+            numbers = np.concatenate([numbers, order[spots[late]]])
+        return Held(numbers, self._rows[found], self._counts[found])
 
     def packed(self, kept: Rows, count: int) -> Sequence[bytes]:
         """The lists of some of so many rows, which are numbered anew by their order: for `unpacked`."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from .codec import id_text, is_id
-from .postings import Postings, Rows, holding, keys_of, term_key
+from .postings import Held, Postings, Rows, holding, keys_of, term_key
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
@@ -93,6 +93,7 @@ class ScopeIndex:
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}  # of rows that were asked for, as their features are: made once
+        self._texts: dict[str, int] = {}  # the rows of living ones whose ids were asked about
         self._places: dict[int, RankFeatures] = {}
         self._columns: Columns = np.zeros(0, _COLUMNS)
         self._postings = Postings()
@@ -176,6 +177,7 @@ class ScopeIndex:
         for row, id in enumerate(_ids(fresh), first):
             if (former := self._rows.get(id)) is not None:
                 self._columns["alive"][former] = False
+                self._texts.pop(self._ids.get(former, ""), None)
             self._columns["alive"][row] = True
             self._rows[id] = row
         self._count = needed
@@ -223,20 +225,19 @@ class ScopeIndex:
 
     def search(self, terms: Sequence[str], visible: Mask, limit: int) -> TextMatches:
         """What `MemoryStore.search_text` promises, of these rows."""
-        found: dict[str, tuple[Rows, Rows]] = {}
         terms = list(dict.fromkeys(terms))
-        for term in terms if len(terms) <= FEW_TERMS else self._postings.among(terms):
-            rows, counts = self._postings.of(term)
-            seen = visible[rows]
-            if seen.any():
-                found[term] = rows[seen], counts[seen]
+        known = terms if len(terms) <= FEW_TERMS else self._postings.among(terms)
+        held = self._postings.of(ordered := sorted(known))
+        held = held.where(visible[held.rows])
+        often = np.bincount(held.terms, minlength=len(ordered))
+        counted = dict(zip(ordered, often.tolist(), strict=True))
         documents = int(visible.sum())
         lengths = self._columns["length"][: len(visible)]
         return TextMatches(
             documents=documents,
             average_length=int(lengths[visible].sum()) / documents if documents else 0.0,
-            frequencies={term: len(rows) for term, (rows, _) in found.items()},
-            matches=self._rarest(found, limit),
+            frequencies={term: counted[term] for term in known if counted[term]},
+            matches=self._rarest(ordered, held, often, limit),
             version=self.version,
         )
 
@@ -247,22 +248,20 @@ class ScopeIndex:
         with self._loading:
             return self.search(terms, self.visible(now, superseded=superseded, among=among), limit)
 
-    def _rarest(self, found: dict[str, tuple[Rows, Rows]], limit: int) -> TermMatrix:
-        if not found or limit <= 0:
+    def _rarest(self, terms: Sequence[str], held: Held, often: Rows, limit: int) -> TermMatrix:
+        if not len(held.rows) or limit <= 0:
             return TermMatrix((), (), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
-        terms = sorted(found)
-        weights = np.zeros(self._count)
-        for term in terms:
-            weights[found[term][0]] += 1 / len(found[term][0])
+        found = np.flatnonzero(often)
+        column, number = np.zeros(len(terms), np.int64), np.full(self._count, -1)
+        column[found] = np.arange(len(found))
+        weights = np.bincount(held.rows, 1 / often[held.terms], minlength=self._count).astype(np.float64)
         best = self._best(weights.round(12), limit)
-        rank = np.full(len(weights), -1)
-        rank[best] = np.arange(len(best))
-        held = np.zeros((len(best), len(terms)), np.int64)
-        for column, term in enumerate(terms):
-            rows, counts = found[term]
-            kept = rank[rows] >= 0
-            held[rank[rows][kept], column] = counts[kept]
-        return TermMatrix(self._ids_of(best), terms, self._columns["length"][best].astype(np.int64), held)
+        number[best] = np.arange(len(best))
+        kept = held.where(number[held.rows] >= 0)
+        counts = np.zeros((len(best), len(found)), np.int64)
+        counts[number[kept.rows], column[kept.terms]] = kept.counts
+        lengths = self._columns["length"][best].astype(np.int64)
+        return TermMatrix(self._ids_of(best), [terms[place] for place in found.tolist()], lengths, counts)
 
     def _best(self, weights: npt.NDArray[np.float64], limit: int) -> Rows:
         # Rounded weights, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in; ties by id, later first.
@@ -288,7 +287,10 @@ class ScopeIndex:
         return {row for id in ids if (row := self._row(id)) is not None and visible[row]}
 
     def _row(self, id: str) -> int | None:
-        return self._rows.get(bytes.fromhex(id.replace("-", ""))) if is_id(id) else None
+        row = self._texts.get(id)
+        if row is None and is_id(id) and (row := self._rows.get(bytes.fromhex(id.replace("-", "")))) is not None:
+            self._ids[row], self._texts[id] = id, row
+        return row
 
     def _around(self, rows: Rows, reach: int) -> Rows:
         """The rows at most so far from one of these in their sessions, dead ones included."""

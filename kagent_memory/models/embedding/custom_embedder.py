@@ -41,13 +41,14 @@ class CheckedEmbedder:
         """
         if not texts:
             return empty()
-        parts = [await self._batch(list(batch), kind) for batch in batches(texts, self._batch_size)]
-        return fitted(joined(parts, self.name), self._dimensions, self.name)
+        name = self.name
+        parts = [await self._batch(name, list(batch), kind) for batch in batches(texts, self._batch_size)]
+        return fitted(joined(parts, name), self._dimensions, name)
 
-    async def _batch(self, texts: list[str], kind: str) -> Matrix:
+    async def _batch(self, name: str, texts: list[str], kind: str) -> Matrix:
         call = with_retries(lambda: self._asked(texts, kind), self._retry)
-        answer = await named_object(call, f"The embedder {self.name}", *texts)
-        return matrix(answer, len(texts), self.name)
+        answer = await named_object(call, f"The embedder {name}", *texts)
+        return matrix(answer, len(texts), name)
 
     async def _asked(self, texts: list[str], kind: str) -> Any:
         answer = self.inner.embed(texts, kind=kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,7 @@ from .rank_settings import RankSettings
 
 Nearest: TypeAlias = Sequence[tuple[str, float]]
 Numbers: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,25 @@ def join(
     """
     full = nearest if full is None else full
     rows = {key: row for row, key in enumerate(text.matches)}
-    for key in chain.from_iterable(map(itemgetter(0), found) for found in (*nearest, *full, *added)):
+    lists = {id(found): found for found in (*nearest, *full, *added) if found}  # the full query's often ranks as well
+    for key in chain.from_iterable(map(itemgetter(0), found) for found in lists.values()):
         if key not in rows:
             rows[key] = len(rows)
     size = len(rows) + 1
+    columns = {
+        number: (np.array([rows[key] for key, _ in found]), np.array([cosine for _, cosine in found]))
+        for number, found in lists.items()
+    }
+
+    def columns_of(some: Sequence[Nearest]) -> list[tuple[Rows, Numbers]]:
+        return [columns[id(found)] for found in some if found]
+
     used = [term for term in terms if term in text.frequencies]
     frequency = np.array([text.frequencies[term] for term in used], dtype=np.float64)
-    cosines = _best(full, rows, size, np.nan)
-    dense = _best([_stretched(found) for found in nearest], rows, size, 0.0)
+    cosines = _best(columns_of(full), size, np.nan)
+    dense = _best(map(_stretched, columns_of(nearest)), size, 0.0)
     if added:
-        made = _best([_stretched(found) for found in added], rows, size, 0.0)
+        made = _best(map(_stretched, columns_of(added)), size, 0.0)
         dense = (dense + settings.added * made) / (1 + settings.added)
     weights = np.array([settings.added if term in added_terms else 1.0 for term in used])
     return Candidates(
@@ -187,17 +197,14 @@ def _lengths(text: TextMatches, size: int) -> Numbers:
     return lengths
 
 
-def _best(lists: Sequence[Nearest], rows: dict[str, int], size: int, missing: float) -> Numbers:
+def _best(lists: Iterable[tuple[Rows, Numbers]], size: int, missing: float) -> Numbers:
     best = np.full(size, missing)
-    for found in lists:
-        where = [rows[key] for key, _ in found]
-        best[where] = np.fmax(best[where], [cosine for _, cosine in found])
+    for rows, values in lists:
+        best[rows] = np.fmax(best[rows], values)
     return best
 
 
-def _stretched(found: Nearest) -> Nearest:
-    if not found:
-        return found
-    low, high = found[-1][1], found[0][1]
-    span = high - low
-    return [(key, (cosine - low) / span if span > 0 else 1.0) for key, cosine in found]
+def _stretched(found: tuple[Rows, Numbers]) -> tuple[Rows, Numbers]:
+    rows, cosines = found
+    low, span = cosines[-1], cosines[0] - cosines[-1]
+    return rows, (cosines - low) / span if span > 0 else np.ones(len(cosines))

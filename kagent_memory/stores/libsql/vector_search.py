@@ -136,13 +136,18 @@ class VectorCache:
 
 
 def search(
-    held: ScopeVectors, queries: Sequence[Vector], limit: int, passing: Callable[[Sequence[str] | None], Set[str]]
+    held: ScopeVectors,
+    queries: Sequence[Vector],
+    limit: int,
+    passing: Callable[[Sequence[str] | None], Set[str]] | None,
 ) -> list[list[tuple[str, float]]]:
-    """For each query the nearest among the ids that `passing` lets through; asked for the best candidates first, and
-    for all (None) when those are not enough.
+    """For each query the nearest among the ids that `passing` lets through (None: all); asked for the best candidates
+    first, and for all (None) when those are not enough.
     """
     halved = [np.asarray(query, np.float16).astype(np.float32) for query in queries]
     cosines = [held.cosines(query) for query in halved]
+    if passing is None:
+        return [held.nearest(query, row, limit) for query, row in zip(halved, cosines, strict=True)]
     reach = min(len(held.ids), limit + limit // 4 + 32)
     nearest = [held.nearest(query, row, reach) for query, row in zip(halved, cosines, strict=True)]
     good = passing([memory_id for found in nearest for memory_id, _ in found])
@@ -184,4 +189,4 @@ async def nearest(
         return index.shown(visible, ids)
 
     held = cache.current((scope.id, generation), len(vectors[0]), version=index.version, loader=load, count=count)
-    return search(held, vectors, limit, shown)
+    return search(held, vectors, limit, shown if passing is not None or index.hidden(visible) else None)
