@@ -15,6 +15,7 @@ from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.session import Session
 from google.genai import types
 
 from ..concurrency import new_loop
@@ -27,14 +28,13 @@ FOLDER = Path(".demo")
 APP, USER = "demo", "ada"
 LEARN = (
     "Hello! Please remember that my favourite tea is oolong.",
-    "The billing service goes live every Thursday at 14:00.",
-    "My sister Grace keeps two parrots.",
     "Ticket ERR-00123 was a full disk on host db-7.",
-    "Thank you, that is all for today.",
 )
 ASK = (
     "Which tea is my favourite?",
     "What was the matter with ERR-00123?",
+    "Please remember instead that my favourite tea is sencha.",
+    "The surprise party for Grace is on 3 May.",
 )
 
 
@@ -83,12 +83,33 @@ async def _half(half: str, uri: str, model: str, embedding: str) -> None:
                         print(f"   tool:      {part.function_call.name}({json.dumps(part.function_call.args)})")
                     if part.text:
                         print(f"   assistant: {part.text.strip()}")
+        await service.end_session(session)
         await service.drain()
-        if half == "learn":
-            page = await service.memories.list(service.scope(APP, USER), order="oldest")
-            print("   saved:")
-            for memory in page.memories:
-                print(f"     {memory.type:9} by {memory.origin:5} {memory.content}")
+        if half == "recall":
+            print("-- process 2, by the verbs")
+            await _use_verbs(service, session)
+
+
+async def _use_verbs(service: KagentMemoryService, session: Session) -> None:
+    memories, scope = service.memories, service.scope(APP, USER)
+    found = await memories.recall(scope, ASK[0], limit=1, explain=True)
+    for hit in found:
+        signs = ", ".join(f"{name} {value:.2f}" for name, value in hit.why["scores"].items())
+        print(f'   explain:   "{hit.memory.content}" found by {" and ".join(hit.why["legs"])} ({signs})')
+    for left in (left for left in found.left_out if left.reason == "superseded"):
+        for change in await memories.history(scope, left.memory_id):
+            if change.before:
+                print(f'   history:   "{change.before.content}" {change.kind}, {change.why}')
+    party = "When is the surprise party for Grace?"
+    for hit in await memories.recall(scope, party, limit=1):
+        await memories.forget(scope, [hit.memory.id], who=USER)
+        await service.add_session_to_memory(session)
+        await service.drain()
+        back = [other for other in await memories.recall(scope, party) if other.memory.content == hit.memory.content]
+        print(f'   forget:    "{hit.memory.content}"; its session, saved again, brought back {len(back)}')
+    for receipt in await memories.receipts():
+        at = receipt.at.isoformat(timespec="minutes")
+        print(f"   receipt:   {receipt.memories} memory, {at}, by {receipt.who}: {receipt.digest}")
 
 
 if __name__ == "__main__":

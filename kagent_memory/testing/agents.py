@@ -83,29 +83,39 @@ class ScriptedModel(BaseLlm):
 
 
 class RehearsedModel(BaseLlm):
-    """Stands in for a language model: saves what it is told to, looks up what it is asked, says what it read."""
+    """Stands in for a language model: saves what it is told to, replaces what it is told to remember instead, looks
+    up what it is asked, says what it read.
+    """
 
     model: str = "rehearsed"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """One reply, decided by the last content alone."""
+        """One reply, decided by the last content alone, or by the wish that its answer belongs to."""
         yield _response(self._reply(llm_request.contents))
 
     def _reply(self, contents: list[types.Content]) -> types.Part:
+        texts = [" ".join(part.text for part in content.parts or [] if part.text) for content in contents]
+        corrected = next((text for text in reversed(texts) if text), "").partition("remember instead that ")[2]
         last = contents[-1].parts or []
         if answers := [part.function_response for part in last if part.function_response]:
-            return types.Part(text=_read_out(answers[0].response or {}))
-        said = " ".join(part.text for part in last if part.text)
-        if wish := said.partition("remember that ")[2]:
-            return types.Part(function_call=types.FunctionCall(name="save_memory", args={"content": wish}))
-        if not said.endswith("?"):
+            answer = answers[0].response or {}
+            if corrected and (memories := answer.get("memories")):
+                facts = [
+                    memory for memory in memories if "remember" not in memory["text"]
+                ]  # not the wish as it was said
+                return _calls("save_memory", content=corrected, replaces=[*facts, memories[0]][0]["id"])
+            return types.Part(text=_read_out(answer))
+        if corrected:
+            return _calls("load_memory", query=corrected)
+        if wish := texts[-1].partition("remember that ")[2]:
+            return _calls("save_memory", content=wish)
+        if not texts[-1].endswith("?"):
             return types.Part(text="I see.")
-        earlier = " ".join(part.text or "" for content in contents[:-1] for part in content.parts or [])
-        if "oolong" in earlier:
+        if "oolong" in " ".join(texts[:-1]):
             return types.Part(text="Oolong: I found it in what was prefetched for this turn.")
-        return types.Part(function_call=types.FunctionCall(name="load_memory", args={"query": said}))
+        return _calls("load_memory", query=texts[-1])
 
 
 class CallingModel(BaseLlm):
@@ -125,6 +135,10 @@ class CallingModel(BaseLlm):
             said = " ".join(part.text for part in last if part.text)
             part = types.Part(function_call=types.FunctionCall(name=self.tool, args={"request": said}))
         yield _response(part)
+
+
+def _calls(name: str, **args: str) -> types.Part:
+    return types.Part(function_call=types.FunctionCall(name=name, args=args))
 
 
 def _response(part: types.Part) -> LlmResponse:
