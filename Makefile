@@ -8,6 +8,9 @@ STORE  ?= libsql
 MODEL  ?=
 EMBEDDING ?=
 BIN    := $(VENV)/bin
+COMMA  := ,
+EXTRAS := $(strip $(if $(filter-out gemini%,$(MODEL) $(EMBEDDING)),litellm) $(if $(filter postgres,$(STORE)),pgserver))
+EXTRAS := $(subst $() ,$(COMMA),$(EXTRAS))
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 
 .PHONY: demo test test-slow check lint types architecture format docs site wheel matrix local programs bench clean
@@ -16,16 +19,16 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.demo-$(STORE): $(VENV)/.made pyproject.toml
+$(VENV)/.demo-$(EXTRAS): $(VENV)/.made pyproject.toml
 	@test $(VENV)/.dev -nt pyproject.toml || echo "Installing into $(VENV): this takes minutes the first time." >&2
-	@test $(VENV)/.dev -nt pyproject.toml || $(BIN)/pip install --quiet --editable ".$(if $(filter postgres,$(STORE)),[pgserver])"
+	@test $(VENV)/.dev -nt pyproject.toml || $(BIN)/pip install --quiet --editable ".$(if $(EXTRAS),[$(EXTRAS)])"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	@touch $@
 
-demo: $(VENV)/.demo-$(STORE)
+demo: $(VENV)/.demo-$(EXTRAS)
 	$(BIN)/kagent-memory demo --store "$(STORE)" --model "$(MODEL)" --embedding "$(EMBEDDING)"
 
 programs:

@@ -93,6 +93,7 @@ def error_class(family: str) -> type[KagentMemoryError]:
     return next((kind for kind, known in FAMILIES.items() if known.name == family), StoreError)
 
 
-def needs_extra(what: str, extra: str, error: ImportError) -> ConfigurationError:
+def needs_extra(what: str, extra: str, error: ImportError | None = None) -> ConfigurationError:
     """The error for a part that is not installed, or cannot be loaded."""
-    return ConfigurationError(f'{what} needs an extra: pip install "kagent-memory[{extra}]" ({error}).')
+    reason = f" ({error})" if error else ""
+    return ConfigurationError(f'{what} needs an extra: pip install "kagent-memory[{extra}]"{reason}.')

@@ -34,7 +34,7 @@ environment() {
     [ -x "$folder/bin/python" ] || "$python" -m venv "$folder" || return 1
     local adk=("google-adk==$version")
     [ "$version" = latest ] && adk=(--upgrade google-adk)
-    "$folder/bin/pip" install --quiet --disable-pip-version-check --editable ".[pgserver]" "${TOOLS[@]}" "${adk[@]}"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check --editable ".[litellm,pgserver]" "${TOOLS[@]}" "${adk[@]}"
 }
 
 # passed and failed of a run, from its JUnit file; an error is a failure, and so is a test that was skipped.

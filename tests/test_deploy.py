@@ -182,7 +182,7 @@ def test_the_image_runs_as_nobody_in_particular_and_needs_auth():
     args = parser().parse_args(yaml.safe_load(command))
     assert (args.command.name, args.host, args.auth) == ("serve", "0.0.0.0", True)
     (extras,) = re.findall(r"\.\[([\w,]+)\]", text)
-    assert set(extras.split(",")) == {"server", "grpc", "mcp"}
+    assert set(extras.split(",")) == {"server", "grpc", "mcp", "postgres", "litellm"}
 
 
 def test_hadolint_finds_nothing():

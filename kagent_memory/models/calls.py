@@ -14,12 +14,13 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from ..concurrency import Backoff
-from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
+from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable, needs_extra
 from ..redaction import redact
 
 BACKOFF = Backoff(0.25, 8.0, jitter=0.5)
@@ -75,6 +76,16 @@ class RetryPolicy:
 
     timeout_seconds: float
     retries: int = 0
+
+
+def check_litellm(what: str) -> None:
+    """Looks for LiteLLM without importing it.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    if find_spec("litellm") is None:
+        raise needs_extra(f"{what} is reached through LiteLLM, which", "litellm")
 
 
 async def litellm() -> ModuleType:

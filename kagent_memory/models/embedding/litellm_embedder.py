@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..calls import NO_RETRIES, RetryPolicy, litellm, named, status_of, with_retries
+from ..calls import NO_RETRIES, RetryPolicy, check_litellm, litellm, named, status_of, with_retries
 from .provider_routes import EmbeddingConfig, configured_route, named_route
 from .vector_checks import Matrix, batches, empty, fitted, joined, matrix
 
@@ -28,7 +28,7 @@ class LiteLLMEmbedder:
         retries: further attempts after a failure that may pass.
 
     Raises:
-        ConfigurationError: the provider has no embeddings, or lacks what it needs.
+        ConfigurationError: the provider has no embeddings, or lacks what it needs, or LiteLLM is not installed.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class LiteLLMEmbedder:
         self._route = (
             named_route(choice, os.environ) if isinstance(choice, str) else configured_route(choice, os.environ)
         )
+        check_litellm(f"The embedding model {self._route.name}")
         self._dimensions = dimensions
         self._asks_dimensions = dimensions is not None
         self._batch_size = batch_size

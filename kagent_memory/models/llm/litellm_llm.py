@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from ...errors import ModelError, TruncatedAnswer
 from ...settings import MemorySettings
-from ..calls import NO_RETRIES, RetryPolicy, litellm, named, qualified, status_of, with_retries
+from ..calls import NO_RETRIES, RetryPolicy, check_litellm, litellm, named, qualified, status_of, with_retries
 from .meter import count_call
 from .reply_parser import Answer
 from .structured_output import FinalFailure, StructuredOutput
@@ -21,10 +21,14 @@ class LiteLLMModel:
     Args:
         model: a LiteLLM model name; bare Gemini names will do.
         settings: time-out and retries.
+
+    Raises:
+        ConfigurationError: LiteLLM is not installed.
     """
 
     def __init__(self, model: str, settings: MemorySettings) -> None:
         self.name = qualified(model, os.environ)
+        check_litellm(f"The model {self.name}")
         self._retry = RetryPolicy(settings.llm_timeout_seconds, settings.model_retries)
         self._output = StructuredOutput(self._text, schema_refused)
 
