@@ -1,5 +1,5 @@
 # make demo   an agent that remembers across two processes    (STORE=postgres, MODEL=…, EMBEDDING=…)
-# make test   all tests, on libSQL and PostgreSQL, two processes a core   (make test-slow: a hundred kills at random)
+# make test   all tests, on libSQL and PostgreSQL, two processes a core   (make test-slow: what it tries briefly, at length)
 # make site   the documentation as a web site, in site/; a broken link fails
 # make check  format, lint, types, architecture, wheel, tests: what CI runs
 PYTHON ?= python3
@@ -39,7 +39,8 @@ programs:
 test: $(VENV)/.dev programs
 	$(BIN)/pytest -n auto --dist worksteal
 
-# What `make test` tries briefly, at length: a hundred kills at random moments instead of fifteen, on each database.
+# What `make test` tries briefly, at length: a hundred kills instead of fifteen, a day of outage instead of hours, 200
+# requests of each kind instead of 40, 500 jobs to race for, the whole contract under row security behind a pooler.
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 

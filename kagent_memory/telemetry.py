@@ -10,7 +10,7 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
@@ -170,10 +170,10 @@ def cache_looked_up(cache: Literal["text", "vectors", "documents", "queries"], *
         _tell("cache", count, attributes)
 
 
-def pruned(*, deleted: int, extended: int, evicted: int) -> None:
+def pruned(outcomes: Mapping[str, int]) -> None:
     """Counts a prune that was made, and what became of memories in it."""
     _tell("prune", 1, {})
-    for outcome, count in {"deleted": deleted, "extended": extended, "evicted": evicted}.items():
+    for outcome, count in outcomes.items():
         if count:
             _pruned.add(count, {"outcome": outcome})
             _tell("pruned", count, {"outcome": outcome})

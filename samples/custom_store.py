@@ -50,6 +50,7 @@ from kagent_memory.stores.codec import (
 )
 from kagent_memory.stores.planning import Plan, Texts, checked, held_back, identity_of, postings_of
 from kagent_memory.stores.text_index import Entry, ScopeIndex
+from kagent_memory.stores.values import Gone
 
 
 @dataclass
@@ -289,7 +290,7 @@ class DictStore(MemoryStore):
                 )
 
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        deleted = extended = 0
+        pruned = Pruned()
         for kept in self._all().values():
             expired = [
                 memory
@@ -298,7 +299,8 @@ class DictStore(MemoryStore):
             ]
             popular = [memory for memory in expired if memory.usage.delivered >= popular_after]
             unused = [memory.id for memory in expired if memory.usage.delivered < popular_after]
-            deleted, extended = deleted + len(unused), extended + len(popular)
+            gone = tuple(Gone(kept.scope, id, "expired") for id in unused)
+            pruned += Pruned(deleted=len(unused), extended=len(popular), gone=gone)
             if dry_run or not expired:
                 continue
             for memory in popular:
@@ -309,7 +311,7 @@ class DictStore(MemoryStore):
         if not dry_run:
             for tenant, widths in self._widths.items():
                 widths[:] = [width for width in widths if self._holds(tenant, width)]
-        return Pruned(deleted=deleted, extended=extended)
+        return pruned
 
     def _holds(self, tenant: str, width: int) -> bool:
         numbers = [space.number for space in self._spaces if space.name == external_name(width)]

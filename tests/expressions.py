@@ -24,7 +24,6 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 PACKAGE = Path(__file__).parent.parent / "kagent_memory"
-ATTACKS_AT_MOST = 400
 LONG = 12  # turns; what is repeated less often costs no more than so many times as much
 PREFIXES = ("", "a", ".", "\n")
 SUFFIXES = ("", "\0", "\n", "a")
@@ -126,10 +125,10 @@ class Attack:
         return self.head + self.body * max(1, (size - len(self.head)) // len(self.body)) + self.end
 
 
-def attacks(pattern: re.Pattern[str]) -> list[Attack]:
-    """What may keep this expression busy."""
+def attacks(pattern: re.Pattern[str], at_most: int) -> list[Attack]:
+    """What may keep this expression busy, so many of it spread over all that was thought of."""
     made = [Attack(head, body, end) for head, body in dict.fromkeys(_shapes(pattern)) for end in SUFFIXES]
-    return made[:: -(-len(made) // ATTACKS_AT_MOST)] if made else []
+    return made[:: -(-len(made) // at_most)] if made else []
 
 
 def _shapes(pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:

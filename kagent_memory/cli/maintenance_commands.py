@@ -62,12 +62,19 @@ async def worker(args: argparse.Namespace, say: Output) -> int:
 
 
 async def prune(args: argparse.Namespace, say: Output) -> int:
-    """Deletes what expired unpopular, extends what is popular, evicts what is too much."""
+    """Deletes what expired unpopular or outlived its use, extends what is popular, evicts what is too much."""
     async with opened(args) as memories:
         pruned = await memories.prune(dry_run=args.dry_run)
     say.value(pruned)
+    rows = [[one.scope.tenant or "-", one.scope.app, one.scope.user, one.memory_id, one.reason] for one in pruned.gone]
+    say.table(("TENANT", "APP", "USER", "ID", "WHY"), rows)
+    if more := pruned.erased - len(pruned.gone):
+        say.line(f"And {more} more.")
     would = "would be " if args.dry_run else ""
-    say.line(f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} {would}evicted.")
+    say.line(
+        f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} {would}evicted, "
+        f"{pruned.faded} faded and {pruned.unimportant} unimportant {would}erased."
+    )
     return 0
 
 

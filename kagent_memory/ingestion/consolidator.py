@@ -13,7 +13,7 @@ import numpy as np
 from ..concurrency import run_in_thread
 from ..models.llm import Llm
 from ..records import Change, Fact, Memory, Scope
-from ..retention.lifecycle import to_memory
+from ..retention.lifecycle import to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
@@ -70,7 +70,7 @@ class Consolidation:
             ModelError: the model is unavailable or its answer cannot be used.
         """
         now = self._clock()
-        new = [to_memory(fact, now=now, ttl_days=self._settings.ttl_days) for fact in facts]
+        new = [to_memory(fact, now=now, ttl_days=ttl_days_of(fact, self._settings)) for fact in facts]
         meeting = {place: memory for place, memory in enumerate(new) if not memory.verbatim}
         found, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
         near = {place: found[number] for number, place in enumerate(meeting)}

@@ -40,8 +40,8 @@ from ..records import (
     new_id,
 )
 from ..redaction import redact as mask_secrets
-from ..retention.lifecycle import to_memory
-from ..retention.prune import evict
+from ..retention.lifecycle import to_memory, ttl_days_of
+from ..retention.prune import prune
 from ..retrieval.embedding_spaces import with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
@@ -248,7 +248,7 @@ class Memories(OpenedMemories):
 
         def to_stored(item: Fact | str) -> Memory | None:
             fact = kept_fact(item, max_bytes=most, redact=parts.redactors.save)
-            return fact and to_memory(fact, now=now, ttl_days=parts.settings.ttl_days, explicit=True)
+            return fact and to_memory(fact, now=now, ttl_days=ttl_days_of(fact, parts.settings), explicit=True)
 
         with telemetry.operation("create_memory", store=parts.location, scope_app=scope.app) as span:
             now = parts.clock()
@@ -477,16 +477,18 @@ class Memories(OpenedMemories):
     async def prune(self, *, dry_run: bool = False) -> Pruned:
         parts = self._parts
         await parts.deliveries.flush()  # what is popular by now must not be deleted for a count that waits
-        now, most = parts.clock(), parts.settings.max_memories
-        pruned = await parts.store.prune(now=now, popular_after=parts.settings.popular_after, dry_run=dry_run)
-        if most:
-            weights = parts.weights
-            evicted = await evict(parts.store, parts.vectors, keep=most, weights=weights, now=now, dry_run=dry_run)
-            pruned = replace(pruned, evicted=evicted)
+        pruned = await prune(
+            parts.store,
+            parts.vectors,
+            settings=parts.settings,
+            weights=parts.weights,
+            now=parts.clock(),
+            dry_run=dry_run,
+        )
         if not dry_run:
-            if pruned.deleted or pruned.evicted:
+            if pruned.erased:
                 parts.forget_vectors()
-            telemetry.pruned(deleted=pruned.deleted, extended=pruned.extended, evicted=pruned.evicted)
+            telemetry.pruned(pruned.counts)
         return pruned
 
     @override

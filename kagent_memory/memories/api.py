@@ -362,8 +362,9 @@ class MemoryApi(ABC):
 
     @abstractmethod
     async def prune(self, *, dry_run: bool = False) -> Pruned:
-        """Deletes what has expired and extends what is popular, in every scope; then evicts the least important from
-        scopes that hold more than `max_memories`.
+        """Deletes what has expired and extends what is popular, in every scope; then erases what has outlived its use,
+        where the policy or its parts say so, and evicts the least important from scopes that hold more than
+        `max_memories`. Gives a reason for each memory that goes.
 
         Expired and delivered fewer than `popular_after` times since its last extension: deleted. As often or more:
         extended by its own TTL, and its count begins anew. Pinned memories stay.

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from ..records import Fact, Memory, new_id
 from ..retrieval.ranking.importance import clamped
+from ..settings import MemorySettings
 
 
 def expiry(now: datetime, ttl_days: int) -> datetime | None:
@@ -14,6 +15,14 @@ def expiry(now: datetime, ttl_days: int) -> datetime | None:
         return now + timedelta(days=ttl_days) if ttl_days > 0 else None
     except OverflowError:
         return None
+
+
+def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
+    """How many days a fact lives that names no TTL of its own: by the first tag that the settings name, else by its
+    type, else as everything; 0: for ever.
+    """
+    by_tag = (days for tag, days in settings.ttl_days_by_tag.items() if tag in fact.tags)
+    return next(by_tag, settings.ttl_days_by_type.get(fact.type, settings.ttl_days))
 
 
 def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None, explicit: bool = False) -> Memory:

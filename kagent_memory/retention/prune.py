@@ -1,4 +1,4 @@
-"""The periodic prune, by whichever process holds the lease, and the eviction from scopes that hold too many."""
+"""The prune: what has expired, what has outlived its use, and the least important of scopes that hold too many."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import asyncio
 import heapq
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..errors import KagentMemoryError
-from ..records import Memory, Scope, new_id
+from ..records import Filter, Memory, Scope, new_id
 from ..retrieval.embedding_spaces import StoreEmbedder
-from ..retrieval.ranking.importance import ImportanceWeights, importance, importance_parts
+from ..retrieval.ranking.importance import (
+    ImportanceWeights,
+    Measure,
+    importance,
+    importance_parts,
+    measure_of,
+    tiered_parts,
+)
 from ..retrieval.similar import neighbours
+from ..settings import MemorySettings
 from ..stores.base import JobQueue, MemoryStore, Pruned
+from ..stores.values import Gone, PruneReason
+from .ageing import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
 
 logger = logging.getLogger(__name__)
 
@@ -34,71 +44,146 @@ async def keep_pruned(queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *
                 if pruned != Pruned():
                     logger.info(
                         "Pruned: %d unused memories deleted at the end of their ttl_days, %d in use extended, "
-                        "%d evicted.",
-                        pruned.deleted,
-                        pruned.extended,
-                        pruned.evicted,
+                        "%d evicted, %d faded, %d unimportant.",
+                        *pruned.counts.values(),
                     )
         except KagentMemoryError as error:
             logger.warning("The prune did not run: %s", error)
         await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))
 
 
-async def evict(
+async def prune(
     store: MemoryStore,
     vectors: StoreEmbedder | None,
     *,
-    keep: int,
+    settings: MemorySettings,
     weights: ImportanceWeights,
     now: datetime,
     dry_run: bool = False,
-) -> int:
-    """How many memories were erased, or would be, so that every scope holds `keep` at most; pinned ones stay.
+) -> Pruned:
+    """All that the settings ask of a prune, over all scopes: what has expired, what has outlived its use, and what is
+    too much.
 
     Raises:
         StoreError: the database is unavailable; what was erased by then stays so.
     """
-    evicted = 0
-    for scope, held in await store.crowded(above=keep, now=now):
-        count = held - keep
+    run = _Prune(store, vectors, settings, weights, now, dry_run)
+    pruned = await store.prune(now=now, popular_after=settings.popular_after, dry_run=dry_run)
+    oldest = [days for days in (settings.half_life_days, settings.unimportant_after_days) if days]
+    if oldest:
+        pruned += await run.erase_outlived(at_least_days=min(oldest))
+    if settings.max_memories:
+        pruned += await run.evict(keep=settings.max_memories)
+    return pruned
+
+
+class _Prune:
+    """One prune on its way."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        vectors: StoreEmbedder | None,
+        settings: MemorySettings,
+        weights: ImportanceWeights,
+        now: datetime,
+        dry_run: bool,
+    ) -> None:
+        self._store, self._vectors, self._settings, self._weights = store, vectors, settings, weights
+        self._now, self._dry_run = now, dry_run
+        self._doomed: dict[Scope, set[str]] = {}  # of a dry run, which leaves them there
+
+    async def erase_outlived(self, *, at_least_days: float) -> Pruned:
+        """Erases what has faded, and what is old, unimportant and hardly used."""
+        pruned = Pruned()
+        old = Filter(created_before=self._now - timedelta(days=at_least_days))
+        async for scope in _scopes(self._store):
+            async for page in self._pages(scope, old):
+                half_life = self._settings.half_life_days
+                faded = [one for one in page if has_faded(one, now=self._now, half_life_days=half_life)]
+                pruned += await self._erase(scope, faded, "faded")
+                kept = [one for one in page if one not in faded]
+                pruned += await self._erase(scope, await self._unimportant(scope, kept), "unimportant")
+        return pruned
+
+    async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """Those that are old, hardly used, and below 0.5 by the published formula; of twins one stays, if it may."""
+        after_days = self._settings.unimportant_after_days
+
+        def is_below(memory: Memory, nearest: float) -> bool:
+            parts = tiered_parts(memory, now=self._now, nearest=nearest)
+            return importance(parts, self._weights) < UNIMPORTANT_BELOW
+
+        old = [one for one in memories if is_old_and_unused(one, now=self._now, after_days=after_days)]
+        below = {one.id: one for one in old if is_below(one, 0.0)}
+        edge = [one for one in old if one.id not in below and is_below(one, 1.0)]  # their likeness decides
+        near, _ = await neighbours(self._store, self._vectors, scope, edge, now=self._now)
+        for place, memory in enumerate(edge):
+            if is_below(memory, max((value for other, value in near[place] if other.id not in below), default=0.0)):
+                below[memory.id] = memory
+        return list(below.values())
+
+    async def evict(self, *, keep: int) -> Pruned:
+        """Erases the least important memories, so that every scope holds `keep` at most; pinned ones stay."""
+        pruned = Pruned()
+        for scope, held in await self._store.crowded(above=keep, now=self._now):
+            count = held - keep - len(self._doomed.get(scope, ()))
+            if count > 0:
+                doomed = await self._least_important(scope, count)
+                pruned += await self._erase(scope, doomed, "capacity", keep=keep)
+        return pruned
+
+    async def _least_important(self, scope: Scope, count: int) -> list[Memory]:
         # How like the others a memory is takes a search each, so that is asked only of those about whom it may decide.
-        least = await _least_but_for_likeness(store, scope, count + EXAMINED, weights=weights, now=now)
+        measure = measure_of(self._settings.policy)
+        weighed: list[tuple[float, str, Memory]] = []
+        async for page in self._pages(scope):
+            weighed += [
+                (importance(measure(memory, now=self._now), self._weights), memory.id, memory)
+                for memory in page
+                if not memory.pinned
+            ]
+            weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda one: one[:2])
+        least = [memory for _, _, memory in weighed]
         certain = least[: max(0, count - EXAMINED)]
         gone = {memory.id for memory in certain}
         edge = least[len(certain) :]
-        near, _ = await neighbours(store, vectors, scope, edge, now=now)
+        near, _ = await neighbours(self._store, self._vectors, scope, edge, now=self._now)
         likeness = {
             edge[place].id: {other.id: value for other, value in found if other.id not in gone}
             for place, found in near.items()
         }
-        rest = least_important(edge, count - len(certain), now=now, likeness=likeness, weights=weights)
-        doomed = [*certain, *rest]
-        ids = [memory.id for memory in doomed]
-        evicted += len(ids if dry_run else await store.evict(scope, ids, keep=keep, now=now))
-    return evicted
+        left = count - len(certain)
+        rest = least_important(edge, left, now=self._now, likeness=likeness, weights=self._weights, measure=measure)
+        return [*certain, *rest]
+
+    async def _erase(self, scope: Scope, memories: Sequence[Memory], why: PruneReason, *, keep: int = 0) -> Pruned:
+        ids: Sequence[str] = [memory.id for memory in memories]
+        if self._dry_run:
+            self._doomed.setdefault(scope, set()).update(ids)
+        elif ids:
+            ids = await self._store.evict(scope, ids, keep=keep, now=self._now)
+        counts = {"evicted" if why == "capacity" else why: len(ids)}
+        return Pruned(**counts, gone=tuple(Gone(scope, id, why) for id in ids))
+
+    async def _pages(self, scope: Scope, filter: Filter = Filter()) -> AsyncIterator[Sequence[Memory]]:
+        cursor: str | None = None
+        while True:
+            page = await self._store.list(
+                scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self._now
+            )
+            doomed = self._doomed.get(scope, ())
+            yield [memory for memory in page.memories if memory.id not in doomed]
+            if (cursor := page.cursor) is None:
+                return
 
 
-async def _least_but_for_likeness(
-    store: MemoryStore, scope: Scope, count: int, *, weights: ImportanceWeights, now: datetime
-) -> list[Memory]:
-    least: list[tuple[float, str, Memory]] = []
-    async for page in _pages(store, scope, now):
-        weighed = [
-            (importance(importance_parts(memory, now=now), weights), memory.id, memory)
-            for memory in page
-            if not memory.pinned
-        ]
-        least = heapq.nsmallest(count, [*least, *weighed], key=lambda one: one[:2])
-    return [memory for _, _, memory in least]
-
-
-async def _pages(store: MemoryStore, scope: Scope, now: datetime) -> AsyncIterator[Sequence[Memory]]:
-    cursor: str | None = None
-    while True:
-        page = await store.list(scope, order="oldest", limit=PAGE, cursor=cursor, now=now)
-        yield page.memories
-        if (cursor := page.cursor) is None:
-            return
+async def _scopes(store: MemoryStore) -> AsyncIterator[Scope]:
+    after: Scope | None = None
+    while some := await store.scopes(after=after, limit=PAGE):
+        for scope in some:
+            yield scope
+        after = some[-1]
 
 
 def least_important(
@@ -108,6 +193,7 @@ def least_important(
     now: datetime,
     likeness: Mapping[str, Mapping[str, float]],
     weights: ImportanceWeights = ImportanceWeights(),
+    measure: Measure = importance_parts,
 ) -> list[Memory]:
     """The `count` memories with the least importance, least first; pinned ones are never among them.
 
@@ -120,19 +206,21 @@ def least_important(
         now: the time to weigh at.
         likeness: by id, how like other memories it is (-1..1, by their ids); nothing known: unique.
         weights: of the formula.
+        measure: its parts.
     """
+
+    def weighed(memory: Memory) -> float:
+        parts = measure(memory, now=now, nearest=max(near[memory.id].values(), default=0.0))
+        return importance(parts, weights)
+
     left = {memory.id: memory for memory in sorted(memories, key=lambda one: one.created_at) if not memory.pinned}
     near = {id: dict(likeness.get(id, {})) for id in left}
-    values = {id: _weighed(memory, now, near[id], weights) for id, memory in left.items()}
+    values = {id: weighed(memory) for id, memory in left.items()}
     chosen: list[Memory] = []
     while left and len(chosen) < count:
         least = min(left, key=lambda id: values[id])
         chosen.append(left.pop(least))
         for id in left:
             if near[id].pop(least, None) is not None:
-                values[id] = _weighed(left[id], now, near[id], weights)
+                values[id] = weighed(left[id])
     return chosen
-
-
-def _weighed(memory: Memory, now: datetime, near: Mapping[str, float], weights: ImportanceWeights) -> float:
-    return importance(importance_parts(memory, now=now, nearest=max(near.values(), default=0.0)), weights)

@@ -41,7 +41,7 @@ from .ranking import (
     shortlist,
     windows,
 )
-from .ranking.importance import ImportanceWeights, importance, importance_parts
+from .ranking.importance import ImportanceWeights, importance, measure_of
 from .scopes import SearchedScopes
 
 logger = logging.getLogger(__name__)
@@ -130,6 +130,8 @@ class Retriever:
         self._reranker = reranker
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
+        if settings.importance_boost and not self._rank.standing:
+            self._rank = replace(self._rank, standing=settings.importance_boost)
         self._importance = weights
         self._settings = settings
         self._embedder_breaker = CircuitBreaker("embedder")
@@ -313,9 +315,10 @@ class Retriever:
         search went by what was out of date.
         """
         query, now = search.query, search.now
+        measure = measure_of(self._settings.policy)
 
         def standing(memory: Memory) -> float:
-            return importance(importance_parts(memory, now=now), self._importance)
+            return importance(measure(memory, now=now), self._importance)
 
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:

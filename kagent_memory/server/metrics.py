@@ -41,7 +41,7 @@ class PrometheusMetrics:
         looks = "Looks into the caches of scopes (a hit held what the database holds) and of embeddings."
         self._cache = Counter("kagent_memory_cache_lookups", looks, ("cache", "result"), registry=registry)
         self._prunes = Counter("kagent_memory_prunes", "Prunes that this process made.", registry=registry)
-        outcomes = "Memories that prunes deleted, extended or evicted."
+        outcomes = "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant."
         self._pruned = Counter("kagent_memory_pruned_memories", outcomes, ("outcome",), registry=registry)
         self._delivered = Counter("kagent_memory_deliveries", "Memories that were handed over.", registry=registry)
         self._open = Gauge("kagent_memory_queue_open_jobs", "Accepted jobs that are not done.", registry=registry)

@@ -12,11 +12,14 @@ from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as validated
+from pydantic_core import ArgsKwargs
 
 from ..errors import ConfigurationError
+from ..records import MemoryType
 from . import kagent_config
+from .policies import PRESETS, Policy, days_by_name
 
 logger = logging.getLogger(__name__)
 DEFAULT_URI = "libsql:///kagent_memory.db"
@@ -52,6 +55,7 @@ def _listed(value: object) -> object:
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Days: TypeAlias = Annotated[int, Field(ge=0, le=36_500)]
 
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -79,11 +83,23 @@ class MemorySettings:
         search_topics: ADK's `search_memory` finds memories with any of these topics only.
         search_tags: ADK's `search_memory` finds memories with all of these tags only.
         search_min_importance: ADK's `search_memory` finds memories at least this important only (0 to 1).
-        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever.
+        policy: how memories age where the settings below do not say otherwise: "kagent" (15 days, and what is popular
+            lives on), "archive" (nothing expires that names no TTL of its own), or "tiers" (90 days, decay, capacity,
+            importance in effect). See docs/how-to/ageing.md.
+        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0, "tiers": 90.
+        ttl_days_by_type: the same for memories of a type, as a mapping or `episodic:30,procedural:0`.
+        ttl_days_by_tag: the same for memories with a tag, before those by type; the first that a memory has counts.
+        half_life_days: the prune erases what has faded: a memory's own importance, halved every so many days in which
+            it was not added, changed or delivered, is below 0.05, after one half-life at the earliest. 0: nothing
+            fades. "tiers": 30.
+        unimportant_after_days: the prune erases what is older than so many days, was delivered fewer than 3 times and
+            is of an importance below 0.5 by the formula. 0: off. "tiers": 180.
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
         max_memories: the most visible memories that a prune leaves in one scope; of the others those with the least
-            importance are erased, pinned ones never. 0: no bound.
-        prune_every_hours: hours between two prunes in the background; 0: none.
+            importance are erased, pinned ones never. 0: no bound. "tiers": 10,000.
+        importance_boost: weight of the importance formula in ranking, where `rank` gives its `standing` none; 0: off.
+            "tiers": 0.1.
+        prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
         dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
             refused. None: as many as the model gives.
         batch_size: texts in one call of the embedder.
@@ -143,9 +159,19 @@ class MemorySettings:
     search_topics: Names = ()
     search_tags: Names = ()
     search_min_importance: float = Field(default=0.0, ge=0, le=1)
-    ttl_days: int = Field(default=15, ge=0, le=36_500)
+    policy: Policy = "kagent"
+    ttl_days: Days = 15
+    ttl_days_by_type: Annotated[Mapping[MemoryType, Days], BeforeValidator(days_by_name)] = Field(
+        default_factory=dict[MemoryType, int]
+    )
+    ttl_days_by_tag: Annotated[Mapping[str, Days], BeforeValidator(days_by_name)] = Field(
+        default_factory=dict[str, int]
+    )
     popular_after: int = Field(default=10, ge=0)
+    half_life_days: float = Field(default=0.0, ge=0, le=36_500)
+    unimportant_after_days: Days = 0
     max_memories: int = Field(default=0, ge=0)
+    importance_boost: float = Field(default=0.0, ge=0, le=1)
     prune_every_hours: float = Field(default=24.0, ge=0)
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
     batch_size: int = Field(default=64, ge=1)
@@ -179,6 +205,13 @@ class MemorySettings:
     postgres_pooler: bool | None = None
     rls: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_policy(cls, given: Any) -> Any:
+        """What is given, and what its policy says of the rest."""
+        values: dict[str, Any] = dict((given.kwargs or {}) if isinstance(given, ArgsKwargs) else given)
+        return {**PRESETS.get(str(values.get("policy")), {}), **values}
+
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:
         """The settings that kagent's configuration means: 768 dimensions and a floor of 0.3, as its runtime has them.
@@ -197,7 +230,8 @@ class MemorySettings:
         return None if found is None else cls().updated(found)
 
     def updated(self, options: Mapping[str, Any]) -> Self:
-        """These settings with some of them replaced.
+        """These settings with some of them replaced; another policy brings its own values for all that is as the former
+        had it.
 
         Raises:
             ConfigurationError: an unknown name or a value that does not fit.
@@ -206,7 +240,9 @@ class MemorySettings:
         if unknown := sorted(set(options) - known):
             raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}.")
         try:
-            values = {field.name: getattr(self, field.name) for field in fields(self)}
+            former = type(self)(policy=self.policy)
+            values = {name: value for name in known if (value := getattr(self, name)) != getattr(former, name)}
+            values["policy"] = self.policy
             return TypeAdapter(type(self)).validate_python({**values, **options})
         except ValidationError as error:
             first = error.errors()[0]
@@ -232,9 +268,15 @@ class SettingOptions(TypedDict, total=False):
     search_topics: Sequence[str]
     search_tags: Sequence[str]
     search_min_importance: float
+    policy: Policy
     ttl_days: int
+    ttl_days_by_type: Mapping[MemoryType, int]
+    ttl_days_by_tag: Mapping[str, int]
     popular_after: int
+    half_life_days: float
+    unimportant_after_days: int
     max_memories: int
+    importance_boost: float
     prune_every_hours: float
     dimensions: int | None
     batch_size: int
@@ -281,7 +323,8 @@ def compose(
     """
     if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise ConfigurationError(f"settings takes MemorySettings(…), not {type(settings).__name__}.")
-    base = settings or MemorySettings().updated(_from_environment(environ))
+    base = settings or MemorySettings()
+    environment = {} if settings else _from_environment(environ)
     bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     known = {field.name for field in fields(base)}
     pairs = parse_qsl(query, keep_blank_values=True)
@@ -291,7 +334,8 @@ def compose(
         raise ConfigurationError(f"Unknown query parameter {name!r}; {_known_names(name, known)}.")
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
-    return bare, base.updated(dict(pair for pair in pairs if pair[0] in known)).updated(options)
+    # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
+    return bare, base.updated({**environment, **dict(pair for pair in pairs if pair[0] in known), **options})
 
 
 def scheme_of(uri: str) -> str:

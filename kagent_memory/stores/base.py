@@ -461,7 +461,8 @@ class MemoryStore(Opened):
     @abstractmethod
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
-        to them; otherwise extended by their own TTL from now, delivered reset to 0. Safe with two at once.
+        to them; otherwise extended by their own TTL from now, delivered reset to 0. Names the erased ones. Safe with
+        two at once.
         """
 
     async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:

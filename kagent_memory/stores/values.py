@@ -294,6 +294,21 @@ class Facets:
     tags: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
+PruneReason: TypeAlias = Literal["expired", "faded", "unimportant", "capacity"]
+LISTED_AT_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A memory that a prune erased, or would erase, and why: its time to live was over, it had faded, it was old,
+    unimportant and hardly used, or its scope held too many.
+    """
+
+    scope: Scope
+    memory_id: str
+    reason: PruneReason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
     """What a prune did, or would do.
@@ -302,11 +317,32 @@ class Pruned:
         deleted: expired ones that were erased.
         extended: expired ones that live on, because they are popular.
         evicted: living ones that were erased, because their scope held too many.
+        faded: living ones that were erased, because little was left of their importance.
+        unimportant: living ones that were erased as old, unimportant and hardly used.
+        gone: each of the erased ones with its reason; the first 100,000.
     """
 
     deleted: int = 0
     extended: int = 0
     evicted: int = 0
+    faded: int = 0
+    unimportant: int = 0
+    gone: tuple[Gone, ...] = field(default=(), compare=False)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many memories, by what became of them."""
+        names = ("deleted", "extended", "evicted", "faded", "unimportant")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def erased(self) -> int:
+        """How many memories are gone."""
+        return sum(self.counts.values()) - self.extended
+
+    def __add__(self, other: Pruned) -> Pruned:
+        total = {name: count + other.counts[name] for name, count in self.counts.items()}
+        return Pruned(**total, gone=(*self.gone, *other.gone)[:LISTED_AT_MOST])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,10 @@ class KeepingContract(ContractPart):
         expected = Pruned(deleted=2, extended=1)
         assert await store.prune(now=end, popular_after=10, dry_run=True) == expected
         assert set(await contents(store, scope, now=NOW)) == {"unpopular", "popular", "pinned", "living", "endless"}
-        assert await store.prune(now=end, popular_after=10) == expected
+        done = await store.prune(now=end, popular_after=10)
+        assert done == expected
+        named = {(one.scope, one.memory_id, one.reason) for one in done.gone}
+        assert named == {(scope, unpopular.id, "expired"), (other, theirs.id, "expired")}
         assert await store.prune(now=end, popular_after=10) == Pruned()
 
         kept = await store.get(scope, [unpopular.id, popular.id, pinned.id, living.id, endless.id], now=NOW)

@@ -264,7 +264,10 @@ def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
 
 
 def test_prune_and_consolidate_say_what_they_would_do(run: Any, id: str):
-    assert run("prune", "--dry-run", "--json").json == {"deleted": 0, "extended": 0, "evicted": 0}
+    assert run("prune", "--dry-run", "--json").json == {
+        **dict.fromkeys(("deleted", "extended", "evicted", "faded", "unimportant"), 0),
+        "gone": [],
+    }
     assert "would be deleted" in run("prune", "--dry-run").out
     ran = run("consolidate", "--dry-run", "--json")
     assert (ran.json, "[1/1] demo ada" in ran.err) == ([], True)

@@ -125,19 +125,20 @@ async def test_a_worker_that_lacks_the_model_leaves_the_job_to_another_and_says_
         assert await contents(able) == ["Cake is at five.", "Tea is at four."]
 
 
-async def test_two_workers_race_and_apply_each_job_once(store_uri: str):
+@pytest.mark.parametrize("jobs", [120, pytest.param(500, marks=pytest.mark.slow)])
+async def test_two_workers_race_and_apply_each_job_once(store_uri: str, jobs: int):
     async with opened(store_uri, llm=False, worker=False) as memories:
         crowd = Scope("acme", "crowd", "desk")
-        for number in range(500):
+        for number in range(jobs):
             scope = crowd if number % 10 == 0 else Scope("acme", f"user{number}", "desk")
             await memories.remember(scope, [said(f"This is turn {number}.", f"e{number}")], f"s{number}")
         async with opened(store_uri, llm=False, worker=False) as other:
             ended = await asyncio.gather(memories.work(until_idle=True), other.work(until_idle=True))
             while (await memories.store.pending(now=datetime.now(UTC))).count:
                 ended.append(await memories.work(until_idle=True))
-        assert sum(ended) == 500
-        assert await contents(memories, crowd) == sorted(f"This is turn {number}." for number in range(0, 500, 10))
-        for number in range(1, 500, 10):
+        assert sum(ended) == jobs
+        assert await contents(memories, crowd) == sorted(f"This is turn {number}." for number in range(0, jobs, 10))
+        for number in range(1, jobs, 10):
             assert await contents(memories, Scope("acme", f"user{number}", "desk")) == [f"This is turn {number}."]
 
 

@@ -207,8 +207,10 @@ def test_feedback_and_a_prune_with_a_bound_work_from_the_command_line(
     capsys.readouterr()
     usage = run("show", *whose, first)["usage"]
     assert (usage["successes"], usage["failures"]) == (0, 1)
-    assert run("prune", "--dry-run") == {"deleted": 0, "extended": 0, "evicted": 1}
-    assert run("prune") == {"deleted": 0, "extended": 0, "evicted": 1}
+    gone = {"scope": {"tenant": "", "user": "ada", "app": "app"}, "memory_id": first, "reason": "capacity"}
+    expected = {"deleted": 0, "extended": 0, "evicted": 1, "faded": 0, "unimportant": 0, "gone": [gone]}
+    assert run("prune", "--dry-run") == expected
+    assert run("prune") == expected
     assert [memory["id"] for memory in run("list", *whose)["memories"]] == [second]
 
 

@@ -23,7 +23,7 @@ from .ground import Clock, client_of, live
 
 S = "?app=demo&user=ada"
 SEED = 20_260_301
-EXAMPLES = 200
+EXAMPLES = [40, pytest.param(200, marks=pytest.mark.slow)]
 
 
 async def added(client: httpx.AsyncClient, *items: Any) -> list[str]:
@@ -166,13 +166,14 @@ SCHEMA = schemathesis.openapi.from_dict(create_app(_opened).openapi())
 OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations()]
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_no_request_brings_the_server_down(address: str, connection: requests.Session, operation: Any):
-    print(f"{operation.label}: seed {SEED}, {EXAMPLES} examples")
+def test_no_request_brings_the_server_down(address: str, connection: requests.Session, operation: Any, examples: int):
+    print(f"{operation.label}: seed {SEED}, {examples} examples")
 
     @seed(SEED)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         phases=[Phase.explicit, Phase.generate],

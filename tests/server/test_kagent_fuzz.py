@@ -17,7 +17,7 @@ from kagent_memory.server.app import create_app
 from .ground import axis
 
 SEED = 20_260_302
-EXAMPLES = 200
+EXAMPLES = [40, pytest.param(200, marks=pytest.mark.slow)]
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -53,14 +53,15 @@ async def memories(uri: str) -> AsyncIterator[Memories]:
         yield opened
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("path", BODIES)
-async def test_no_body_brings_kagents_routes_down(memories: Memories, path: str):
-    print(f"POST {path}: seed {SEED}, {EXAMPLES} examples")
+async def test_no_body_brings_kagents_routes_down(memories: Memories, path: str, examples: int):
+    print(f"POST {path}: seed {SEED}, {examples} examples")
     sent: list[bytes] = []
 
     @seed(SEED)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         database=None,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],

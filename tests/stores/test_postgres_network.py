@@ -147,6 +147,7 @@ VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
     "pending": lambda store: store.pending(now=NOW),
     "add_generation": lambda store: store.add_generation("another", 3, None),
 }
+STALLED = ("search_vector", "large apply")  # the others have no way of their own; test-slow tries them all
 
 
 @pytest_asyncio.fixture
@@ -160,8 +161,13 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]
             yield relay, store
 
 
-@pytest.mark.parametrize("way", ["swallow", "stall"])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("verb", "way"),
+    [
+        *((verb, "swallow") for verb in VERBS),
+        *(pytest.param(verb, "stall", marks=() if verb in STALLED else pytest.mark.slow) for verb in VERBS),
+    ],
+)
 async def test_every_verb_ends_when_the_database_goes_silent_and_works_again_afterwards(relayed, verb, way):
     relay, store = relayed
     getattr(relay, way)()
@@ -332,7 +338,8 @@ async def test_the_wait_for_a_connection_is_bounded_by_a_setting_that_its_error_
         assert await waiting == 0
 
 
-async def test_fifteen_hundred_searches_at_once_are_all_answered(store_uri):
+@pytest.mark.parametrize("searches", [400, pytest.param(1500, marks=pytest.mark.slow)])
+async def test_more_searches_at_once_than_can_be_served_are_all_answered(store_uri, searches):
     async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False, pool_size=3) as memories:
         scopes = [Scope("t", f"user {number}", "app") for number in range(30)]
         for scope in scopes:
@@ -340,7 +347,7 @@ async def test_fifteen_hundred_searches_at_once_are_all_answered(store_uri):
                 scope, [f"The spare key of {scope.user} is with Grace.", "The gateway restarts nightly."]
             )
         found = await asyncio.gather(
-            *(memories.recall(scopes[number % 30], "Where is the spare key?") for number in range(1500))
+            *(memories.recall(scopes[number % 30], "Where is the spare key?") for number in range(searches))
         )
     for number, recall in enumerate(found):
         assert recall.hits[0].memory.content.startswith(f"The spare key of user {number % 30} is")

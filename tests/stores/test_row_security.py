@@ -24,6 +24,7 @@ from kagent_memory.stores.base import Batch, Job, Token
 from kagent_memory.stores.postgres import schema
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
+from kagent_memory.testing.contract import ConcurrencyContract, IsolationContract, QueueContract
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
@@ -58,13 +59,22 @@ class TestUnderRowSecurity(StoreContract):
         return await open_store(self.uri, rls=True)
 
 
-class TestUnderRowSecurityBehindAPooler(StoreContract):
+class BehindAPooler:
     @pytest.fixture(autouse=True)
     def _database(self, emptied_uri, pooler_port):
         self.uri = at(emptied_uri, pooler_port)
 
     async def open_store(self):
         return await open_store(self.uri, rls=True)
+
+
+class TestUnderRowSecurityBehindAPooler(BehindAPooler, IsolationContract, ConcurrencyContract, QueueContract):
+    """What one transaction could carry over to the next one's scope; test-slow runs the whole contract."""
+
+
+@pytest.mark.slow
+class TestAllUnderRowSecurityBehindAPooler(BehindAPooler, StoreContract):
+    pass
 
 
 def user_of(uri: str) -> str:

@@ -22,7 +22,7 @@ _MARK = re.compile(
     rf"(?P<opens><(?:{_THOUGHT})>|\[THINK\])|(?P<closes></(?:{_THOUGHT})>|\[/THINK\])|[\[{{\]}}]", re.IGNORECASE
 )
 _CLOSING = re.compile(rf"</(?:{_THOUGHT})>|\[/THINK\]", re.IGNORECASE)
-_BLOCK = re.compile(r"(?:\A|\n)[ \t]*```[ \t]*[\w+-]*\s*\Z|```[ \t]*[\w+-]*[ \t]*\n\s*\Z")
+_BLOCK = re.compile(r"(?:\A|\n)[ \t]*```(?:[ \t]*[\w+-]+)?\s*\Z|```(?:[ \t]*[\w+-]+)?[ \t]*\n\s*\Z")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)|[\[{\]}]', re.DOTALL)
 
 

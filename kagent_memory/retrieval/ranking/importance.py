@@ -1,13 +1,21 @@
-"""How important a memory is: one formula of five parts, shared by ranking and eviction."""
+"""How important a memory is: one formula of five parts, shared by ranking and eviction.
+
+Two ways to measure the parts: smoothly (`importance_parts`), or in the published steps of the policy "tiers"
+(`tiered_parts`).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Protocol
 
 from ...errors import InvalidInput
 from ...records import Memory
+from ...settings.policies import Policy
+
+TWIN = 0.9  # likeness of the most similar other memory from which on the published formula calls none unique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,38 @@ class ImportanceParts:
     uniqueness: float
 
 
+class Measure(Protocol):
+    """What measures the parts of a memory."""
+
+    def __call__(self, memory: Memory, *, now: datetime, nearest: float = 0.0) -> ImportanceParts:
+        """The parts at this time; `nearest`: the likeness of the most similar other memory, -1 to 1."""
+        ...
+
+
+def tiered_parts(memory: Memory, *, now: datetime, nearest: float = 0.0) -> ImportanceParts:
+    """What the formula is made of under the policy "tiers", as it is published.
+
+    - recency: 1 - age / 365 days, the age counted from creation; at least 0
+    - frequency: deliveries in its lifetime / 10, at most 1
+    - success: 1, or 0.3 for what misled more often than it helped
+    - error: 0.9 for what reports an error, else 0.5
+    - uniqueness: 0.9, or 0.5 where another memory of the scope is like it to 0.9 or more
+
+    Args:
+        memory: the memory with its usage.
+        now: the time to weigh at.
+        nearest: the cosine of the most similar other memory of the scope.
+    """
+    used = memory.usage
+    return ImportanceParts(
+        recency=max(1.0 - age_days(memory, now=now) / 365, 0.0),
+        frequency=min(used.delivered_total / 10, 1.0),
+        success=1.0 if used.successes >= used.failures else 0.3,
+        error=0.9 if memory.is_error else 0.5,
+        uniqueness=0.5 if nearest >= TWIN else 0.9,
+    )
+
+
 def importance_parts(
     memory: Memory,
     *,
@@ -65,15 +105,29 @@ def importance_parts(
         often: deliveries that count as most frequent.
     """
     used = memory.usage
-    latest = max(memory.created_at, memory.updated_at, used.last_delivered_at or memory.created_at)
-    age_days = max((now - latest).total_seconds(), 0.0) / 86_400
     return ImportanceParts(
-        recency=0.5 ** (age_days / half_life_days),
+        recency=0.5 ** (idle_days(memory, now=now) / half_life_days),
         frequency=min(math.log1p(used.delivered_total) / math.log1p(often), 1.0),
         success=(used.successes + 1) / (used.successes + used.failures + 2),
         error=clamped(memory.importance) if memory.is_error else 0.0,
         uniqueness=1.0 - clamped(nearest),
     )
+
+
+def measure_of(policy: Policy) -> Measure:
+    """How the parts are measured under a policy."""
+    return tiered_parts if policy == "tiers" else importance_parts
+
+
+def age_days(memory: Memory, *, now: datetime) -> float:
+    """Days since it was made; 0 for what is made in the future."""
+    return max((now - memory.created_at).total_seconds(), 0.0) / 86_400
+
+
+def idle_days(memory: Memory, *, now: datetime) -> float:
+    """Days since it was made, changed or delivered last."""
+    latest = max(memory.created_at, memory.updated_at, memory.usage.last_delivered_at or memory.created_at)
+    return max((now - latest).total_seconds(), 0.0) / 86_400
 
 
 def importance(parts: ImportanceParts, weights: ImportanceWeights = ImportanceWeights()) -> float:

@@ -13,6 +13,7 @@ from ...records import Scope, Vector
 from .. import codec
 from ..base import EmbeddingSpace, Pruned, external_name
 from ..codec import bounded
+from ..values import Gone
 from .decoding import named
 from .forgetting import erase
 from .session import Session
@@ -102,26 +103,34 @@ async def crowded(session: Session, *, above: int, now: datetime) -> Sequence[tu
     return [(Scope(row["tenant"], row["user_id"], row["app"]), row["visible"]) for row in found]
 
 
-async def expired_scopes(session: Session, *, after: str | None, now: datetime) -> Sequence[str]:
-    """The next scopes, as the database names them, that hold something to prune."""
+async def expired_scopes(
+    session: Session, *, after: str | bytes | None, now: datetime
+) -> Sequence[tuple[str | bytes, Scope]]:
+    """The next scopes that hold something to prune, each after its id as the database has it."""
     found = await session.rows("expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE})
-    return [row["scope_id"] for row in found]
+    return [(row["scope_id"], Scope(row["tenant"], row["user_id"], row["app"])) for row in found]
 
 
 async def prune(
-    session: Session, scope_ids: Sequence[str], *, now: datetime, popular_after: int, dry_run: bool
+    session: Session,
+    expired_in: Sequence[tuple[str | bytes, Scope]],
+    *,
+    now: datetime,
+    popular_after: int,
+    dry_run: bool,
 ) -> Pruned:
     """Invariant 7 over some scopes, in one transaction that holds their locks: taken in the order of the scopes' ids,
     in which every writer takes them.
     """
-    scopes = [{"scope_id": scope_id} for scope_id in scope_ids]
+    scopes = [{"scope_id": scope_id} for scope_id, _ in expired_in]
     if not dry_run:
         await session.run_many("advance_version", scopes)
     expired = await session.several([("expired_memories", {**whose, "now": now}) for whose in scopes])
-    deleted, extended = 0, 0
-    for whose, rows in zip(scopes, expired, strict=True):
+    pruned = Pruned()
+    for (_, scope), whose, rows in zip(expired_in, scopes, expired, strict=True):
         doomed = [row["id"] for row in rows if row["delivered"] < popular_after]
-        deleted, extended = deleted + len(doomed), extended + len(rows) - len(doomed)
+        gone = tuple(Gone(scope, id, "expired") for id in doomed)
+        pruned += Pruned(deleted=len(doomed), extended=len(rows) - len(doomed), gone=gone)
         if dry_run:
             continue
         by_ttl: dict[int | None, list[str]] = defaultdict(list)
@@ -133,4 +142,4 @@ async def prune(
             await session.run_many("extend_memories", [{**kept, "expires_at": codec.expiry(ttl_days, now)}])
             await session.run_many("reset_delivered", [kept])
         await erase(session, whose["scope_id"], doomed)
-    return Pruned(deleted=deleted, extended=extended)
+    return pruned

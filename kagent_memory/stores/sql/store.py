@@ -442,12 +442,12 @@ class SqlStore(Store, Generic[AnySession]):
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         run = self._database.read if dry_run else self._database.write
-        after: str | None = None
+        after: str | bytes | None = None
         total = Pruned()
         while some := await self._database.read(maintenance.expired_scopes, after=after, now=now):
             part = await run(maintenance.prune, some, now=now, popular_after=popular_after, dry_run=dry_run)
-            total = Pruned(deleted=total.deleted + part.deleted, extended=total.extended + part.extended)
-            after = some[-1]
+            total += part
+            after = some[-1][0]
         if total.deleted and not dry_run:
             self._indexes.drop()
         if not dry_run:

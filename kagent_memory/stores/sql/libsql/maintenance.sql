@@ -7,9 +7,11 @@ WHERE lease.owner = excluded.owner OR lease.until <= strftime('%Y-%m-%dT%H:%M:%f
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.
-SELECT DISTINCT scope_id FROM memory
-WHERE expires_at <= :now AND expires_at IS NOT NULL AND NOT pinned AND (:after IS NULL OR scope_id > :after)
-ORDER BY scope_id
+SELECT DISTINCT m.scope_id, s.tenant, s.user_id, s.app
+FROM memory AS m
+JOIN scope AS s ON s.scope_id = m.scope_id
+WHERE m.expires_at <= :now AND m.expires_at IS NOT NULL AND NOT m.pinned AND (:after IS NULL OR m.scope_id > :after)
+ORDER BY m.scope_id
 LIMIT :limit
 
 -- name: advance_version

@@ -8,9 +8,11 @@ WHERE l.owner = excluded.owner OR excluded.until - l.until >= %(seconds)s::float
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.
-SELECT DISTINCT scope_id FROM memory
-WHERE expires_at <= %(now)s AND NOT pinned AND (%(after)s::uuid IS NULL OR scope_id > %(after)s::uuid)
-ORDER BY scope_id
+SELECT DISTINCT m.scope_id, s.tenant, s.user_id, s.app
+FROM memory AS m
+JOIN scope AS s ON s.scope_id = m.scope_id
+WHERE m.expires_at <= %(now)s AND NOT m.pinned AND (%(after)s::uuid IS NULL OR m.scope_id > %(after)s::uuid)
+ORDER BY m.scope_id
 LIMIT %(limit)s
 
 -- name: advance_version
