@@ -61,6 +61,7 @@ class SyncMemories:
     forget_tenant = _plain(MemoryApi.forget_tenant)
     receipts = _plain(MemoryApi.receipts)
     check_receipts = _plain(MemoryApi.check_receipts)
+    audit = _plain(MemoryApi.audit)
     consolidate = _plain(MemoryApi.consolidate)
     check = _plain(MemoryApi.check)
     drain = _plain(MemoryApi.drain)

@@ -33,7 +33,7 @@ COMMANDS: tuple[Command, ...] = (
 GROUPS = {
     "token": ("Tokens of the server.", "list"),
     "jobs": ("The queue and its dead letters.", "list"),
-    "audit": ("What can be proved about a store.", "verify"),
+    "audit": ("What is wrong with a store, and what can be proved about it.", "memories"),
 }
 """Commands of several words: what they are about, and the second word that may be left out."""
 UNWRITABLE = 8

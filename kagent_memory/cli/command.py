@@ -32,7 +32,7 @@ FOUND_PROBLEMS = 1
 SOME = 100
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
-    1: "the doctor found something that does not work",
+    1: "the doctor found something that does not work, or an audit found a defect",
     2: "the command or its input does not fit",
     3: "no such memory, job, token, agent or user",
     4: "somebody else changed it first, or it cannot be undone",

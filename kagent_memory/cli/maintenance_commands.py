@@ -8,8 +8,9 @@ import os
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories import OpenedMemories, utc_now, without_secrets
+from ..memories.findings import DEFECTS, checked_defects
 from ..memories.validation import checked_tenant
-from ..records import Change, Scope
+from ..records import Change, Scope, Scopes
 from ..remote import is_remote
 from ..settings import compose
 from ..stores import distribute_store
@@ -20,7 +21,9 @@ from .command import (
     FOUND_PROBLEMS,
     LIMIT,
     SCOPE_OPTIONS,
+    SOME,
     Command,
+    between,
     opened,
     opened_here,
     option,
@@ -34,6 +37,7 @@ from .output import Output, span
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
 TELL_EVERY_SECONDS = 10.0
+TELL_EVERY = 1000
 PAGE = 1000
 MOST_SHARDS = 64_000  # of Citus
 
@@ -253,6 +257,45 @@ async def receipts(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
+async def audit_memories(args: argparse.Namespace, say: Output) -> int:
+    """Looks for defects in one scope, or in all."""
+    chosen = [name for name in args.defect or DEFECTS if name not in (args.leave_out or ())]
+    read = [0]
+
+    def told(more: int) -> None:
+        if (read[0] + more) // TELL_EVERY > read[0] // TELL_EVERY:
+            say.note(f"{read[0] + more} memories read.")
+        read[0] += more
+
+    async with opened(args) as memories:
+        whose: Scope | Scopes | None = None
+        if args.app is not None and args.user is not None:
+            whose = await scope_of(args, memories)
+        elif (args.tenant, args.app, args.user) != (None, None, None):
+            tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
+            whose = Scopes(tenant=tenant, user=args.user, app=args.app)
+        found = await memories.audit(whose, defects=checked_defects(chosen), most=args.limit, progress=told)
+    say.value(found)
+    head = ("DEFECT", "TENANT", "APP", "USER", "MEMORIES", "WHAT")
+    rows = [
+        [
+            one.defect,
+            one.scope.tenant or "-",
+            one.scope.app,
+            one.scope.user,
+            " ".join(one.memory_ids),
+            one.detail or "-",
+        ]
+        for one in found.findings
+    ]
+    say.table(head, rows)
+    for one in found.left_out:
+        say.note(f"Not looked for: {one}")
+    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count) or "nothing found"
+    say.line(f"{found.memories} memories of {found.scopes} agents and users: {counts}.")
+    return 0 if found.is_clean else FOUND_PROBLEMS
+
+
 async def audit_verify(args: argparse.Namespace, say: Output) -> int:
     """Checks the receipts of a tenant, or of all."""
     async with opened(args) as memories:
@@ -336,6 +379,24 @@ COMMANDS = (
         examples=["kagent-memory receipts --tenant acme", "kagent-memory receipts --after 100 --json"],
         options=(option("--after", help="only those with a higher number", type=int, default=0), LIMIT),
         run=receipts,
+    ),
+    Command(
+        name="audit memories",
+        help="Look for duplicates, contradictions, recall loops, secrets, personal data, memories never delivered or "
+        "without a vector, and orphans; exit code 1 when there are any. Without --app and --user in every scope.",
+        examples=[
+            "kagent-memory audit",
+            "kagent-memory audit --app demo --user ada --json",
+            "kagent-memory audit --tenant acme --leave-out never_delivered",
+            "kagent-memory audit --defect secret --defect personal_data",
+        ],
+        options=(
+            *SCOPE_OPTIONS,
+            option("--defect", help="look only for this; may be repeated", choices=DEFECTS, action="append"),
+            option("--leave-out", help="do not look for this; may be repeated", choices=DEFECTS, action="append"),
+            option("--limit", help="findings of each defect that are listed", type=between(0, 1000), default=SOME),
+        ),
+        run=audit_memories,
     ),
     Command(
         name="audit verify",

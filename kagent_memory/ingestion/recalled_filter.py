@@ -12,7 +12,7 @@ from functools import partial
 
 from ..concurrency import run_in_thread
 from ..language.tokenizer import query_terms
-from ..records import Message, Scope
+from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
 from .firewall import KnownMemory, mask_recalled, sentences_of
 from .payload import handed_key
@@ -48,16 +48,25 @@ async def without_recalled(
     matches = await store.search_texts(scope, queries, limit=CANDIDATES, now=now)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     found = await store.get(scope, list(ids), now=now)
-    # What an agent said itself it may say again: the same words twice are two turns.
-    memories = [memory for memory in found.values() if not (memory.verbatim and memory.origin == "agent")]
-    known = [
-        KnownMemory(memory.id, memory.content, days_of((memory.happened_at, memory.said_at, memory.created_at)))
-        for memory in memories
-    ]
+    memories = _learnt(found.values())
+    known = known_memories(memories)
     size = sum(len(message.text) for message in messages) + sum(len(memory.text) for memory in known)
     left, echoed = await run_in_thread(size, partial(mask_recalled, messages, known, names=(scope.user,)))
     again = (memory.id for memory in memories if handed and handed_key(scope, memory.content) in handed)
     return left, tuple(dict.fromkeys((*echoed, *again)))
+
+
+def known_memories(memories: Iterable[Memory]) -> list[KnownMemory]:
+    """What an echo may be of: all of them but what an agent said itself."""
+    return [
+        KnownMemory(memory.id, memory.content, days_of((memory.happened_at, memory.said_at, memory.created_at)))
+        for memory in _learnt(memories)
+    ]
+
+
+def _learnt(memories: Iterable[Memory]) -> list[Memory]:
+    """What an agent said itself it may say again: the same words twice are two turns."""
+    return [memory for memory in memories if not (memory.verbatim and memory.origin == "agent")]
 
 
 def days_of(times: Iterable[datetime | None]) -> str:

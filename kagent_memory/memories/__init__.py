@@ -34,6 +34,7 @@ from ..records import (
     Recall,
     Revision,
     Scope,
+    Scopes,
     Vector,
     WhichScopes,
     checked_text,
@@ -52,11 +53,13 @@ from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, Sco
 from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi, OpenedMemories
+from .audit import audit_each, audit_scope
 from .components import Components, OpenOptions, PartOptions, background, open_components, utc_now, without_secrets
 from .draining import drain
+from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
 from .importers import ImportOptions, Source
-from .options import ForgetOptions, RecallOptions
+from .options import AuditOptions, ForgetOptions, RecallOptions
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
 from .tokens import Tokens
@@ -543,6 +546,12 @@ class Memories(OpenedMemories):
     @override
     async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
         return await check_receipts(self._parts.store, tenant)
+
+    @override
+    async def audit(self, scope: Scope | Scopes | None = None, **options: Unpack[AuditOptions]) -> Audit:
+        defects, most = checked_defects(options.get("defects")), checked_limit(options.get("most", MOST_FINDINGS))
+        one = partial(audit_scope, self._parts, defects=defects, most=most, progress=options.get("progress"))
+        return await audit_each(self, scope, one, most=most)
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -20,6 +20,7 @@ from ..records import (
     Recall,
     Revision,
     Scope,
+    Scopes,
     Vector,
     WhichScopes,
 )
@@ -27,6 +28,7 @@ from ..settings import MemorySettings
 from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
+from .findings import MOST_FINDINGS, Audit, Defect, Progress
 from .receipts import ReceiptCheck
 
 Items: TypeAlias = Sequence[Fact | str]
@@ -406,6 +408,35 @@ class MemoryApi(ABC):
 
         Args:
             tenant: whose; None: of all tenants.
+        """
+
+    @abstractmethod
+    async def audit(
+        self,
+        scope: Scope | Scopes | None = None,
+        *,
+        defects: Collection[Defect] | None = None,
+        most: int = MOST_FINDINGS,
+        progress: Progress | None = None,
+    ) -> Audit:
+        """Looks for defects in what is kept, with memory ids as evidence; calls no model and changes nothing.
+
+        `exact_duplicate`: visible memories that say the same word for word. `near_duplicate`: two facts that say the
+        same in other words. `contradiction`: visible values of one attribute, or two facts of which one denies what
+        the other says. `recall_loop`: what an agent or a tool said repeats an older memory. `secret`,
+        `personal_data`: in a memory of any state or in its history, found as the redaction finds it.
+        `never_delivered`: visible and never handed over. `without_vector`: visible, and in the store's newest
+        embedding space it has none. `orphan`: counters, history or vectors without their memory, and memories whose
+        successor is gone.
+
+        Args:
+            scope: whose; or of all scopes of a tenant, a user or an app; None: of all.
+            defects: only these.
+            most: findings of each defect at most; `counts` count all.
+            progress: is told how many more memories were looked at.
+
+        Raises:
+            InvalidInput: a defect is unknown.
         """
 
     @abstractmethod

@@ -8,13 +8,15 @@ from typing import TypeVar
 
 from typing_extensions import Unpack, override
 
-from ..records import Change, Memory, Message, Recall, Revision, Scope, WhichScopes
+from ..records import Change, Memory, Message, Recall, Revision, Scope, Scopes, WhichScopes
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi
+from .findings import Audit
 from .options import (
     AddOptions,
+    AuditOptions,
     EditOptions,
     ForgetOptions,
     JobOptions,
@@ -124,6 +126,10 @@ class ForwardingMemories(MemoryApi):
     @override
     async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
         return await self._forward(lambda memories: memories.check_receipts(tenant=tenant))
+
+    @override
+    async def audit(self, scope: Scope | Scopes | None = None, **options: Unpack[AuditOptions]) -> Audit:
+        return await self._forward(lambda memories: memories.audit(scope, **options))
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
 from ..models.llm import Llm
 from ..records import Filter, MemoryType, Scope, Vector
 from ..stores.base import JobState, Order
+from .findings import Defect, Progress
 
 
 class RememberOptions(TypedDict, total=False):
@@ -86,6 +87,14 @@ class ListOptions(TypedDict, total=False):
     order: Order
     limit: int
     cursor: str | None
+
+
+class AuditOptions(TypedDict, total=False):
+    """The options of `MemoryApi.audit`."""
+
+    defects: Collection[Defect] | None
+    most: int
+    progress: Progress | None
 
 
 class ScopeOptions(TypedDict, total=False):

@@ -43,10 +43,12 @@ class Redactors(NamedTuple):
     Attributes:
         save: to one that is to be stored; it may refuse one.
         mask: to one that is only searched with or logged.
+        secrets: secrets alone, whatever the settings say of personal data.
     """
 
     save: Redactor
     mask: Redactor
+    secrets: Redactor
 
 
 def redactors_of(redact: Redactor, settings: MemorySettings) -> Redactors:
@@ -62,10 +64,11 @@ def redactors_of(redact: Redactor, settings: MemorySettings) -> Redactors:
     if settings.pii is None:
         if settings.pii_kinds or settings.pii_regions or settings.pii_file:
             raise ConfigurationError("pii_kinds, pii_regions and pii_file need pii: mask, drop or refuse.")
-        return Redactors(redact, redact)
+        return Redactors(redact, redact, redact)
     data = PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
     mask = data.after(redact)
-    return Redactors(mask if settings.pii == "mask" else data.refusing(redact, dropped=settings.pii == "drop"), mask)
+    save = mask if settings.pii == "mask" else data.refusing(redact, dropped=settings.pii == "drop")
+    return Redactors(save, mask, redact)
 
 
 class _FactlessGate:

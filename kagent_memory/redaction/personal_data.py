@@ -148,15 +148,15 @@ class PersonalData:
         if unknown := sorted(set(kinds) - known):
             raise ConfigurationError(f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}.")
         self._own = [(kind, pattern) for kind, pattern in own if not kinds or kind in kinds]
-        finders: Mapping[str, Callable[[str], Iterator[Span]]] = {
-            "email": _emails,
-            "phone": _Phones(regions).spans,
-            "card": _cards,
-            "iban": _Ibans().spans,
-            "ip": _addresses,
-            "national_id": _NationalIds().spans,
+        finders: Mapping[str, Callable[[], Callable[[str], Iterator[Span]]]] = {
+            "email": lambda: _emails,
+            "phone": lambda: _Phones(regions).spans,
+            "card": lambda: _cards,
+            "iban": lambda: _Ibans().spans,
+            "ip": lambda: _addresses,
+            "national_id": lambda: _NationalIds().spans,
         }
-        self._finders = [finders[kind] for kind in KINDS if not kinds or kind in kinds]
+        self._finders = [finders[kind]() for kind in KINDS if not kinds or kind in kinds]
         self._has_cards = not kinds or "card" in kinds
 
     def spans(self, text: str) -> list[Span]:
@@ -199,6 +199,8 @@ class PersonalData:
 
 
 KINDS = ("email", "phone", "card", "iban", "ip", "national_id")
+WITHOUT_LIBRARIES = ("email", "card", "ip")
+"""Those that need nothing of the extra [pii]."""
 
 
 def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:

@@ -17,9 +17,12 @@ from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..memories import Items, Memories, OpenedMemories, OpenOptions
+from ..memories.audit import audit_each
+from ..memories.findings import MOST_FINDINGS, Audit, checked_defects
 from ..memories.forgetting import Which
 from ..memories.options import (
     AddOptions,
+    AuditOptions,
     EditOptions,
     ForgetOptions,
     JobOptions,
@@ -304,6 +307,19 @@ class RemoteMemories(OpenedMemories):
     async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
         query = {} if tenant is None else {"tenant": tenant}
         return from_wire(await self._server.request("GET", "/receipts/check", query=query), ReceiptCheck)
+
+    @override
+    async def audit(self, scope: Scope | Scopes | None = None, **options: Unpack[AuditOptions]) -> Audit:
+        defects, most = checked_defects(options.get("defects")), options.get("most", MOST_FINDINGS)
+
+        async def one(whose: Scope) -> Audit:
+            query = {"defects": list(defects), "most": most}
+            found = from_wire(await self._server.request("GET", "/audit", whose, query=query), Audit)
+            if (progress := options.get("progress")) is not None:
+                progress(found.memories)
+            return found
+
+        return await audit_each(self, scope, one, most=most)
 
     @override
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:

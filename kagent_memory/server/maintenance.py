@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from ..errors import InvalidInput, NotFound
 from ..memories import Memories
+from ..memories.findings import DEFECTS, MOST_FINDINGS, Audit, Defect
 from ..memories.receipts import ReceiptCheck
 from ..records import Change, Scope, checked_text
 from ..stores.base import Job, JobState, Pruned
@@ -187,6 +188,17 @@ def _own_tenant(caller: Caller, tenant: str | None) -> str | None:
     if caller.user is not None or whose is None:
         raise NotFound("No such receipts.")
     return whose["tenant"]
+
+
+@router.get("/audit")
+async def audit(
+    memories: TheMemories,
+    scope: TheScope,
+    defects: Annotated[Sequence[Defect], Query(min_length=1)] = DEFECTS,
+    most: Annotated[int, Query(ge=0, le=MOST_FINDINGS)] = MOST_FINDINGS,
+) -> Audit:
+    """What is wrong with the memories of a scope, with their ids as evidence and never a word of them."""
+    return await memories.audit(scope, defects=defects, most=most)
 
 
 @router.post("/consolidate")

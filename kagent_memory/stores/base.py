@@ -410,6 +410,19 @@ class MemoryStore(Opened):
         lacking = [memory async for memory in _each(self, scope, now=now) if memory.id not in there]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
+    async def unembedded_ids(self, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
+        """The ids of all visible memories without a vector of this generation, in order.
+
+        Raises:
+            InvalidInput: there is no generation of this number.
+        """
+        everything = (await self.stats(scope, now=now)).visible
+        return sorted(one.id for one in await self.unembedded(scope, generation, limit=everything, now=now))
+
+    async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
+        """Of what lies beside memories and should have gone with them: memory id → where, by the kind of it."""
+        return {}
+
     async def version(self, scope: Scope) -> int:
         """The scope's version; 0 when nothing was ever written."""
         return (await self.stats(scope, now=EARLIEST)).version

@@ -294,6 +294,14 @@ class StoreWithQueueBeside(Store):
         return await self._memories.lacking_vectors(scopes, generation, now=now)
 
     @override
+    async def unembedded_ids(self, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
+        return await self._memories.unembedded_ids(scope, generation, now=now)
+
+    @override
+    async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
+        return await self._memories.orphans(scope)
+
+    @override
     async def version(self, scope: Scope) -> int:
         return await self._memories.version(scope)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,6 +14,7 @@ from ..base import EARLIEST, Facets, Order, Page, RankFeatures, ScopeStats, Text
 from ..codec import bounded, is_id, known
 from .decoding import filter_values, to_memory, to_revision
 from .index_cache import Indexes
+from .maintenance import generations
 from .session import Session
 
 
@@ -144,6 +146,24 @@ async def unembedded(session: Session, scope: Scope, generation: int, *, limit: 
     """See `MemoryStore.unembedded`."""
     values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
     return [to_memory(row) for row in await session.rows("unembedded", values, generation=generation)]
+
+
+async def unembedded_ids(session: Session, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
+    """See `MemoryStore.unembedded_ids`."""
+    values = {"scope_id": scope.id, "now": now}
+    return [row["id"] for row in await session.rows("unembedded_ids", values, generation=generation)]
+
+
+async def orphans(session: Session, scope: Scope) -> Mapping[str, Sequence[str]]:
+    """See `MemoryStore.orphans`."""
+    whose = {"scope_id": scope.id}
+    found: dict[str, list[str]] = defaultdict(list)
+    for row in await session.rows("orphans", whose):
+        found[row["id"]].append(row["kind"])
+    for space in await generations(session):
+        for row in await session.rows("orphaned_vectors", whose, generation=space.number):
+            found[row["id"]].append(f"vector of {space.name}")
+    return found
 
 
 async def version(session: Session, scope: Scope) -> int:

@@ -293,6 +293,15 @@ class SqlStore(Store, Generic[AnySession]):
         return await self._database.within(scope).read(reading.unembedded, scope, generation, limit=limit, now=now)
 
     @override
+    async def unembedded_ids(self, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
+        await self._dimensions_of(generation)
+        return await self._database.within(scope).read(reading.unembedded_ids, scope, generation, now=now)
+
+    @override
+    async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
+        return await self._database.within(scope).read(reading.orphans, scope)
+
+    @override
     async def version(self, scope: Scope) -> int:
         return await self._database.within(scope).read(reading.version, scope)
 

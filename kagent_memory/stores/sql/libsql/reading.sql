@@ -138,6 +138,32 @@ WHERE r.scope_id = :scope_id AND r.state = 'active' AND (r.pinned OR r.expires_a
 ORDER BY r.created_at, r.id
 LIMIT :limit
 
+-- name: unembedded_ids
+SELECT m.id FROM memory AS m
+WHERE m.scope_id = :scope_id AND m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
+    AND NOT EXISTS (
+        SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
+    )
+ORDER BY m.id
+
+-- name: orphans
+-- What lies beside memories and should have gone with them.
+SELECT DISTINCT s.id, 'usage' AS kind
+FROM memory_stats AS s
+WHERE s.scope_id = :scope_id
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = :scope_id AND m.id = s.id)
+UNION
+SELECT DISTINCT r.memory_id, 'history'
+FROM memory_revision AS r
+WHERE r.scope_id = :scope_id
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = :scope_id AND m.id = r.memory_id)
+
+-- name: orphaned_vectors
+SELECT v.id
+FROM memory_vector_{generation} AS v
+WHERE v.scope_id = :scope_id
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = :scope_id AND m.id = v.id)
+
 -- name: facets
 -- How many memories a filter lets through, and their most frequent topics and tags.
 WITH passing AS (

@@ -1,0 +1,295 @@
+"""The audit of what a store holds: defects with their evidence, which names memories and never quotes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+from ..concurrency import run_in_thread
+from ..errors import ConfigurationError
+from ..ingestion.consolidation import slot_of
+from ..ingestion.consolidation.similarity import related, says_the_same
+from ..ingestion.firewall import mask_recalled
+from ..ingestion.recalled_filter import known_memories
+from ..language.guard import differences, missing
+from ..language.tokenizer import identity, query_terms
+from ..records import Filter, Memory, Message, Scope, Scopes
+from ..redaction import Redactor, kinds_in
+from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
+from ..stores.base import EXTERNAL, EmbeddingSpace
+from ..stores.values import TextMatches, Whole
+from .api import MemoryApi
+from .components import Components
+from .findings import DEFECTS, Audit, Defect, Finding, Progress
+from .validation import checked_limit
+
+PART = 200
+SCOPES = 1000
+CANDIDATES = 10  # memories that one is compared with
+_OPPOSED = frozenset(("negation", "opposite"))
+_ONE_WORD = 1  # in which two memories that contradict each other may differ beside that
+
+
+async def audit_each(
+    memories: MemoryApi, which: Scope | Scopes | None, one: Callable[[Scope], Awaitable[Audit]], *, most: int
+) -> Audit:
+    """`one` of every scope that is meant, added up; None: of all that there are."""
+    if isinstance(which, Scope):
+        return await one(which)
+    tenant, user, app = (which.tenant, which.user, which.app) if which else (None, None, None)
+    total = Audit()
+    after: Scope | None = None
+    while page := await memories.scopes(tenant=tenant, user=user, app=app, after=after, limit=SCOPES):
+        for scope in page:
+            total = total.plus(await one(scope), most)
+        if page[-1] == after:  # a server of an earlier version knows one page only
+            break
+        after = page[-1]
+    return total
+
+
+async def audit_scope(
+    parts: Components, scope: Scope, *, defects: Sequence[Defect], most: int, progress: Progress | None = None
+) -> Audit:
+    """See `MemoryApi.audit`. Holds the ids of the scope's memories, and the contents of `PART` of them at a time."""
+    run = _ScopeAudit(parts, scope, frozenset(defects), checked_limit(most))
+    await parts.deliveries.flush()  # what was delivered a moment ago has been delivered
+    ids = await parts.store.kept(scope, Filter())
+    known = frozenset(ids)
+    for start in range(0, len(ids), PART):
+        some = await parts.store.whole(scope, ids[start : start + PART])
+        await run.look_at(some, known)
+        if progress is not None:
+            progress(len(some))
+    await run.compare_all()
+    await run.look_beside()
+    return Audit(
+        scopes=1,
+        memories=len(ids),
+        counts={defect: run.counts[defect] for defect in defects},
+        findings=tuple(sorted(run.findings, key=lambda one: (DEFECTS.index(one.defect), one.memory_ids))),
+        left_out=run.left_out,
+    )
+
+
+class _ScopeAudit:
+    """The audit of one scope, some memories at a time.
+
+    Attributes:
+        texts: digest of what a memory says → the ids of those that say just that.
+        slots: digest of a slot → the ids of those that fill it.
+    """
+
+    def __init__(self, parts: Components, scope: Scope, defects: frozenset[Defect], most: int) -> None:
+        self._parts, self._scope, self._defects, self._most = parts, scope, defects, most
+        self._now = parts.clock()
+        self.counts: dict[Defect, int] = defaultdict(int)
+        self.findings: list[Finding] = []
+        self.left_out: tuple[str, ...] = ()
+        self._texts: dict[bytes, list[str]] = defaultdict(list)
+        self._slots: dict[bytes, list[str]] = defaultdict(list)
+        self._near: dict[str, set[str]] = defaultdict(set)
+        self._opposed: set[tuple[str, str]] = set()
+        self._personal = self._finder() if "personal_data" in defects else None
+
+    def _finder(self) -> PersonalData:
+        settings = self._parts.settings
+        try:
+            return PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
+        except ConfigurationError as error:
+            if settings.pii is not None or settings.pii_kinds:
+                raise
+            self.left_out = (f"personal_data but {', '.join(WITHOUT_LIBRARIES)}: {error}",)
+            return PersonalData(WITHOUT_LIBRARIES, table=settings.pii_file)
+
+    def _found(self, defect: Defect, ids: Iterable[str], detail: str = "") -> None:
+        if defect in self._defects:
+            self.counts[defect] += 1
+            if self.counts[defect] <= self._most:
+                found = Finding(defect=defect, scope=self._scope, memory_ids=tuple(ids), detail=detail)
+                self.findings.append(found)
+
+    async def look_at(self, some: Sequence[Whole], known: frozenset[str]) -> None:
+        """What each memory shows by itself, and what it has to be compared with."""
+        size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in some)
+        if {"secret", "personal_data"} & self._defects:
+            await run_in_thread(size, self._look_for_secrets, some)
+        for one in some:
+            successor = one.memory.superseded_by
+            if successor is not None and successor not in known:
+                self._found("orphan", [one.memory.id], "superseded by a memory that is gone")
+        visible = [one.memory for one in some if self._is_visible(one.memory)]
+        await run_in_thread(size, self._note, visible)
+        if "recall_loop" in self._defects:
+            await self._look_for_echoes([one for one in visible if one.origin in ("agent", "tool")])
+        if {"near_duplicate", "contradiction"} & self._defects:
+            await self._look_for_likes([one for one in visible if not one.verbatim])
+
+    def _is_visible(self, memory: Memory) -> bool:
+        lives = memory.pinned or memory.expires_at is None or memory.expires_at > self._now
+        return memory.state == "active" and lives
+
+    def _note(self, visible: Sequence[Memory]) -> None:
+        for memory in visible:
+            if not memory.usage.delivered_total:
+                self._found("never_delivered", [memory.id], f"added {memory.created_at.date().isoformat()}")
+            self._texts[_said_by(memory)].append(memory.id)
+            if not memory.verbatim and (slot := slot_of(memory)) is not None:
+                self._slots[_digest(slot.encode())].append(memory.id)
+
+    def _look_for_secrets(self, some: Sequence[Whole]) -> None:
+        redact = self._parts.redactors.secrets
+        for one in some:
+            former = [revision.before for revision in one.revisions if revision.before is not None]
+            now = set(_texts_of(one.memory))
+            then = {text for memory in former for text in _texts_of(memory)} - now
+            then |= {revision.why for revision in one.revisions}
+            for place, texts in (("", now), ("in its history: ", then)):
+                kinds = sorted({kind for text in texts for kind in _secrets_in(text, redact)})
+                if kinds:
+                    self._found("secret", [one.memory.id], place + ", ".join(kinds))
+                data = self._personal
+                kinds = sorted({kind for text in texts for _, _, kind in data.spans(redact(text))}) if data else []
+                if kinds:
+                    self._found("personal_data", [one.memory.id], place + ", ".join(kinds))
+
+    async def _matches(self, memories: Sequence[Memory]) -> Sequence[Sequence[Memory]]:
+        """For each memory the visible others that share its rarest words."""
+        queries = [query_terms(memory.content) for memory in memories]
+        store = self._parts.store
+        found: Sequence[TextMatches] = await store.search_texts(self._scope, queries, limit=CANDIDATES, now=self._now)
+        ids = list({id for one in found for id in one.matches})
+        held = await store.get(self._scope, ids, now=self._now)
+        return [
+            [held[id] for id in one.matches if id in held and id != memory.id]
+            for memory, one in zip(memories, found, strict=True)
+        ]
+
+    async def _look_for_echoes(self, suspects: Sequence[Memory]) -> None:
+        matches = await self._matches(suspects)
+        size = sum(len(one.content) for found in matches for one in found)
+        for memory, sources in await run_in_thread(size, self._echoes, suspects, matches):
+            self._near[memory.id].update(sources)
+            self._found("recall_loop", [memory.id, *sources], f"what the {memory.origin} said repeats an older memory")
+
+    def _echoes(
+        self, suspects: Sequence[Memory], matches: Sequence[Sequence[Memory]]
+    ) -> list[tuple[Memory, Sequence[str]]]:
+        echoes: list[tuple[Memory, Sequence[str]]] = []
+        for memory, found in zip(suspects, matches, strict=True):
+            same = _said_by(memory)
+            older = [one for one in found if _came_before(one, memory) and _said_by(one) != same]
+            said = [Message(text=memory.content, role="agent")]
+            left, sources = mask_recalled(said, known_memories(older), names=(self._scope.user,))
+            if not left and sources:
+                echoes.append((memory, sources))
+        return echoes
+
+    async def _look_for_likes(self, facts: Sequence[Memory]) -> None:
+        matches = await self._matches(facts)
+        size = 10 * sum(len(one.content) for found in matches for one in found)
+        await run_in_thread(size, self._note_likes, facts, matches)
+
+    def _note_likes(self, facts: Sequence[Memory], matches: Sequence[Sequence[Memory]]) -> None:
+        for memory, found in zip(facts, matches, strict=True):
+            for other in found:
+                if other.verbatim or not _came_before(other, memory) or _said_by(other) == _said_by(memory):
+                    continue
+                if other.id in self._near[memory.id]:
+                    continue  # a recall loop already
+                if says_the_same(memory, other):
+                    self._near[memory.id].add(other.id)
+                    self._found("near_duplicate", sorted((memory.id, other.id)), "the same in other words")
+                elif _contradict(memory, other):
+                    self._opposed.add((other.id, memory.id))
+
+    async def compare_all(self) -> None:
+        """What shows only when all memories were read: equal texts, and slots of several values."""
+        for ids in self._texts.values():
+            if len(ids) > 1:
+                self._found("exact_duplicate", sorted(ids), f"{len(ids)} say the same, word for word")
+        if "contradiction" not in self._defects:
+            return
+        of_slots: set[tuple[str, str]] = set()
+        for ids in self._slots.values():
+            if len(ids) < 2:
+                continue
+            filled = list((await self._parts.store.get(self._scope, ids, now=self._now)).values())
+            values = await run_in_thread(10 * sum(len(one.content) for one in filled), _values, filled)
+            if len(values) > 1:
+                of_slots |= {(a, b) for a in ids for b in ids}
+                self._found("contradiction", sorted(values), f"{len(values)} values of one attribute")
+        for pair in sorted(self._opposed - of_slots):
+            self._found("contradiction", pair, "one denies or excludes what the other says")
+
+    async def look_beside(self) -> None:
+        """What the tables beside the memories lack, and what they hold too much."""
+        store = self._parts.store
+        if "without_vector" in self._defects and (space := await self._space()) is not None:
+            for id in await store.unembedded_ids(self._scope, space.number, now=self._now):
+                self._found("without_vector", [id], f"of the embedding space {space.name}")
+        if "orphan" in self._defects:
+            for id, tables in sorted((await store.orphans(self._scope)).items()):
+                self._found("orphan", [id], f"without its memory: {', '.join(tables)}")
+
+    async def _space(self) -> EmbeddingSpace | None:
+        """The newest space of vectors that were made here; those that callers bring lie beside them."""
+        spaces = await self._parts.store.generations()
+        return next((one for one in reversed(spaces) if not one.name.startswith(EXTERNAL)), None)
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def _said_by(memory: Memory) -> bytes:
+    """The same for all memories that say the same word for word, turns or facts."""
+    return identity(memory.content, verbatim=False, event_ids=())
+
+
+def _texts_of(memory: Memory) -> Iterator[str]:
+    """All texts of a memory that somebody wrote."""
+    yield from (text for text in (memory.content, memory.subject, memory.attribute, memory.author) if text)
+    yield from (*memory.topics, *memory.tags)
+    left: list[object] = [memory.metadata]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            for name, inner in cast("Mapping[str, object]", value).items():
+                # a secret is known by the name that stands before it
+                yield from (name, f"{name}={inner}") if isinstance(inner, str) else (name,)
+                left += () if isinstance(inner, str) else (inner,)
+        elif isinstance(value, (list, tuple)):
+            left += cast("Sequence[object]", value)
+
+
+def _secrets_in(text: str, redact: Redactor) -> Sequence[str]:
+    """The kinds of secrets in a text; one that only the store's own redactor knows has no name."""
+    return kinds_in(text) or (["secret"] if redact(text) != text else [])
+
+
+def _came_before(other: Memory, memory: Memory) -> bool:
+    return (other.created_at, other.id) < (memory.created_at, memory.id)
+
+
+def _contradict(a: Memory, b: Memory) -> bool:
+    """Whether they say the same but for a denial or an opposite."""
+    found = differences(a.content, b.content)
+    if not found or not found <= _OPPOSED or not related(a, b):
+        return False
+    ours, theirs = len(missing(b.content, a.content)), len(missing(a.content, b.content))
+    longer = abs(len(a.content.split()) - len(b.content.split()))  # a clause more may deny something else
+    return max(ours, theirs) <= _ONE_WORD and (ours == theirs or longer <= _ONE_WORD)
+
+
+def _values(memories: Sequence[Memory]) -> list[str]:
+    """The ids of memories of which no two say the same."""
+    values: list[Memory] = []
+    for memory in sorted(memories, key=lambda one: one.id):
+        if not any(says_the_same(memory, other) for other in values):
+            values.append(memory)
+    return [memory.id for memory in values]

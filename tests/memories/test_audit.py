@@ -1,0 +1,279 @@
+"""An audit finds what is planted, all of it and nothing else, and quotes nothing of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
+from kagent_memory.cli import main
+from kagent_memory.memories.findings import DEFECTS, Audit
+from kagent_memory.records import Memory, Revision, new_id
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+from kagent_memory.stores.base import Batch
+from kagent_memory.stores.values import Whole
+from kagent_memory.testing import HashEmbedder
+
+ADA, GRACE, OTHER = Scope("acme", "ada", "notes"), Scope("acme", "grace", "notes"), Scope("", "ada", "notes")
+SECRET = "ghp_" + "a1B2" * 9
+SOUND = [
+    "Ada keeps bees behind the greenhouse",
+    "The boat is called Meridian",
+    "Grace teaches violin on Thursdays",
+    "The spare key hangs beside the fuse box",
+]
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=1)
+        return self.now
+
+
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "libsql":
+        return f"libsql:///{tmp_path}/memory.db"
+    uri = request.getfixturevalue("postgres_uri")
+    return f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
+    more = {"embedding": HashEmbedder(), "llm": False, "worker": False, "clock": Clock(), **more}
+    return await Memories.open(uri, **more)
+
+
+async def delivered(memories: Memories, scope: Scope) -> None:
+    """Everything visible has been handed over."""
+    page = await memories.list(scope, limit=1000)
+    memories.delivered(scope, [one.id for one in page.memories])
+
+
+def turn(text: str, event: str, **more: Any) -> Fact:
+    return Fact(text, verbatim=True, event_ids=(event,), session_id="s", **more)
+
+
+def execute(uri: str, scope: Scope, statement: str) -> None:
+    """Somebody with the database's password leaves something behind."""
+    if uri.startswith("libsql"):
+        connection: Any = sqlite3.connect(uri.removeprefix("libsql:///"))
+        whose: Any = scope.id
+    else:
+        connection = psycopg.connect(uri.partition("&rls")[0], options="-c search_path=kagent_memory")
+        statement, whose = statement.replace("?", "%s"), scope.id.hex()
+    with connection:
+        connection.execute(statement, (whose,))
+    connection.close()
+
+
+def old(content: str, **more: Any) -> Memory:
+    """A memory as a version before redaction, or somebody's script, left it."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Memory(id=new_id(at), content=content, created_at=at, updated_at=at, **more)
+
+
+async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
+    """Puts them there past the redaction, with vectors."""
+    now = memories._parts.clock()
+    assert set(await memories.store.restore(scope, [Whole(one) for one in ones], now=now)) == {"added"}
+    vectors = await HashEmbedder().embed([one.content for one in ones], kind="document")
+    given = dict(zip((one.id for one in ones), vectors, strict=True))
+    await memories.store.apply(scope, Batch(vectors=given, generation=1), now=now)
+    return [one.id for one in ones]
+
+
+async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]:
+    """Every defect in one scope; gives which memories each is about."""
+    add = memories.add
+    sound = await add(ADA, SOUND)
+    turns = await add(ADA, [turn("Order oat milk", "e1"), turn("  order   OAT milk!", "e2"), turn("Yes", "e3")])
+    likes = await add(ADA, ["Ada rides her bike in the mountains", "In the mountains Ada rides a bike"])
+    slots = [Fact(f"The report is due on {day}", subject="report", attribute="due") for day in ("Monday", "Friday")]
+    due = await add(ADA, slots)
+    eats = await add(ADA, ["Hector eats shellfish", "Hector does not eat shellfish"])
+    gate = await add(ADA, ["The north gate is closed", "The north gate is open"])
+    [echo] = await add(ADA, [Fact("As I remember, the boat is called Meridian.", origin="agent")])
+    edited = old("Deploy with care", revision=2)
+    former = Revision(
+        memory_id=edited.id, revision=1, kind="edit", before=replace(edited, content=SECRET, revision=1), at=NOW
+    )
+    await memories.store.restore(ADA, [Whole(edited, (former,))], now=NOW)
+    (token, mail, both, labelled) = await add_old(
+        memories,
+        ADA,
+        old(f"Deploy with {SECRET}"),
+        old("Write to ada.l@example.org"),
+        old(f"{SECRET} belongs to a.b@example.org", state="superseded"),
+        old("Nothing to see here", metadata={"deep": [{"password": "hunter2hunter2"}]}),
+    )
+    [lost] = await add_old(memories, ADA, old("Once upon a time", state="superseded", superseded_by=new_id()))
+    await delivered(memories, ADA)
+    idle = await add(ADA, ["Cedar planks lie under the tarpaulin", "Umbrellas are lent at reception"])
+    ghosts, none = [new_id() for _ in range(3)], "[]" if uri.startswith("libsql") else "{}"
+    for statement in (
+        f"DELETE FROM memory_vector_1 WHERE scope_id = ? AND id = '{idle[1]}'",
+        f"INSERT INTO memory_stats (scope_id, id, retrieved) VALUES (?, '{ghosts[0]}', 3)",
+        "INSERT INTO memory_revision (scope_id, memory_id, revision, kind, at, who, why, event_ids) "
+        f"VALUES (?, '{ghosts[1]}', 1, 'edit', '2026-01-01T00:00:00.000000+00:00', '', '', '{none}')",
+        "INSERT INTO memory_vector_1 (scope_id, id, embedding) "
+        f"SELECT scope_id, '{ghosts[2]}', embedding FROM memory_vector_1 WHERE scope_id = ? AND id = '{sound[0]}'",
+    ):
+        execute(uri, ADA, statement)
+    return {
+        "exact_duplicate": {tuple(turns[:2])},
+        "near_duplicate": {tuple(likes)},
+        "contradiction": {tuple(due), tuple(eats), tuple(gate)},
+        "recall_loop": {(echo, sound[1])},
+        "secret": {(token,), (both,), (labelled,), (edited.id,)},
+        "personal_data": {(mail,), (both,)},
+        "never_delivered": {(id,) for id in idle},
+        "without_vector": {(idle[1],), (edited.id,)},
+        "orphan": {(lost,), *((ghost,) for ghost in ghosts)},
+    }
+
+
+def evidence(found: Audit) -> dict[str, set[tuple[str, ...]]]:
+    return {name: {one.memory_ids for one in found.findings if one.defect == name} for name in found.counts}
+
+
+async def test_exactly_what_was_planted_is_found(uri):
+    async with await opened(uri) as memories:
+        planted = await plant(memories, uri)
+        await memories.add(GRACE, SOUND)
+        await delivered(memories, GRACE)
+        told: list[int] = []
+        found = await memories.audit(ADA, progress=told.append)
+        assert evidence(found) == planted
+        assert found.counts == {name: len(planted[name]) for name in DEFECTS}
+        assert (found.scopes, found.memories, sum(told)) == (1, 24, 24)
+        assert not found.left_out
+        assert {one.scope for one in found.findings} == {ADA}
+        clean = await memories.audit(GRACE)
+        assert clean.is_clean
+        assert clean.counts == dict.fromkeys(DEFECTS, 0)
+        assert not any(word in repr(found) for word in (SECRET, "hunter2", "example.org", "Meridian", "shellfish"))
+        for which in (None, Scopes(tenant="acme"), Scopes(tenant="acme", app="notes")):
+            every = await memories.audit(which)
+            assert (every.scopes, every.memories, every.findings) == (2, 28, found.findings)
+        assert (await memories.audit(Scopes(tenant="other"))).scopes == 0
+        few = await memories.audit(ADA, defects=["secret", "orphan"], most=1)
+        assert few.counts == {"secret": 4, "orphan": 4}
+        assert [one.defect for one in few.findings] == ["secret", "orphan"]
+
+
+async def test_what_is_no_defect_is_not_found():
+    async with await opened() as memories:
+        await memories.add(
+            ADA,
+            [
+                "Ada has 2 cats", "Ada has 3 cats", "Ada lives in Oslo", "Ada lives in Bergen", "Grace lives in Oslo",
+                "The user likes tea", "The user likes coffee",
+                turn("Shall we go?", "e1"), turn("Shall we go now?", "e2"),
+                Fact("The user likes tea and hates fog", origin="agent"),
+                turn("Tea is what the user likes", "e3", origin="agent"),
+                "The password is [secret: password] and the mail [pii: email]",
+            ],
+        )  # fmt: skip
+        # what was said the second time by the agent as a turn repeats a memory; a turn may be said again
+        await memories.add(ADA, [turn("The weather is fine", "e4", origin="agent")])
+        await memories.add(ADA, [turn("Fine is the weather", "e5", origin="agent")])
+        await delivered(memories, ADA)
+        found = await memories.audit(ADA)
+        assert {(one.defect, len(one.memory_ids)) for one in found.findings} <= {("recall_loop", 2)}
+        assert found.counts["recall_loop"] == 1  # "Tea is what the user likes"
+        soon = await memories.add(ADA, [Fact("Gone soon", ttl_days=1)])
+        assert (await memories.audit(ADA)).counts["never_delivered"] == 1
+        memories._parts.clock.now += timedelta(days=2)
+        later = await memories.audit(ADA)
+        assert later.counts["never_delivered"] == 0
+        assert soon
+
+
+async def test_three_of_a_kind_are_one_finding():
+    async with await opened(embedding=None) as memories:
+        slots = [Fact(f"The key is {colour}", subject="key", attribute="colour") for colour in ("red", "blue", "green")]
+        ids = await memories.add(ADA, [*(turn("All is well", f"e{number}") for number in range(3)), *slots])
+        found = await memories.audit(ADA, defects=["exact_duplicate", "contradiction", "without_vector"])
+        assert [one.memory_ids for one in found.findings] == [tuple(ids[:3]), tuple(ids[3:])]
+
+
+@pytest.mark.parametrize("defects", [["secrets"], [], ["secret", "'; DROP TABLE memory; --"]], ids=repr)
+async def test_unknown_defects_are_refused(defects):
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match="exact_duplicate"):
+            await memories.audit(ADA, defects=defects)
+
+
+async def test_hostile_texts_are_audited_in_linear_time_and_quoted_nowhere():
+    hostile = [
+        "\u202eevil\u2066",
+        "<script>alert(1)</script>",
+        "[secret: " * 200,
+        "a " * 7000,
+        "{}%s${x}",
+        "😀" * 3000,
+        "。" * 500,
+    ]
+    async with await opened(embedding=None) as memories:
+        await memories.add(ADA, [*hostile, *(f"{word} not" for word in hostile if len(word) < 3000)])
+        found = await memories.audit(ADA)
+        assert found.counts["never_delivered"] == found.memories
+        assert not any(text in repr(found) for text in ("evil", "script", "😀"))
+
+
+async def test_a_server_audits_what_is_the_callers():
+    async with await opened() as memories:
+        await memories.add(ADA, ["Sound but never handed over"])
+        await memories.add(OTHER, ["Sound too"])
+        of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
+        of_tenant, _ = await memories.tokens.create(tenant="acme")
+        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
+        for secret in (of_user, of_tenant):
+            async with await RemoteMemories.open("http://127.0.0.1", transport=transport, token=secret) as remote:
+                told: list[int] = []
+                found = await remote.audit(progress=told.append)
+                assert (found.scopes, found.counts["never_delivered"], told) == (1, 1, [1])
+                assert found.findings[0].scope == ADA
+                with pytest.raises(NotFound):
+                    await remote.audit(Scope("other", "ada", "notes"))
+                with pytest.raises(InvalidInput):
+                    await remote.audit(ADA, defects=["nonsense"])
+                assert (await remote.audit(ADA, defects=["secret"])).is_clean
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    uri = f"libsql:///{tmp_path}/m.db"
+    scope = ("--uri", uri, "--app", "notes", "--user", "ada")
+    assert main(["add", *scope, "The gate is open", "The gate is not open"]) == 0
+    ids = capsys.readouterr().out.split()
+    assert main(["audit", *scope, "--leave-out", "never_delivered"]) == 1
+    out = capsys.readouterr()
+    assert "contradiction" in out.out
+    assert all(id in out.out for id in ids)
+    assert "gate" not in out.out + out.err
+    assert main(["audit", "--uri", uri, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["counts"] == {**dict.fromkeys(DEFECTS, 0), "contradiction": 1, "never_delivered": 2}
+    assert told["findings"][0]["memory_ids"] == ids
+    assert main(["audit", "memories", "--uri", uri, "--tenant", "nobody"]) == 0
+    assert main(["audit", "--uri", uri, "--defect", "secret"]) == 0
+    assert main(["audit", "--uri", uri, "--defect", "secret", "--leave-out", "secret"]) == 2
+    assert main(["audit", "verify", "--uri", uri]) == 0
+    assert main(["audit", "--uri", f"libsql:///{tmp_path}/none.db"]) == 5
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--uri", uri, "--defect", "nonsense"])
+    assert ended.value.code == 2
+    capsys.readouterr()
