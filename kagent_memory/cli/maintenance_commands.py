@@ -240,6 +240,18 @@ async def forget_tenant(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
+async def rotate_keys(args: argparse.Namespace, say: Output) -> int:
+    """Encrypts anew what the first key did not encrypt."""
+    async with opened_here(args) as memories:
+        rotated = await memories.rotate_keys(dry_run=args.dry_run)
+    say.value(rotated)
+    if args.dry_run:
+        say.line(f"Of {rotated.scopes} agents and users something would be encrypted anew with the key {rotated.key}.")
+    else:
+        say.line(f"{rotated.rows} rows of {rotated.scopes} agents and users encrypted with the key {rotated.key}.")
+    return 0
+
+
 async def receipts(args: argparse.Namespace, say: Output) -> int:
     """Lists what was forgotten of a tenant."""
     async with opened(args) as memories:
@@ -372,6 +384,13 @@ COMMANDS = (
             DRY_RUN,
         ),
         run=forget_tenant,
+    ),
+    Command(
+        name="rotate-keys",
+        help="Encrypt with the first of the encryption keys what is plain or of another key; goes on where it stopped.",
+        examples=["kagent-memory rotate-keys --dry-run", "kagent-memory rotate-keys"],
+        options=(DRY_RUN,),
+        run=rotate_keys,
     ),
     Command(
         name="receipts",

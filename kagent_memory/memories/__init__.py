@@ -51,7 +51,7 @@ from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
 from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt, chain_id
-from ..stores.values import ForgottenTenant
+from ..stores.values import ForgottenTenant, Rotated
 from .api import Items, MemoryApi, OpenedMemories
 from .audit import audit_each, audit_scope
 from .components import Components, OpenOptions, PartOptions, background, open_components, utc_now, without_secrets
@@ -497,6 +497,15 @@ class Memories(OpenedMemories):
     @override
     async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
         return await forget_tenant(self._parts, tenant, limit, who=who)
+
+    async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
+        """Encrypts anew, with the first of the `encryption_keys`, what is plain or was encrypted with another key;
+        interrupted, it goes on where it stopped when it is called again.
+
+        Raises:
+            ConfigurationError: there is no key, or one is missing that something was encrypted with.
+        """
+        return await self._parts.store.rotate_keys(dry_run=dry_run)
 
     async def export(
         self, *, tenant: str | None = None, user: str | None = None, app: str | None = None

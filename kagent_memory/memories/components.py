@@ -215,6 +215,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         statement_timeout_seconds=settings.statement_timeout_seconds,
         postgres_pooler=settings.postgres_pooler,
         rls=settings.rls,
+        encryption_keys=settings.encryption_keys,
     )
 
 

@@ -142,6 +142,9 @@ class MemorySettings:
             say) stands before Postgres; None: each connection finds out.
         rls: switches row level security on in Postgres, so that the database itself keeps scopes apart; once it is on,
             every process finds out, and leaving it out does not switch it off.
+        encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64; after commas further
+            ones, which open what they once encrypted. Never in the URI, best in the environment. Needs the extra
+            [encryption].
     """
 
     embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
@@ -204,6 +207,7 @@ class MemorySettings:
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
     postgres_pooler: bool | None = None
     rls: bool = False
+    encryption_keys: str | None = Field(default=None, repr=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -307,6 +311,7 @@ class SettingOptions(TypedDict, total=False):
     statement_timeout_seconds: float
     postgres_pooler: bool | None
     rls: bool
+    encryption_keys: str | None
 
 
 def compose(
@@ -328,6 +333,10 @@ def compose(
     bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     known = {field.name for field in fields(base)}
     pairs = parse_qsl(query, keep_blank_values=True)
+    if any(name == "encryption_keys" for name, _ in pairs):
+        raise ConfigurationError(
+            "encryption_keys does not belong into a URI, which is logged and shown; set KAGENT_MEMORY_ENCRYPTION_KEYS."
+        )
     others = [pair for pair in pairs if pair[0] not in known]
     if others and not bare.removeprefix("kagent+").startswith("postgres"):
         name = others[0][0]

@@ -61,6 +61,11 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
             "rls keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, "
             "or leave rls out."
         )
+    if options.get("encryption_keys") is not None and not adapter.has_encryption:
+        raise ConfigurationError(
+            f"encryption_keys: {adapter.__name__} does not encrypt what it keeps; use postgresql://… or libsql:///…, "
+            "or leave the keys out."
+        )
     memories = await adapter.open(uri, **options)
     if isinstance(memories, Store):
         return memories

@@ -47,6 +47,7 @@ from .values import (
     Pruned,
     RankFeatures,
     Restored,
+    Rotated,
     ScopeStats,
     TermMatrix,
     TextMatches,
@@ -108,6 +109,7 @@ class MemoryStore(Opened):
     """
 
     has_row_security: ClassVar[bool] = False  # whether the database itself can keep scopes apart (the option `rls`)
+    has_encryption: ClassVar[bool] = False  # whether it encrypts its rows (the option `encryption_keys`)
 
     @classmethod
     @abstractmethod
@@ -484,6 +486,17 @@ class MemoryStore(Opened):
             gone = len(await self.forget(scope, everything=True, now=now))
             return ForgottenTenant(scopes=1, memories=gone, done=False)
         return ForgottenTenant()
+
+    async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
+        """Encrypts anew, with the first of the `encryption_keys`, whatever it did not encrypt: what is plain, and what
+        older keys did. Some rows a transaction: interrupted, it goes on where it stopped when it is run again; others
+        read and write meanwhile. Crosses scopes.
+
+        Raises:
+            ConfigurationError: there is no key, one is missing that something was encrypted with, or this store does
+                not encrypt.
+        """
+        raise ConfigurationError(f"{type(self).__name__} does not encrypt what it keeps.")
 
     async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
         """Those of the scopes that hold a visible memory without a vector of this generation, in order of (tenant, app,

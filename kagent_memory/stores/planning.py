@@ -254,5 +254,6 @@ class Plan:
                 "why": change.why,
                 "event_ids": change.event_ids,
                 "group": change.group,
+                "sealed": None,
             }
         )

@@ -37,6 +37,7 @@ class OpenOptions(TypedDict, total=False):
         statement_timeout_seconds: the longest that one statement may take.
         postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
         rls: switches row level security on; once it is, every store finds out.
+        encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
         pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of ours.
     """
 
@@ -48,6 +49,7 @@ class OpenOptions(TypedDict, total=False):
     statement_timeout_seconds: float
     postgres_pooler: bool | None
     rls: bool
+    encryption_keys: str | None
     pool: object
 
 
@@ -343,6 +345,21 @@ class Pruned:
     def __add__(self, other: Pruned) -> Pruned:
         total = {name: count + other.counts[name] for name, count in self.counts.items()}
         return Pruned(**total, gone=(*self.gone, *other.gone)[:LISTED_AT_MOST])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotated:
+    """What was encrypted anew.
+
+    Attributes:
+        key: the id of the key that it is encrypted with now.
+        scopes: how many agents' users had something of another key, or plain.
+        rows: how many memories, revisions, jobs and keys of digests were written anew.
+    """
+
+    key: str
+    scopes: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
+from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores import JobQueue, MemoryStore, Store, TokenStore, open_with
 from kagent_memory.testing import StoreContract
 
@@ -23,6 +26,11 @@ def sample():
 class TestDictStore(StoreContract):
     async def open_store(self) -> Store:
         return await open_with(sample().DictStore, "dict://")
+
+
+async def test_keys_are_refused_where_nothing_is_encrypted():
+    with pytest.raises(ConfigurationError, match="does not encrypt"):
+        await open_with(sample().DictStore, "dict://", encryption_keys="id:" + "A" * 43)
 
 
 def test_a_store_of_memories_alone_needs_eighteen_methods_at_most():

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from ...concurrency import Backoff
 from ...errors import KagentMemoryError
 from ...records import Scope
+from ..encryption import KeyRing
 from .connection import Busy, Connection
 from .location import MEMORY, check_file, to_path
 from .schema import has_ledger, migrate
@@ -42,15 +43,16 @@ class Database:
         StoreError: it is closed, or another process held the lock for more than 5 seconds.
     """
 
-    def __init__(self, thread: DriverThread, connection: Connection) -> None:
+    def __init__(self, thread: DriverThread, connection: Connection, ring: KeyRing | None) -> None:
         self._thread = thread
         self._connection = connection
+        self._ring = ring
         self._writing = asyncio.Lock()
         self._owes_erasure = False
         self._closed = False
 
     @classmethod
-    async def open(cls, uri: str, driver: str | None = None) -> Self:
+    async def open(cls, uri: str, driver: str | None = None, ring: KeyRing | None = None) -> Self:
         """Opens or makes the file and migrates it; safe when several processes do so at once.
 
         Raises:
@@ -63,7 +65,7 @@ class Database:
         except BaseException:
             thread.end()
             raise
-        return cls(thread, connection)
+        return cls(thread, connection, ring)
 
     @classmethod
     async def exists(cls, uri: str) -> bool:
@@ -140,7 +142,7 @@ class Database:
             RuntimeError: the script waited for something other than its session.
         """
         with self._connection.transaction(write=write):
-            steps = script(LibSQLSession(self._connection), *args, **kwargs)
+            steps = script(LibSQLSession(self._connection, self._ring), *args, **kwargs)
             try:
                 steps.send(None)
             except StopIteration as end:

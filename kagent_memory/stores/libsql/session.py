@@ -15,7 +15,9 @@ import numpy as np
 
 from ...records import json_text
 from ..codec import to_iso
+from ..encryption import KeyRing
 from ..sql import queries
+from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
 from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement
@@ -111,16 +113,24 @@ def sql(query: str, generation: int | None = None) -> str:
 class LibSQLSession:
     """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver thread in one go."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
         self.connection = connection
+        self._sealing = Sealing(ring)
 
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
+        sent = await self._sent(query, values)
         if query in ANSWERED_BY:
             text = sql(query, generation)
-            self.connection.run(text, bound(text, values))
+            self.connection.run(text, bound(text, sent))
         text = sql(ANSWERED_BY.get(query, query), generation)
-        return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
+        found = [decoded(row) for row in self.connection.rows(text, bound(text, sent))]
+        return self._sealing.given(query, values, found)
+
+    async def _sent(self, query: str, values: Values) -> Values:
+        if self._sealing.lacks_salt(query, values):
+            await self.rows("scope_row", {"scope_id": values["scope_id"]})
+        return self._sealing.sent(query, values)
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """The rows of several named queries, in their order."""
@@ -129,7 +139,7 @@ class LibSQLSession:
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """How many rows the named statement changed."""
         text = sql(query, generation)
-        return self.connection.run(text, bound(text, values))
+        return self.connection.run(text, bound(text, await self._sent(query, values)))
 
     async def pause(self) -> None:
         """Nothing: the driver thread holds up no event loop."""
@@ -142,7 +152,8 @@ class LibSQLSession:
                 self.connection.run(text, bound(text, chunk))
         else:
             names = statement(text).names
-            self.connection.run_many(text, [[encoded(one[name]) for name in names] for one in values])
+            sent = [await self._sent(query, one) for one in values]
+            self.connection.run_many(text, [[encoded(one[name]) for name in names] for one in sent])
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing_extensions import Unpack, override
 from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions, Pruned
 from ..codec import bounded
+from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SqlStore
 from ..values import ForgottenTenant
 from .database import Database
@@ -24,18 +25,20 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own).
     """
 
-    def __init__(self, database: Database, *, cache_mb: int = CACHE_MB) -> None:
-        super().__init__(database, cache_mb=cache_mb)
+    def __init__(self, database: Database, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
+        super().__init__(database, cache_mb=cache_mb, ring=ring)
         self._file = database
         self._cache = VectorCache(cache_mb * 2**20)
 
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Opens or makes the file; the options but `cache_mb` and `driver` are a server's, and are left aside: a file
-        has one schema and one connection, and waits five seconds for another process's lock.
+        """Opens or makes the file; the options but `cache_mb`, `driver` and `encryption_keys` are a server's, and are
+        left aside: a file has one schema and one connection, and waits five seconds for another process's lock.
         """
-        return cls(await Database.open(uri, options.get("driver")), cache_mb=options.get("cache_mb", CACHE_MB))
+        ring = KeyRing.parse(options.get("encryption_keys"))
+        database = await Database.open(uri, options.get("driver"), ring)
+        return cls(database, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
 
     @classmethod
     @override
@@ -94,6 +97,11 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         if erased.scopes or erased.memories or erased.tokens:
             await self._erase()
         return erased
+
+    @override
+    async def _rewritten(self, rows: int) -> None:
+        if rows:
+            await self._file.erase()
 
     async def _erase(self) -> None:
         self._cache.drop()

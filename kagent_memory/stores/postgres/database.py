@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import psycopg
 
 from ...records import Scope
+from ..encryption import KeyRing
 from . import embedded_server as server
 from .connection import Connection
 from .errors import ours
@@ -28,16 +29,25 @@ class PostgresDatabase:
         pool: of connections to the database.
         directory: of the private server that ends with the store; None: the server is somebody else's.
         scope: whose rows alone its scripts see where row level security is on; None: it acts for maintenance.
+        ring: the keys that rows are encrypted with; None: they are not.
     """
 
-    def __init__(self, pool: Pool | LentPool, directory: Path | None, scope: Scope | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool | LentPool,
+        directory: Path | None,
+        scope: Scope | None = None,
+        *,
+        ring: KeyRing | None = None,
+    ) -> None:
         self.pool = pool
+        self._ring = ring
         self._directory = directory
         self._scope = scope
 
     def within(self, scope: Scope) -> Self:
         """The same connections for scripts of one scope alone."""
-        return type(self)(self.pool, None, scope)
+        return type(self)(self.pool, None, scope, ring=self._ring)
 
     def _preamble(self, connection: Connection) -> Preamble:
         """What every transaction on this connection begins with; gone with the transaction."""
@@ -58,7 +68,8 @@ class PostgresDatabase:
         """What a script reads, each statement for itself."""
         connection = await self.pool.take()
         try:
-            return await script(PostgresSession(connection, self._preamble(connection)), *args, **kwargs)
+            session = PostgresSession(connection, self._preamble(connection), ring=self._ring)
+            return await script(session, *args, **kwargs)
         except psycopg.Error as error:
             raise ours(error) from error
         finally:
@@ -77,7 +88,8 @@ class PostgresDatabase:
             async with connection.pipeline() as pipeline, connection.transaction():
                 begin_with(pipeline, self._preamble(connection))
                 try:
-                    return await script(PostgresSession(connection, pipeline=pipeline), *args, **kwargs)
+                    session = PostgresSession(connection, ring=self._ring, pipeline=pipeline)
+                    return await script(session, *args, **kwargs)
                 except asyncio.CancelledError:
                     connection.hurry()
                     raise

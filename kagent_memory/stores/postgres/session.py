@@ -16,7 +16,9 @@ from pgvector import HalfVector
 from psycopg import AsyncCursor, AsyncPipeline, generators
 from psycopg.types.json import Json
 
+from ..encryption import KeyRing
 from ..sql import queries
+from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
 from .connection import DIALECT, Connection
 
@@ -143,6 +145,7 @@ class PostgresSession:
     Args:
         connection: the connection.
         preamble: statements that each transaction begins with, where the session makes its own.
+        ring: the keys that rows are encrypted with; None: they are not.
         pipeline: of the transaction that the session is in; None: what is asked at once is a transaction of its own.
     """
 
@@ -151,9 +154,11 @@ class PostgresSession:
         connection: Connection,
         preamble: Preamble = (),
         *,
+        ring: KeyRing | None = None,
         pipeline: AsyncPipeline | None = None,
     ) -> None:
         self._connection = connection
+        self._sealing = Sealing(ring)
         self._preamble = preamble
         self._pipeline = pipeline
 
@@ -164,12 +169,24 @@ class PostgresSession:
 
     async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
-        [found] = await self._asked([(statement(query, generation), values)])
-        return found
+        [found] = await self._asked([(statement(query, generation), await self._sent(query, values))])
+        return self._sealing.given(query, values, found)
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """The rows of several named queries; in a pipeline all of them go out before the first answer is awaited."""
-        return await self._asked([(statement(query), values) for query, values in queries])
+        ahead = sum(query == "touch_scope" for query, _ in queries)
+        if 0 < ahead < len(queries) and self._sealing.ring is not None:  # they come first, and tell the scopes' salts
+            return [*await self.several(queries[:ahead]), *await self.several(queries[ahead:])]
+        sent: list[tuple[LiteralString, Values]] = []
+        for query, values in queries:
+            sent.append((statement(query), await self._sent(query, values)))
+        found = zip(queries, await self._asked(sent), strict=True)
+        return [self._sealing.given(query, values, rows) for (query, values), rows in found]
+
+    async def _sent(self, query: str, values: Values) -> Values:
+        if self._sealing.lacks_salt(query, values):
+            await self.rows("scope_row", {"scope_id": values["scope_id"]})
+        return self._sealing.sent(query, values)
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
         if self._preamble:
@@ -186,7 +203,8 @@ class PostgresSession:
 
     async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
         """How many rows the named statement changed."""
-        cursor = await self._connection.execute(statement(query, generation), bound(values), prepare=True)
+        sent = await self._sent(query, values)
+        cursor = await self._connection.execute(statement(query, generation), bound(sent), prepare=True)
         await self._sync()
         return cursor.rowcount
 
@@ -197,12 +215,13 @@ class PostgresSession:
     async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
         text = statement(query, generation)
-        for piece in pieces(query, values):
+        sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
+        for piece in pieces(query, sent):
             if len(piece) == 1:
                 await self._connection.execute(text, bound(piece[0]), prepare=True)
             else:
                 await self._connection.cursor().executemany(text, [bound(one) for one in piece])
-            await self._sent()
+            await self._flush()
 
     async def define(self, query: str, generation: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
@@ -217,10 +236,10 @@ class PostgresSession:
         # Answers are asked for by a sync, not a flush: after it the server knows that it waits for its client, and lets
         # go of the locks of one that vanished.
         if self._pipeline is not None:
-            await self._sent()
+            await self._flush()
             await self._pipeline.sync()
 
-    async def _sent(self) -> None:
+    async def _flush(self) -> None:
         # The driver's sync waits for answers alone: with output still unsent, both sides would wait for ever. Here
         # what the server says meanwhile is taken in.
         if self._pipeline is not None and self._connection.pgconn.flush():

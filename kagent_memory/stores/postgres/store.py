@@ -15,6 +15,7 @@ from ...errors import ConfigurationError
 from ...records import Filter, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions
 from ..codec import bounded
+from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SqlStore
 from . import embedded_server as server
 from .connection import Connection, Target, dial
@@ -60,6 +61,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
             pooled=options.get("postgres_pooler"),
         )
+        ring = KeyRing.parse(options.get("encryption_keys"))
         size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
         if (given := options.get("pool")) is not None:
             return await cls._open_lent(await LentPool.of(given, target, wait_seconds=wait), target, options)
@@ -74,7 +76,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             first.pgconn.finish()
         else:
             pool.add(first)
-        return cls(PostgresDatabase(pool, directory), cache_mb=options.get("cache_mb", CACHE_MB))
+        return cls(PostgresDatabase(pool, directory, ring=ring), cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
 
     @classmethod
     async def _open_lent(cls, pool: LentPool, target: Target, options: OpenOptions) -> Self:
@@ -90,7 +92,8 @@ class PostgresStore(SqlStore[PostgresSession]):
             raise
         finally:
             await pool.settled()
-        return cls(PostgresDatabase(pool, None), cache_mb=options.get("cache_mb", CACHE_MB))
+        ring = KeyRing.parse(options.get("encryption_keys"))
+        return cls(PostgresDatabase(pool, None, ring=ring), cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
 
     @override
     @classmethod

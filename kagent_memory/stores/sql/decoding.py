@@ -15,6 +15,7 @@ _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
 _PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")  # its terms tell that
+_SEALED = dict.fromkeys(("sealed_topics", "sealed_tags", "sealed_metadata", "sealed_author", "sealed_category"))
 _LISTS = ("types", "topics", "tags", "origins")
 
 
@@ -52,7 +53,7 @@ def to_revision(row: Row) -> Revision:
 
 def job_values(job: Job) -> dict[str, Any]:
     """A job as the values of `insert_job`."""
-    return {"scope_id": job.scope.id, **{name: getattr(job, name) for name in _JOB}}
+    return {"scope_id": job.scope.id, "sealed": None, **{name: getattr(job, name) for name in _JOB}}
 
 
 def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]
         values[name] = values[name] or None
     only = values.pop("superseded") == "only"
     filtered = only or any(value is not None for value in values.values())
-    values |= {"superseded": bool(filter.superseded), "active": not only}
+    values |= {"superseded": bool(filter.superseded), "active": not only, **_SEALED}
     return {**values, "filtered": filtered, "scope_id": scope.id, "now": now}
 
 

@@ -140,7 +140,7 @@ async def _tombstones(session: Session, scope: Scope, erased: Sequence[Memory]) 
     # The events and the texts of every state these memories ever had.
     if not erased:
         return set()
-    salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["salt"]
+    salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["key"]
     values = {"scope_id": scope.id, "ids": [memory.id for memory in erased]}
     revisions = [to_revision(row) for row in await session.rows("revisions_of_all", values)]
     states = [*erased, *(revision.before for revision in revisions if revision.before)]

@@ -134,7 +134,19 @@ async def release(
 ) -> bool:
     """See `MemoryStore.release`."""
     given = replace(job, state="dead" if dead else "queued", run_after=run_after, error=error)
-    names = ("scope_id", "id", "fence", "state", "attempts", "failures", "run_after", "error", "calls", "tokens")
+    names = (
+        "scope_id",
+        "id",
+        "sealed",
+        "fence",
+        "state",
+        "attempts",
+        "failures",
+        "run_after",
+        "error",
+        "calls",
+        "tokens",
+    )
     values = job_values(given)
     return bool(await session.run("release_job", {**{name: values[name] for name in names}, "payload": payload}))
 
@@ -171,7 +183,9 @@ async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
     for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
         payload = without_events(row["payload"], events)
         if payload != row["payload"]:
-            await session.run_many("replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload}])
+            await session.run_many(
+                "replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload, "sealed": None}]
+            )
 
 
 async def jobs(

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import override
 
 from ...concurrency import LONG, LRU, cancel_and_wait, each_aside, run_in_thread
-from ...errors import InvalidInput, StoreError
+from ...errors import ConfigurationError, InvalidInput, StoreError
 from ...records import Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
 from ..base import (
@@ -39,9 +39,10 @@ from ..base import (
     checked_vector,
 )
 from ..codec import bounded
+from ..encryption import KeyRing
 from ..receipts import Receipt, ReceiptChain
-from ..values import ForgottenTenant, Restored, Whole
-from . import forgetting, maintenance, queue, receipts, tokens, transfer
+from ..values import ForgottenTenant, Restored, Rotated, Whole
+from . import forgetting, maintenance, queue, receipts, rotation, tokens, transfer
 from . import read_queries as reading
 from . import write_queries as writing
 from .index_cache import Indexes
@@ -60,6 +61,7 @@ MOST_PACKED = 64 * 2**20
 ATTEMPTS = 20
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
+RESEALED = 200
 
 
 class SqlStore(Store, Generic[AnySession]):
@@ -68,8 +70,13 @@ class SqlStore(Store, Generic[AnySession]):
     An adapter adds `open` and `search_vector`, which are its own, and how the table of an embedding space is made.
     """
 
-    def __init__(self, database: Database[AnySession], *, cache_mb: int = CACHE_MB) -> None:
+    has_encryption = True
+
+    def __init__(
+        self, database: Database[AnySession], *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None
+    ) -> None:
         self._database = database
+        self._ring = ring
         self._dimensions: dict[int, int] = {}
         self._indexes = Indexes(cache_mb * 2**20)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
@@ -307,6 +314,8 @@ class SqlStore(Store, Generic[AnySession]):
 
     @override
     async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
+        if self._ring is not None:  # the database holds digests
+            return await super().facets(scope, filter=filter, most=most, now=now)
         return await self._database.within(scope).read(reading.facets, scope, filter=filter, most=most, now=now)
 
     @override
@@ -527,6 +536,24 @@ class SqlStore(Store, Generic[AnySession]):
     @override
     async def tokens(self, *, digest: str | None = None) -> Sequence[Token]:
         return await self._database.read(tokens.find, digest)
+
+    @override
+    async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
+        if self._ring is None:
+            raise ConfigurationError("There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key.")
+        header = self._ring.header
+        scopes, rows, after = 0, 0, None
+        while some := await self._database.read(rotation.stale_scopes, header, after=after, limit=SCOPES_AT_ONCE):
+            scopes += len(some)
+            for after in some:
+                database = self._database.within(after)
+                while not dry_run and (done := await database.write(rotation.reseal, after, header, limit=RESEALED)):
+                    rows += done
+        await self._rewritten(rows)
+        return Rotated(key=self._ring.current, scopes=scopes, rows=rows)
+
+    async def _rewritten(self, rows: int) -> None:
+        """What an adapter does after so many rows were written anew whose former text must not stay anywhere."""
 
     @override
     async def about(self) -> Mapping[str, str]:

@@ -35,8 +35,8 @@ async def restore(
     """See `MemoryStore.restore`."""
     touched = "scope_row" if dry_run else "touch_scope"
     found = await session.rows(touched, {"scope_id": scope.id} if dry_run else touching(scope, 1))
-    row: Row = found[0] if found else {"version": 0, "salt": b""}
-    outcomes = await _outcomes(session, scope, memories, bytes(row["salt"]), texts)
+    row: Row = found[0] if found else {"version": 0, "key": b""}
+    outcomes = await _outcomes(session, scope, memories, bytes(row["key"]), texts)
     added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
     if dry_run or not added:
         return outcomes
@@ -56,6 +56,7 @@ async def restore(
             **{name: getattr(revision, name) for name in Revision.__slots__},
             "scope_id": scope.id,
             "before": revision.before and codec.to_snapshot(revision.before),
+            "sealed": None,
         }
         for one in added
         for revision in one.revisions

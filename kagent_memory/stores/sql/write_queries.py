@@ -88,7 +88,7 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     twins = {texts.identity(stored[id]): id for id in equal if id in stored}
     return _Met(
         version=row["version"],
-        salt=row["salt"],
+        salt=row["key"],
         stored=stored,
         twins=twins,
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
@@ -202,6 +202,7 @@ def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
         "scope_id": scope.id,
         "content_hash": texts.identity(memory),
         "slot": slot_of(memory),
+        "sealed": None,
     }
 
 

@@ -27,14 +27,14 @@ WHERE scope_id = :scope_id AND state <> 'active'
             SELECT content_hash FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
         )
         -- what 0.1.0 wrote has another hash
-        OR lower(rtrim(content, '.! ')) IN (
+        OR sealed IS NULL AND lower(rtrim(content, '.! ')) IN (
             SELECT lower(rtrim(content, '.! ')) FROM memory
-            WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+            WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) AND sealed IS NULL
         )
     )
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: insert_tombstones
@@ -44,13 +44,13 @@ SELECT :scope_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'), :at 
 ON CONFLICT DO NOTHING
 
 -- name: queued_payloads
-SELECT id, session_id, payload FROM ingest_job WHERE scope_id = :scope_id ORDER BY id
+SELECT id, session_id, payload, sealed FROM ingest_job WHERE scope_id = :scope_id ORDER BY id
 
 -- name: withdraw_jobs
 DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: replace_payload
-UPDATE ingest_job SET payload = :payload WHERE scope_id = :scope_id AND id = :id
+UPDATE ingest_job SET payload = :payload, sealed = :sealed WHERE scope_id = :scope_id AND id = :id
 
 -- name: mark_erased
 -- Whoever keeps an index of this scope makes it anew.

@@ -1,6 +1,6 @@
 -- name: queued_job
 -- The newest queued job of this key, as `waiting_job`; nobody drops it before the end of the transaction.
-SELECT j.id, j.payload
+SELECT j.id, j.payload, j.sealed
 FROM ingest_job AS j
 WHERE j.scope_id = :scope_id AND j.kind = :kind AND j.key = :key AND j.state = 'queued'
 ORDER BY j.created_at DESC, j.id DESC
@@ -9,7 +9,8 @@ LIMIT 1
 -- name: coalesce_job
 -- A queued job takes over what a later one of its key brings. A timer that is set anew has failed at nothing yet.
 UPDATE ingest_job SET
-    payload = :payload, run_after = :run_after, session_id = :session_id, provider = :provider,
+    payload = :payload, sealed = :sealed,
+    run_after = :run_after, session_id = :session_id, provider = :provider,
     model = :model,
     attempts = CASE WHEN kind = 'session_end' THEN 0 ELSE attempts END,
     failures = CASE WHEN kind = 'session_end' THEN 0 ELSE failures END,
@@ -19,10 +20,11 @@ WHERE scope_id = :scope_id AND id = :id
 -- name: insert_job
 INSERT INTO ingest_job (
     scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
-    owner, fence, error, calls, tokens, failures
+    owner, fence, error, calls, tokens, failures, sealed
 ) VALUES (
     :scope_id, :id, :kind, :session_id, :key, :payload, :provider, :model, :state, :attempts, :run_after, :created_at,
-    :lease_until, :owner, :fence, :error, :calls, :tokens, :failures
+    :lease_until, :owner, :fence, :error, :calls, :tokens, :failures,
+    :sealed
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
@@ -84,6 +86,7 @@ WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 UPDATE ingest_job SET
     state = :state, run_after = :run_after, error = :error, calls = :calls, tokens = :tokens,
     attempts = :attempts, failures = :failures, payload = coalesce(:payload, payload),
+    sealed = CASE WHEN :payload IS NULL THEN sealed ELSE :sealed END,
     lease_until = NULL, owner = ''
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 
@@ -91,7 +94,8 @@ WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 SELECT
     j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
     j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant, s.user_id, s.app,
-    CASE WHEN :payloads THEN j.payload ELSE json_object() END AS payload
+    CASE WHEN :payloads THEN j.payload ELSE json_object() END AS payload,
+    CASE WHEN :payloads THEN j.sealed END AS sealed
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
 WHERE (:scope_id IS NULL OR j.scope_id = :scope_id)

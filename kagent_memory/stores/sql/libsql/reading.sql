@@ -1,28 +1,43 @@
 -- fragment: passes_filter
--- Whether a memory m is visible and meets every condition of a filter; a NULL sets none.
+-- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
+-- the same condition for rows that are encrypted (see sealing.py).
 (
     (m.state = 'active' OR :superseded)
     AND (m.state <> 'active' OR :active)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
     AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
     AND (:topics IS NULL OR EXISTS (
-        SELECT 1 FROM json_each(m.topics) AS h WHERE h.value IN (SELECT value FROM json_each(:topics))
+        SELECT 1 FROM json_each(m.topics) AS h
+        WHERE h.value IN (SELECT value FROM json_each(:topics) UNION ALL SELECT value FROM json_each(:sealed_topics))
     ))
-    AND (:tags IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
-    ))
-    AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
-    AND (:metadata IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(:metadata) AS w
-        WHERE NOT EXISTS (
-            SELECT 1 FROM json_each(m.metadata) AS h
-            WHERE h.key = w.key AND h.value IS w.value
-                AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
+    AND (
+        :tags IS NULL
+        OR NOT EXISTS (
+            SELECT 1 FROM json_each(:tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
         )
-    ))
+        OR (:sealed_tags IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM json_each(:sealed_tags) AS w WHERE w.value NOT IN (SELECT value FROM json_each(m.tags))
+        ))
+    )
+    AND (:origins IS NULL OR m.origin IN (SELECT value FROM json_each(:origins)))
+    AND (
+        :metadata IS NULL
+        OR NOT EXISTS (
+            SELECT 1 FROM json_each(:metadata) AS w
+            WHERE NOT EXISTS (
+                SELECT 1 FROM json_each(m.metadata) AS h
+                WHERE h.key = w.key AND h.value IS w.value
+                    AND replace(h.type, 'real', 'integer') = replace(w.type, 'real', 'integer')
+            )
+        )
+        OR (:sealed_metadata IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM json_each(:sealed_metadata) AS w
+            WHERE NOT EXISTS (SELECT 1 FROM json_each(m.metadata) AS h WHERE h.key = w.key AND h.value = w.value)
+        ))
+    )
     AND (:session_id IS NULL OR m.session_id = :session_id)
-    AND (:author IS NULL OR m.author = :author)
-    AND (:category IS NULL OR m.category = :category)
+    AND (:author IS NULL OR m.author IN (:author, :sealed_author))
+    AND (:category IS NULL OR m.category IN (:category, :sealed_category))
     AND (:min_importance IS NULL OR m.importance >= :min_importance)
     AND (:created_after IS NULL OR m.created_at >= :created_after)
     AND (:created_before IS NULL OR m.created_at < :created_before)
@@ -103,7 +118,7 @@ WHERE s.scope_id = :scope_id
 -- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings
+    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 
@@ -122,11 +137,11 @@ SELECT key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:event_ids))
 
 -- name: revisions_of
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id = :id ORDER BY revision
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER BY at, memory_id, revision
 
 -- name: unembedded

@@ -66,12 +66,13 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched
+    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
+    sealed
 ) VALUES (
     :scope_id, :id, :content, :content_hash, :type, :topics, :tags, :importance, :is_error, :origin, :author,
     :session_id, :position, :event_ids, :subject, :attribute, :metadata, :created_at, :updated_at, :happened_at,
     :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision,
-    :said_at, :explicit, :slot, :category, :postings, :touched
+    :said_at, :explicit, :slot, :category, :postings, :touched, :sealed
 )
 
 -- name: replace_memory
@@ -82,13 +83,15 @@ UPDATE memory SET
     created_at = :created_at, updated_at = :updated_at, happened_at = :happened_at, valid_from = :valid_from,
     valid_to = :valid_to, expires_at = :expires_at, ttl_days = :ttl_days, pinned = :pinned, verbatim = :verbatim,
     state = :state, superseded_by = :superseded_by, revision = :revision, said_at = :said_at, explicit = :explicit,
-    slot = :slot, category = :category,
+    slot = :slot, category = :category, sealed = :sealed,
     postings = coalesce(:postings, postings), touched = :touched
 WHERE scope_id = :scope_id AND id = :id
 
 -- name: insert_revision
-INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)
-VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group)
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group,
+    sealed
+)
+VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group, :sealed)
 
 -- name: put_vector
 -- A vector that is set anew takes a new row, and so a new "seq".
@@ -120,8 +123,10 @@ ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = memory_stats.successes + excluded.successes, failures = memory_stats.failures + excluded.failures
 
 -- name: restore_revision
-INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final)
-VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group, :final)
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final,
+    sealed
+)
+VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group, :final, :sealed)
 
 -- name: restore_usage
 INSERT INTO memory_stats (

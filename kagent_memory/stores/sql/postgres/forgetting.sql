@@ -27,14 +27,14 @@ WHERE scope_id = %(scope_id)s AND state <> 'active'
             SELECT content_hash FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
         )
         -- what 0.1.0 wrote has another hash
-        OR lower(rtrim(content, '.! ')) IN (
+        OR sealed IS NULL AND lower(rtrim(content, '.! ')) IN (
             SELECT lower(rtrim(content, '.! ')) FROM memory
-            WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+            WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[]) AND sealed IS NULL
         )
     )
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 
 -- name: insert_tombstones
@@ -44,13 +44,13 @@ FROM unnest(%(kinds)s::text[], %(keys)s::text[]) AS given (kind, key)
 ON CONFLICT DO NOTHING
 
 -- name: queued_payloads
-SELECT id, session_id, payload FROM ingest_job WHERE scope_id = %(scope_id)s ORDER BY id
+SELECT id, session_id, payload, sealed FROM ingest_job WHERE scope_id = %(scope_id)s ORDER BY id
 
 -- name: withdraw_jobs
 DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: replace_payload
-UPDATE ingest_job SET payload = %(payload)s WHERE scope_id = %(scope_id)s AND id = %(id)s
+UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_erased
 -- Whoever keeps an index of this scope makes it anew.

@@ -1,6 +1,6 @@
 -- name: queued_job
 -- The newest queued job of this key, as `waiting_job`; nobody drops it before the end of the transaction.
-SELECT j.id, j.payload
+SELECT j.id, j.payload, j.sealed
 FROM ingest_job AS j
 WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.state = 'queued'
 ORDER BY j.created_at DESC, j.id DESC
@@ -10,7 +10,8 @@ FOR UPDATE OF j
 -- name: coalesce_job
 -- A queued job takes over what a later one of its key brings. A timer that is set anew has failed at nothing yet.
 UPDATE ingest_job SET
-    payload = %(payload)s, run_after = %(run_after)s, session_id = %(session_id)s, provider = %(provider)s,
+    payload = %(payload)s, sealed = %(sealed)s::bytea,
+    run_after = %(run_after)s, session_id = %(session_id)s, provider = %(provider)s,
     model = %(model)s,
     attempts = CASE WHEN kind = 'session_end' THEN 0 ELSE attempts END,
     failures = CASE WHEN kind = 'session_end' THEN 0 ELSE failures END,
@@ -20,11 +21,11 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s
 -- name: insert_job
 INSERT INTO ingest_job (
     scope_id, id, kind, session_id, key, payload, provider, model, state, attempts, run_after, created_at, lease_until,
-    owner, fence, error, calls, tokens, failures
+    owner, fence, error, calls, tokens, failures, sealed
 ) VALUES (
     %(scope_id)s, %(id)s, %(kind)s, %(session_id)s, %(key)s, %(payload)s, %(provider)s, %(model)s, %(state)s,
     %(attempts)s, %(run_after)s, %(created_at)s, %(lease_until)s, %(owner)s, %(fence)s, %(error)s, %(calls)s, %(tokens)s,
-    %(failures)s
+    %(failures)s, %(sealed)s
 )
 ON CONFLICT (scope_id, id) DO NOTHING
 
@@ -83,6 +84,7 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND st
 UPDATE ingest_job SET
     state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s, tokens = %(tokens)s,
     attempts = %(attempts)s, failures = %(failures)s, payload = coalesce(%(payload)s::json, payload),
+    sealed = CASE WHEN %(payload)s::json IS NULL THEN sealed ELSE %(sealed)s::bytea END,
     lease_until = NULL, owner = ''
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 
@@ -90,7 +92,8 @@ WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND st
 SELECT
     j.id, j.kind, j.session_id, j.key, j.provider, j.model, j.state, j.attempts, j.run_after, j.created_at,
     j.lease_until, j.owner, j.fence, j.error, j.calls, j.tokens, j.failures, s.tenant, s.user_id, s.app,
-    CASE WHEN %(payloads)s::boolean THEN j.payload ELSE json_build_object() END AS payload
+    CASE WHEN %(payloads)s::boolean THEN j.payload ELSE json_build_object() END AS payload,
+    CASE WHEN %(payloads)s::boolean THEN j.sealed END AS sealed
 FROM ingest_job AS j
 JOIN scope AS s ON s.scope_id = j.scope_id
 WHERE (%(scope_id)s::uuid IS NULL OR j.scope_id = %(scope_id)s::uuid)

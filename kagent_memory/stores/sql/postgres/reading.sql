@@ -1,17 +1,21 @@
 -- fragment: passes_filter
--- Whether a memory m is visible and meets every condition of a filter; a NULL sets none.
+-- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
+-- the same condition for rows that are encrypted (see sealing.py).
 (
     (m.state = 'active' OR %(superseded)s)
     AND (m.state <> 'active' OR %(active)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
-    AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[])
-    AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[])
+    AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[] OR m.topics && %(sealed_topics)s::text[])
+    AND (%(tags)s::text[] IS NULL OR m.tags @> %(tags)s::text[] OR m.tags @> %(sealed_tags)s::text[])
     AND (%(origins)s::text[] IS NULL OR m.origin = ANY(%(origins)s::text[]))
-    AND (%(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb)
+    AND (
+        %(metadata)s::jsonb IS NULL OR m.metadata::jsonb @> %(metadata)s::jsonb
+        OR m.metadata::jsonb @> %(sealed_metadata)s::jsonb
+    )
     AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s::text)
-    AND (%(author)s::text IS NULL OR m.author = %(author)s::text)
-    AND (%(category)s::text IS NULL OR m.category = %(category)s::text)
+    AND (%(author)s::text IS NULL OR m.author IN (%(author)s::text, %(sealed_author)s::text))
+    AND (%(category)s::text IS NULL OR m.category IN (%(category)s::text, %(sealed_category)s::text))
     AND (%(min_importance)s::float8 IS NULL OR m.importance >= %(min_importance)s::float8)
     AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s::timestamptz)
     AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s::timestamptz)
@@ -94,7 +98,7 @@ WHERE s.scope_id = %(scope_id)s
 -- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings
+    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[])
 
@@ -113,11 +117,11 @@ SELECT key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(event_ids)s::text[])
 
 -- name: revisions_of
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = %(id)s::uuid ORDER BY revision
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s ORDER BY at, memory_id, revision
 
 -- name: unembedded

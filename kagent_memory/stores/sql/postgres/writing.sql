@@ -70,12 +70,14 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched
+    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
+    sealed
 )
 SELECT
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched
+    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
+    sealed
 FROM json_populate_recordset(NULL::memory, %(rows)s)
 
 -- name: replace_memory
@@ -87,14 +89,17 @@ UPDATE memory SET
     happened_at = %(happened_at)s, valid_from = %(valid_from)s, valid_to = %(valid_to)s, expires_at = %(expires_at)s,
     ttl_days = %(ttl_days)s, pinned = %(pinned)s, verbatim = %(verbatim)s, state = %(state)s,
     superseded_by = %(superseded_by)s, revision = %(revision)s, said_at = %(said_at)s, explicit = %(explicit)s,
-    slot = %(slot)s, category = %(category)s,
+    slot = %(slot)s, category = %(category)s, sealed = %(sealed)s::bytea,
     postings = coalesce(%(postings)s::bytea, postings), touched = %(touched)s
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: insert_revision
-INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group)
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group,
+    sealed
+)
 VALUES (
-    %(scope_id)s, %(memory_id)s, %(revision)s, %(kind)s, %(before)s, %(at)s, %(who)s, %(why)s, %(event_ids)s, %(group)s
+    %(scope_id)s, %(memory_id)s, %(revision)s, %(kind)s, %(before)s, %(at)s, %(who)s, %(why)s, %(event_ids)s, %(group)s,
+    %(sealed)s
 )
 
 -- name: put_vector
@@ -127,10 +132,12 @@ ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = s.successes + excluded.successes, failures = s.failures + excluded.failures
 
 -- name: restore_revision
-INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final)
+INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final,
+    sealed
+)
 VALUES (
     %(scope_id)s, %(memory_id)s, %(revision)s, %(kind)s, %(before)s, %(at)s, %(who)s, %(why)s, %(event_ids)s, %(group)s,
-    %(final)s
+    %(final)s, %(sealed)s
 )
 
 -- name: restore_usage

@@ -1,0 +1,147 @@
+"""Encryption at rest: a ring of keys, and values sealed by them so that each opens in its own place alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
+
+from ..concurrency import LRU
+from ..errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+CHECK_BYTES = 4
+CIPHERS = 4096
+FORMAT = b"\x01"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,32}")
+_EXAMPLE = "id:key,older-id:older-key, each key 32 random bytes in Base64 (openssl rand -base64 32)"
+
+
+class KeyRing:
+    """The keys that this process has: the first seals, all of them open.
+
+    Each scope has data keys of its own, derived from these (HKDF-SHA256). A sealed value is AES-256-GCM with a random
+    nonce, behind a header that names its key; what it belongs to (`place`) is bound to it, so that it opens nowhere
+    else.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        self._keys = dict(keys)
+        self._ciphers = LRU[tuple[str, bytes], "AESGCM"](CIPHERS)
+        self._checks = {id: _derived(key, b"", b"check", CHECK_BYTES) for id, key in keys.items()}
+        self.header = self._header(next(iter(keys)))
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self | None:
+        """The ring that the setting `encryption_keys` describes; None where it is not set.
+
+        Raises:
+            ConfigurationError: it has another form, or the extra is missing. Its text is never repeated.
+        """
+        if text is None:
+            return None
+        keys: dict[str, bytes] = {}
+        for number, part in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
+            id, colon, digits = (piece.strip() for piece in part.partition(":"))
+            if not colon or not _ID.fullmatch(id):
+                raise ConfigurationError(f"Entry {number} of encryption_keys is not id:key; write {_EXAMPLE}.")
+            if id in keys:
+                raise ConfigurationError(f"encryption_keys names the key {id!r} twice; give each its own name.")
+            keys[id] = _decoded(id, digits)
+        if not keys:  # a variable that somebody forgot to fill: what is to be secret would be kept plain
+            raise ConfigurationError(f"encryption_keys is set, but empty; write {_EXAMPLE}, or unset it.")
+        return cls(keys)
+
+    def _header(self, id: str) -> bytes:
+        return FORMAT + bytes([len(id)]) + id.encode() + self._checks[id]
+
+    @property
+    def current(self) -> str:
+        """The id of the key that seals."""
+        return next(iter(self._keys))
+
+    def seal(self, data: bytes, scope_id: bytes, place: bytes) -> bytes:
+        """The data as only this place of the scope can have it."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._cipher(self.current, scope_id).encrypt(nonce, data, scope_id + place)
+        return self.header + nonce + sealed
+
+    def open(self, sealed: bytes, scope_id: bytes, place: bytes) -> bytes:
+        """What `seal` was given.
+
+        Raises:
+            ConfigurationError: the ring has no such key, or another one of this name.
+            StoreError: it was altered, or stood in another place.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        id = key_id(sealed)
+        start = len(FORMAT) + 1 + len(id)
+        if id not in self._keys:
+            raise missing_key(id)
+        if sealed[start : start + CHECK_BYTES] != self._checks[id]:
+            raise ConfigurationError(
+                f"The key {id!r} in encryption_keys is another one than that which sealed what is stored here; give it "
+                "its own value again, or the new key a name of its own."
+            )
+        nonce_at = start + CHECK_BYTES
+        cut = nonce_at + NONCE_BYTES
+        try:
+            return self._cipher(id, scope_id).decrypt(sealed[nonce_at:cut], sealed[cut:], scope_id + place)
+        except InvalidTag as error:
+            raise StoreError(
+                f"A value that the key {id!r} sealed was altered, or moved from another row; restore a backup."
+            ) from error
+
+    def _cipher(self, id: str, scope_id: bytes) -> AESGCM:
+        if (found := self._ciphers.get((id, scope_id))) is None:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            found = self._ciphers[id, scope_id] = AESGCM(_derived(self._keys[id], scope_id, b"data", KEY_BYTES))
+        return found
+
+
+def key_id(sealed: bytes) -> str:
+    """The id of the key that sealed a value.
+
+    Raises:
+        StoreError: it is no sealed value of this version.
+    """
+    if sealed[:1] != FORMAT or len(sealed) < 2 + sealed[1] + CHECK_BYTES + NONCE_BYTES:
+        raise StoreError("A sealed value is cut off or of another version; restore a backup, or upgrade kagent_memory.")
+    return sealed[2 : 2 + sealed[1]].decode("ascii", "replace")
+
+
+def missing_key(id: str) -> ConfigurationError:
+    """What is said where a key is not at hand."""
+    return ConfigurationError(
+        f"What is stored here was encrypted with the key {id!r}, which is not in encryption_keys; add it there "
+        f"(KAGENT_MEMORY_ENCRYPTION_KEYS={id}:…). Without that key it cannot be read."
+    )
+
+
+def _derived(key: bytes, salt: bytes, use: bytes, length: int) -> bytes:
+    try:
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    except ImportError as error:
+        raise ConfigurationError("encryption_keys needs the extra: pip install 'kagent-memory[encryption]'.") from error
+    return HKDF(algorithm=SHA256(), length=length, salt=salt or None, info=b"kagent_memory " + use).derive(key)
+
+
+def _decoded(id: str, digits: str) -> bytes:
+    plain = digits.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        key = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ConfigurationError(f"The key {id!r} in encryption_keys is not 32 bytes in Base64; write {_EXAMPLE}.")
+    return key

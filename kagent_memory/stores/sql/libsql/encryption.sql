@@ -1,0 +1,79 @@
+-- Encryption anew: rows that are not sealed by the current key, whose header is :header, and the statements that write
+-- them. "sealed" is NULL where a row never was.
+
+-- name: stale_scopes
+-- The next scopes after this one with anything to encrypt anew.
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE (:scope_id IS NULL OR s.scope_id > :scope_id)
+    AND (
+        substr(s.salt, 1, :width) <> :header
+        OR EXISTS (
+            SELECT 1 FROM memory AS m
+            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, :width) <> :header)
+        )
+        OR EXISTS (
+            SELECT 1 FROM memory_revision AS r
+            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, :width) <> :header)
+        )
+        OR EXISTS (
+            SELECT 1 FROM ingest_job AS j
+            WHERE j.scope_id = s.scope_id AND (
+                j.sealed IS NULL OR substr(j.sealed, 1, :width) <> :header
+                OR (j.error <> '' AND substr(j.error, 1, :text_width) <> :text_header)
+            )
+        )
+    )
+ORDER BY s.scope_id
+LIMIT :limit
+
+-- name: stale_salt
+SELECT scope_id FROM scope WHERE scope_id = :scope_id AND substr(salt, 1, :width) <> :header
+
+-- name: content_hashes
+SELECT id, content_hash FROM memory WHERE scope_id = :scope_id ORDER BY id
+
+-- name: replace_hash
+UPDATE memory SET content_hash = :content_hash WHERE scope_id = :scope_id AND id = :id
+
+-- name: replace_salt
+UPDATE scope SET salt = :salt WHERE scope_id = :scope_id
+
+-- name: stale_memories
+SELECT id, content, topics, tags, author, subject, attribute, metadata, category, slot, postings, sealed
+FROM memory
+WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
+ORDER BY id
+LIMIT :limit
+
+-- name: reseal_memory
+UPDATE memory SET
+    content = :content, topics = :topics, tags = :tags, author = :author, subject = :subject,
+    attribute = :attribute, metadata = :metadata, category = :category, slot = :slot, postings = :postings,
+    sealed = :sealed
+WHERE scope_id = :scope_id AND id = :id
+
+-- name: stale_revisions
+SELECT memory_id, revision, before, who, why, sealed
+FROM memory_revision
+WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
+ORDER BY memory_id, revision
+LIMIT :limit
+
+-- name: reseal_revision
+UPDATE memory_revision SET before = :before, who = :who, why = :why, sealed = :sealed
+WHERE scope_id = :scope_id AND memory_id = :memory_id AND revision = :revision
+
+-- name: stale_jobs
+SELECT id, payload, error, sealed
+FROM ingest_job
+WHERE scope_id = :scope_id AND (
+    sealed IS NULL OR substr(sealed, 1, :width) <> :header
+    OR (error <> '' AND substr(error, 1, :text_width) <> :text_header)
+)
+ORDER BY id
+LIMIT :limit
+
+-- name: reseal_job
+UPDATE ingest_job SET payload = :payload, error = :error, sealed = :sealed
+WHERE scope_id = :scope_id AND id = :id

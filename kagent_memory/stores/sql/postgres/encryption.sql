@@ -1,0 +1,79 @@
+-- Encryption anew: rows that are not sealed by the current key, whose header is %(header)s, and the statements that write
+-- them. "sealed" is NULL where a row never was.
+
+-- name: stale_scopes
+-- The next scopes after this one with anything to encrypt anew.
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE (%(scope_id)s::uuid IS NULL OR s.scope_id > %(scope_id)s::uuid)
+    AND (
+        substr(s.salt, 1, %(width)s::integer) <> %(header)s::bytea
+        OR EXISTS (
+            SELECT 1 FROM memory AS m
+            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+        )
+        OR EXISTS (
+            SELECT 1 FROM memory_revision AS r
+            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+        )
+        OR EXISTS (
+            SELECT 1 FROM ingest_job AS j
+            WHERE j.scope_id = s.scope_id AND (
+                j.sealed IS NULL OR substr(j.sealed, 1, %(width)s::integer) <> %(header)s::bytea
+                OR (j.error <> '' AND substr(j.error, 1, %(text_width)s::integer) <> %(text_header)s::text)
+            )
+        )
+    )
+ORDER BY s.scope_id
+LIMIT %(limit)s
+
+-- name: stale_salt
+SELECT scope_id FROM scope WHERE scope_id = %(scope_id)s AND substr(salt, 1, %(width)s::integer) <> %(header)s::bytea
+
+-- name: content_hashes
+SELECT id, content_hash FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
+
+-- name: replace_hash
+UPDATE memory SET content_hash = %(content_hash)s WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid
+
+-- name: replace_salt
+UPDATE scope SET salt = %(salt)s WHERE scope_id = %(scope_id)s
+
+-- name: stale_memories
+SELECT id, content, topics, tags, author, subject, attribute, metadata, category, slot, postings, sealed
+FROM memory
+WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+ORDER BY id
+LIMIT %(limit)s
+
+-- name: reseal_memory
+UPDATE memory SET
+    content = %(content)s, topics = %(topics)s, tags = %(tags)s, author = %(author)s, subject = %(subject)s,
+    attribute = %(attribute)s, metadata = %(metadata)s, category = %(category)s, slot = %(slot)s, postings = %(postings)s,
+    sealed = %(sealed)s
+WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid
+
+-- name: stale_revisions
+SELECT memory_id, revision, before, who, why, sealed
+FROM memory_revision
+WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+ORDER BY memory_id, revision
+LIMIT %(limit)s
+
+-- name: reseal_revision
+UPDATE memory_revision SET before = %(before)s, who = %(who)s, why = %(why)s, sealed = %(sealed)s
+WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s::integer
+
+-- name: stale_jobs
+SELECT id, payload, error, sealed
+FROM ingest_job
+WHERE scope_id = %(scope_id)s AND (
+    sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea
+    OR (error <> '' AND substr(error, 1, %(text_width)s::integer) <> %(text_header)s::text)
+)
+ORDER BY id
+LIMIT %(limit)s
+
+-- name: reseal_job
+UPDATE ingest_job SET payload = %(payload)s, error = %(error)s, sealed = %(sealed)s
+WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid

@@ -1,0 +1,56 @@
+"""Encrypting anew what the current key did not seal, be it plain or sealed by an older key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...records import Scope
+from .queue import touch
+from .sealing import sealed_error
+from .session import Row, Session
+
+KINDS = ("memory", "revision", "job")
+_PLURALS = ("memories", "revisions", "jobs")
+
+
+async def stale_scopes(session: Session, header: bytes, *, after: Scope | None, limit: int) -> Sequence[Scope]:
+    """The next scopes with anything to encrypt anew."""
+    values = {"scope_id": after and after.id, "limit": limit, **_marks(header)}
+    return [Scope(row["tenant"], row["user_id"], row["app"]) for row in await session.rows("stale_scopes", values)]
+
+
+async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -> int:
+    """Encrypts so many rows of a scope anew, first its salt; gives how many, 0 when none was left.
+
+    A row is read and written like any other: the session opens it with the key that it was sealed by, and seals it with
+    the current one.
+    """
+    await touch(session, scope, 0)
+    which = {"scope_id": scope.id, "limit": limit, **_marks(header)}
+    done = await _reseal_salt(session, scope, which)
+    for kind, plural in zip(KINDS, _PLURALS, strict=True):
+        found = await session.rows(f"stale_{plural}", which)
+        if found:
+            await session.run_many(f"reseal_{kind}", [{**row, "scope_id": scope.id} for row in found])
+        done += len(found)
+    if done:  # another one is packed when it is asked for
+        await session.run_many("erase_scope_index", [{"scope_id": scope.id}])
+    return done
+
+
+def _marks(header: bytes) -> dict[str, object]:
+    """How what the current key sealed begins: values, and the texts of errors."""
+    text = sealed_error(header)
+    return {"header": header, "width": len(header), "text_header": text, "text_width": len(text)}
+
+
+async def _reseal_salt(session: Session, scope: Scope, which: dict[str, object]) -> int:
+    """The salt too; where it was plain, so were the hashes of contents, and all of them are keyed by it from now on."""
+    if not await session.rows("stale_salt", which):
+        return 0
+    [row] = await session.rows("scope_row", {"scope_id": scope.id})
+    hashes: Sequence[Row] = () if row["key"] != row["salt"] else await session.rows("content_hashes", which)
+    await session.run_many("replace_salt", [{"scope_id": scope.id, "salt": row["key"]}])
+    if hashes:
+        await session.run_many("replace_hash", [{**one, "scope_id": scope.id} for one in hashes])
+    return 1

@@ -1,0 +1,430 @@
+"""Encryption at rest: the whole contract under it, what is left to see of what was said, and the rotation of keys."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from kagent_memory import Memories, Message, Scope
+from kagent_memory.cli import main
+from kagent_memory.errors import ConfigurationError, KagentMemoryError, StoreError
+from kagent_memory.records import Change, Filter, Memory, new_id
+from kagent_memory.settings import MemorySettings, compose
+from kagent_memory.stores import open_store, text_index
+from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.encryption import KeyRing
+from kagent_memory.stores.sql import store as sql_store
+from kagent_memory.testing import HashEmbedder, StoreContract
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
+
+
+def key(id: str, letter: str) -> str:
+    return f"{id}:{base64.b64encode(letter.encode() * 32).decode()}"
+
+
+OLD, NEW = key("old", "o"), key("2026-11", "n")
+CANARY = "Quokka77"
+WORD = re.compile(rb"quokka77", re.IGNORECASE)
+HEX = re.compile(CANARY.encode().hex().encode() + b"|" + CANARY.lower().encode().hex().encode())
+
+
+class TestEncryptedFile(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _directory(self, tmp_path):
+        self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
+
+    async def open_store(self):
+        return await open_store(f"libsql:///{next(self.paths)}", encryption_keys=f"{NEW},{OLD}")
+
+
+class TestEncryptedPostgres(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, emptied_uri):
+        self.uri = emptied_uri
+
+    async def open_store(self):
+        return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}")
+
+
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty store, on each database, the guarded one too."""
+    if request.param == "libsql":
+        yield f"libsql:///{tmp_path}/memory.db"
+        return
+    uri = request.getfixturevalue("postgres_uri")
+    yield f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+@pytest.fixture(autouse=True)
+def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every search keeps the scope's index in the database."""
+    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
+
+
+async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:
+    embedder = HashEmbedder(dimensions=16)
+    return await Memories.open(uri, embedding=embedder, llm=False, worker=False, encryption_keys=keys, **options)
+
+
+def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
+    given: dict[str, Any] = {
+        "content": f"The {text} keeps {number} keys. Does it?",
+        "topics": (f"{text} topic", "keys"),
+        "tags": (f"{text} tag", f"tag {number % 3}"),
+        "subject": f"{text} {number}",
+        "attribute": f"{text} keeps",
+        "author": f"{text} author",
+        "category": f"{text} category",
+        "metadata": {f"{text} name": f"{text} value", "number": number, "deep": {"more": [f"{text} deep"]}},
+        "session_id": "s",
+    }
+    return Memory(id=new_id(), created_at=NOW, updated_at=NOW, **{**given, **values})
+
+
+async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
+    """Everything that a store keeps of somebody's words."""
+    store = memories._parts.store
+    added = [memory(number) for number in range(count)]
+    await store.apply(scope, Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in added]), now=NOW)
+    ids = [one.id for one in added]
+    await memories.edit(scope, ids[0], content=f"{CANARY} keeps no key", who=CANARY)
+    await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[[1.0] * 7])
+    await memories.forget(scope, ids[1])
+    await memories.remember(scope, [Message(role="user", text=f"{CANARY} waits", event_id="e")], "waiting")
+    failed = Job(
+        id=new_id(),
+        scope=scope,
+        kind="transcript",
+        session_id="failed",
+        payload={"said": CANARY},
+        run_after=NOW - timedelta(days=9),
+        created_at=NOW - timedelta(days=9),
+    )
+    await store.enqueue([failed])
+    claimed = await store.claim("worker", now=NOW, lease_seconds=20)
+    assert claimed is not None
+    assert claimed.payload == {"said": CANARY}
+    await store.release(claimed, run_after=NOW, error=f"What is {CANARY}?", dead=True)
+    await memories.recall(scope, f"what does {CANARY} keep")
+    await memories.recall(scope, "keys", filter=Filter(author=f"{CANARY} author"))
+    return ids
+
+
+def seen(uri: str) -> bytes:
+    """All that the database's files, a dump and every column of every table show."""
+    bare = uri.partition("&rls")[0]
+    if uri.startswith("libsql"):
+        path = Path(uri.removeprefix("libsql:///"))
+        with closing(sqlite3.connect(path)) as connection:
+            dumped = "\n".join(connection.iterdump()).encode()
+        return dumped + b"".join(file.read_bytes() for file in path.parent.iterdir())
+    with psycopg.connect(bare) as connection:  # as pg_dump reads it
+        connection.execute("SET search_path = kagent_memory")
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'").fetchall()
+        parts: list[bytes] = []
+        for (table,) in tables:
+            with connection.cursor().copy(f"COPY {table} TO STDOUT") as rows:
+                parts += [bytes(part) for part in rows]
+    return b"".join(parts)
+
+
+def shown(uri: str) -> list[bytes]:
+    data = seen(uri)
+    return [
+        data[max(0, found.start() - 60) : found.end() + 60] for sign in (WORD, HEX) for found in sign.finditer(data)
+    ]
+
+
+async def everything(memories: Memories, scope: Scope) -> list[Any]:
+    """What a reader gets, by every way of reading."""
+    listed = await memories.list(scope, order="oldest", limit=100)
+    found = [(hit.memory.id, hit.memory.content) for hit in await memories.recall(scope, CANARY, limit=20)]
+    histories = [await memories.history(scope, one.id) for one in listed.memories]
+    jobs = [(job.payload, job.error) for job in await memories.jobs(scope=scope)]
+    return [[replace(one, usage=None) for one in listed.memories], sorted(found), histories, jobs]  # type: ignore[arg-type]
+
+
+async def test_nothing_that_was_said_is_seen_in_files_dumps_and_columns(uri):
+    async with await opened(uri) as memories:
+        await lived(memories, BEN)
+        plain = await everything(memories, BEN)
+    assert shown(uri), "the scan finds what is plain"
+    async with await opened(uri, NEW) as memories:
+        await memories.forget(BEN, everything=True)
+        await memories.rotate_keys()
+    async with await opened(uri, NEW) as memories:
+        await lived(memories, ADA)
+        sealed = await everything(memories, ADA)
+    assert not shown(uri)
+    assert [len(part) for part in sealed] == [len(part) for part in plain]
+    assert {one.content for one in sealed[0]} == {one.content for one in plain[0]}
+
+
+async def test_rotation_from_plain_to_a_key_and_on_to_the_next_keeps_all(uri, monkeypatch):
+    monkeypatch.setattr(sql_store, "RESEALED", 3)
+    async with await opened(uri) as memories:
+        await lived(memories, ADA, 12)
+        await lived(memories, BEN, 4)
+        before = [await everything(memories, scope) for scope in (ADA, BEN)]
+    for keys in (OLD, f"{NEW},{OLD}"):
+        async with await opened(uri, keys) as memories:
+            assert [await everything(memories, scope) for scope in (ADA, BEN)] == before
+            planned = await memories.rotate_keys(dry_run=True)
+            rotated = await memories.rotate_keys()
+            assert (rotated.key, rotated.scopes, rotated.rows > 20) == (keys.partition(":")[0], 2, True)
+            assert (planned.scopes, planned.rows) == (2, 0)
+            assert (await memories.rotate_keys()).rows == 0
+            assert [await everything(memories, scope) for scope in (ADA, BEN)] == before
+        assert not shown(uri)
+    async with await opened(uri, NEW) as memories:  # the old key is needed no more
+        assert [await everything(memories, scope) for scope in (ADA, BEN)] == before
+
+
+async def test_a_rotation_that_is_killed_goes_on_and_readers_and_writers_go_on_meanwhile(uri, monkeypatch):
+    monkeypatch.setattr(sql_store, "RESEALED", 1)
+    async with await opened(uri, OLD) as memories:
+        ids = await lived(memories, ADA, 8)
+        before = await everything(memories, ADA)
+    for _ in range(4):
+        async with await opened(uri, f"{NEW},{OLD}") as memories:
+            rotation = asyncio.create_task(memories.rotate_keys())
+            for _ in range(3):
+                assert await everything(memories, ADA) == before
+            rotation.cancel()
+            await asyncio.gather(rotation, return_exceptions=True)
+            assert await everything(memories, ADA) == before
+    async with await opened(uri, f"{NEW},{OLD}") as memories:
+        await asyncio.gather(
+            memories.rotate_keys(),
+            memories.rotate_keys(),
+            *(memories.edit(ADA, ids[2], content=f"{CANARY} number {number}") for number in range(1)),
+            memories.add(ADA, [f"{CANARY} came meanwhile"]),
+        )
+        assert (await memories.rotate_keys(dry_run=True)).scopes == 0
+    async with await opened(uri, NEW) as memories:
+        texts = {one.content for one in (await memories.list(ADA, limit=100)).memories}
+    assert {f"{CANARY} number 0", f"{CANARY} came meanwhile"} < texts
+
+
+async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
+    """Equal memories, tombstones and slots are found while a part of a scope is plain or of another key."""
+    first, again = memory(1, event_ids=("e1",)), memory(1, event_ids=("e2",))
+    for keys in (None, OLD, f"{NEW},{OLD}"):
+        async with await opened(uri, keys) as memories:
+            store = memories._parts.store
+            if keys is None:
+                await store.apply(ADA, Batch(changes=[Change(kind="add", memory=first)]), now=NOW)
+            applied = await store.apply(
+                ADA, Batch(changes=[Change(kind="add", memory=replace(again, id=new_id()))]), now=NOW
+            )
+            assert applied.ids == (first.id,)
+            [found] = await store.in_slots(ADA, [f"{CANARY} 1\n{CANARY} keeps".lower()], now=NOW)
+            assert found.id == first.id
+            fresh = memory(2, event_ids=(f"{keys}",))
+            await store.apply(ADA, Batch(changes=[Change(kind="add", memory=fresh)]), now=NOW)
+            await store.forget(ADA, ids=[fresh.id], now=NOW)
+            other = memory(2, event_ids=(f"{keys} again",))
+            for _ in range(2):
+                applied = await store.apply(ADA, Batch(changes=[Change(kind="add", memory=other)]), now=NOW)
+                assert applied.ids == (None,), "its text was forgotten"
+                if keys:
+                    await memories.rotate_keys()
+
+
+async def test_forgetting_finds_the_history_of_the_same_text_in_a_scope_half_encrypted(uri):
+    """What said the same and is history is erased too, be it still plain."""
+    former = memory(1)
+    async with await opened(uri) as memories:
+        store = memories._parts.store
+        await store.apply(ADA, Batch(changes=[Change(kind="add", memory=former)]), now=NOW)
+        gone = replace(former, state="superseded", revision=former.revision + 1)
+        await store.apply(ADA, Batch(changes=[Change(kind="supersede", memory=gone)]), now=NOW)
+    async with await opened(uri, NEW) as memories:
+        store = memories._parts.store
+        again, bystander = memory(1), memory(7, "Wombat", state="superseded")
+        changes = [Change(kind="add", memory=one, explicit=True) for one in (again, bystander)]
+        await store.apply(ADA, Batch(changes=changes), now=NOW)
+        assert set(await store.forget(ADA, ids=[again.id], now=NOW)) == {again.id, former.id}
+
+
+FILTERS = (
+    Filter(topics=(f"{CANARY} topic", "none")),
+    Filter(tags=(f"{CANARY} tag", "tag 1")),
+    Filter(author=f"{CANARY} author"),
+    Filter(category=f"{CANARY} category"),
+    Filter(metadata={f"{CANARY} name": f"{CANARY} value"}),
+    Filter(metadata={"number": 4}),
+    Filter(metadata={"number": 4.0}),
+    Filter(metadata={"number": True}),
+    Filter(metadata={"number": "4"}),
+    Filter(metadata={"none": None}),
+    Filter(tags=("tag",)),
+    Filter(topics=("KEYS",)),
+    Filter(author=f"{CANARY} author", tags=("tag 2",), types=("semantic",)),
+)
+
+
+async def test_filters_find_what_they_found_while_plain_sealed_and_of_two_keys(uri):
+    async with await opened(uri) as memories:
+        store = memories._parts.store
+        every = [memory(number) for number in range(6)]
+        await store.apply(ADA, Batch(changes=[Change(kind="add", memory=one) for one in every[:2]]), now=NOW)
+    for keys, some in ((OLD, every[2:4]), (f"{NEW},{OLD}", every[4:])):
+        async with await opened(uri, keys) as memories:
+            store = memories._parts.store
+            await store.apply(ADA, Batch(changes=[Change(kind="add", memory=one) for one in some]), now=NOW)
+    expected = [
+        {one.metadata["number"] for one in every},
+        {1, 4},
+        {0, 1, 2, 3, 4, 5},
+        {0, 1, 2, 3, 4, 5},
+        {0, 1, 2, 3, 4, 5},
+        {4},
+        {4},
+        *[set[int]()] * 5,
+        {2, 5},
+    ]
+    for _ in range(2):
+        async with await opened(uri, f"{NEW},{OLD}") as memories:
+            for filter, numbers in zip(FILTERS, expected, strict=True):
+                page = await memories.list(ADA, filter=filter, limit=100)
+                assert {one.metadata["number"] for one in page.memories} == numbers, filter
+                hits = await memories.recall(ADA, "keys", filter=filter, limit=20)
+                assert {hit.memory.metadata["number"] for hit in hits} == numbers, filter
+            facets = await memories._parts.store.facets(ADA, now=NOW)
+            assert (facets.total, facets.topics) == (6, {f"{CANARY} topic": 6, "keys": 6})
+            assert facets.tags == {f"{CANARY} tag": 6, "tag 0": 2, "tag 1": 2, "tag 2": 2}
+            await memories.rotate_keys()
+
+
+@pytest.mark.parametrize("keys", [None, NEW, key("old", "x")], ids=["none", "another", "wrong"])
+async def test_a_lost_or_wrong_key_is_told_by_its_name_and_never_an_empty_answer(uri, keys):
+    async with await opened(uri, OLD) as memories:
+        ids = await lived(memories, ADA)
+    async with await opened(uri, keys) as memories:
+        for ask in (
+            lambda: memories.recall(ADA, CANARY),
+            lambda: memories.list(ADA),
+            lambda: memories.get(ADA, ids[0]),
+            lambda: memories.history(ADA, ids[0]),
+            lambda: memories.jobs(scope=ADA),
+            lambda: memories.add(ADA, ["more"]),
+            lambda: memories.forget(ADA, ids[0]),
+            lambda: memories.list(ADA, filter=Filter(tags=("x",))),
+        ):
+            with pytest.raises(ConfigurationError, match="'old'") as told:
+                await ask()
+            assert "oooo" not in str(told.value)
+            assert OLD.partition(":")[2] not in str(told.value)
+        if keys is not None:
+            with pytest.raises(ConfigurationError, match="'old'"):
+                await memories.rotate_keys()
+        await memories.forget_tenant("acme")  # who lost the key can still be rid of what it locked
+        assert not (await memories.list(ADA)).memories
+    async with await opened(uri, OLD) as memories:
+        assert not (await memories.list(ADA)).memories
+
+
+async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
+    async with await opened(postgres_uri, NEW) as memories:
+        first, second = await memories.add(ADA, ["Ada likes tea", "Ada dislikes rum"])
+        [other] = await memories.add(BEN, ["Ben likes tea"])
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("SET search_path = kagent_memory")
+        kept = dict(connection.execute("SELECT id::text, sealed FROM memory").fetchall())
+        for sealed in (kept[second], kept[other], kept[first][:-1] + b"\0", kept[first][:20], b"", b"\x01\xff"):
+            connection.execute("UPDATE memory SET sealed = %s WHERE id = %s", (sealed, first))
+            async with await opened(postgres_uri, NEW) as memories:
+                with pytest.raises(StoreError, match=r"altered|cut off"):
+                    await memories.get(ADA, first)
+                assert (await memories.get(ADA, second)).content == "Ada dislikes rum"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    ["", " , ", "abc", "id:", ":" + "A" * 43 + "=", "id:c2hvcnQ=", "id:" + "A" * 44, f"{NEW},{NEW}", "a b:" + "A" * 43,
+     "A" * 43 + "=", "id:" + "é" * 43, f"{NEW};{OLD}"],
+)  # fmt: skip
+async def test_keys_of_another_form_are_refused_before_anything_is_made_and_never_repeated(keys, tmp_path):
+    path = tmp_path / "memory.db"
+    with pytest.raises(ConfigurationError, match="encryption_keys") as told:
+        await Memories.open(f"libsql:///{path}", encryption_keys=keys, worker=False)
+    assert not path.exists()
+    assert "AAAA" not in str(told.value)
+    assert NEW.partition(":")[2] not in str(told.value)
+
+
+async def test_keys_are_never_shown_and_never_in_a_uri(tmp_path, monkeypatch, capsys):
+    uri = f"libsql:///{tmp_path}/memory.db"
+    secret = NEW.partition(":")[2]
+    with pytest.raises(ConfigurationError, match="KAGENT_MEMORY_ENCRYPTION_KEYS") as told:
+        compose(f"{uri}?encryption_keys={NEW}", None, {}, {})
+    assert secret not in str(told.value)
+    assert secret not in repr(MemorySettings(encryption_keys=NEW))
+    monkeypatch.setenv("KAGENT_MEMORY_ENCRYPTION_KEYS", NEW)
+    monkeypatch.setenv("KAGENT_MEMORY_URI", uri)
+    for command in (["migrate"], ["add", "--app", "a", "--user", "u", CANARY], ["rotate-keys", "--dry-run"],
+                    ["rotate-keys"], ["doctor"], ["stats"]):  # fmt: skip
+        assert await asyncio.to_thread(main, command) in (0, None), capsys.readouterr()
+    told = capsys.readouterr()
+    assert secret not in told.out + told.err
+    assert not shown(uri)
+    monkeypatch.delenv("KAGENT_MEMORY_ENCRYPTION_KEYS")
+    assert await asyncio.to_thread(main, ["rotate-keys"]) == 5
+    assert "KAGENT_MEMORY_ENCRYPTION_KEYS" in capsys.readouterr().err
+
+
+async def test_an_export_is_plain_and_an_import_into_an_encrypted_store_is_not(tmp_path):
+    plain, sealed = (f"libsql:///{tmp_path}/{name}/memory.db" for name in ("plain", "sealed"))
+    for uri in (plain, sealed):
+        Path(uri.removeprefix("libsql:///")).parent.mkdir()
+    async with await opened(plain) as memories:
+        await lived(memories, ADA)
+        lines = [line async for line in memories.export()]
+        before = (await memories.list(ADA, limit=100)).memories
+    async with await opened(sealed, NEW) as memories:
+        (tmp_path / "exported").write_text("\n".join(lines))
+        await memories.import_(tmp_path / "exported")
+        assert [one.content for one in (await memories.list(ADA, limit=100)).memories] == [
+            one.content for one in before
+        ]
+        again = [json.loads(line) async for line in memories.export()]
+    assert not shown(sealed)
+    assert any(CANARY in json.dumps(line) for line in again)
+
+
+async def test_without_keys_nothing_is_changed(tmp_path):
+    async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:
+        await lived(memories, ADA)
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
+        for table in ("memory", "memory_revision", "ingest_job"):
+            column = f"SELECT DISTINCT sealed FROM {table}"
+            assert connection.execute(column).fetchall() == [(None,)]
+        assert {len(salt) for (salt,) in connection.execute("SELECT salt FROM scope")} == {16}
+
+
+def test_a_key_opens_only_its_own_place():
+    ring = KeyRing({"a": os.urandom(32)})
+    sealed = ring.seal(b"data", ADA.id, b"place")
+    assert ring.open(sealed, ADA.id, b"place") == b"data"
+    assert ring.seal(b"data", ADA.id, b"place") != sealed
+    for scope, place in ((BEN, b"place"), (ADA, b"other")):
+        with pytest.raises(KagentMemoryError):
+            ring.open(sealed, scope.id, place)
