@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from loopback import Loopback, vector
+from pydantic import BaseModel
 
-from kagent_memory.errors import ConfigurationError
+from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.memories import Memories
 from kagent_memory.models.embedding import open_embedder
 from kagent_memory.models.llm import open_llm
@@ -48,6 +52,121 @@ async def test_a_private_postgresql_names_its_extra(without: Any, tmp_path: Path
     with pytest.raises(ConfigurationError, match=r"kagent-memory\[pgserver\]"):
         await Memories.open(f"pgserver:///{tmp_path}/data", llm=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    """Gemini's OpenAI-compatible interface on loopback."""
+    with Loopback() as provider:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"{provider.root}/")
+        monkeypatch.setenv("GOOGLE_API_KEY", "not-a-key")
+        monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+        monkeypatch.delenv("GOOGLE_GENAI_USE_VERTEXAI", raising=False)
+        yield provider
+
+
+async def test_a_newcomer_with_gemini_needs_no_extra(without: Any, gemini: Loopback, tmp_path: Path) -> None:
+    without("litellm")
+    scope = Scope("", "ada", "notes")
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await Memories.open(uri, embedding="gemini-embedding-001", llm="gemini-2.5-flash") as memories:
+        await memories.add(scope, ["Ada drinks green tea."])
+        assert (await memories.recall(scope, "green tea")).mode == "hybrid"
+    assert {request.path for request in gemini.requests} == {"/v1beta/openai/embeddings"}
+    assert {request.headers["Authorization"] for request in gemini.requests} == {"Bearer not-a-key"}
+    assert {request.body["model"] for request in gemini.requests} == {"gemini-embedding-001"}
+
+
+class Tea(BaseModel):
+    facts: list[str]
+    when: str | None = None
+
+
+async def test_gemini_is_held_to_the_schema_without_litellm(without: Any, gemini: Loopback) -> None:
+    without("litellm")
+    gemini.plan('{"facts": ["likes tea"], "when": null}')
+    model = open_llm("gemini-2.5-flash", MemorySettings())
+    assert model is not None
+    assert await model.complete("What do I like?", schema=Tea) == Tea(facts=["likes tea"])
+    (request,) = gemini.requests
+    assert request.path == "/v1beta/openai/chat/completions"
+    schema = request.body["response_format"]["json_schema"]["schema"]
+    assert (schema["required"], schema["additionalProperties"]) == (["facts", "when"], False)
+
+
+@pytest.mark.parametrize(
+    ("choice", "advice"),
+    [
+        ("hosted_vllm/bge-m3", "set HOSTED_VLLM_API_BASE"),
+        ({"provider": "openai", "model": "bge-m3", "base_url": "localhost:8000"}, "set OPENAI_API_BASE to http://"),
+        ("bge-m3", r"kagent-memory\[litellm\]"),
+        ("vertex_ai/text-embedding-005", r"kagent-memory\[litellm\]"),
+    ],
+)
+def test_what_cannot_be_called_directly_says_what_to_do(
+    without: Any, monkeypatch: pytest.MonkeyPatch, choice: Any, advice: str
+) -> None:
+    without("litellm")
+    for name in ("HOSTED_VLLM_API_BASE", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigurationError, match=advice):
+        open_embedder(choice, MemorySettings())
+
+
+@pytest.mark.parametrize(("model", "key"), [("openai/any", "OPENAI_API_KEY"), ("gemini/any", "GEMINI_API_KEY")])
+async def test_a_key_that_is_not_there_is_named_and_nothing_is_sent(
+    without: Any, monkeypatch: pytest.MonkeyPatch, model: str, key: str
+) -> None:
+    without("litellm")
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_BASE", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    embedder = open_embedder(model, MemorySettings())
+    assert embedder is not None
+    with pytest.raises(ModelError, match=f"set {key}"):
+        await embedder.embed(["tea"], kind="query")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, [], {}, {"data": None}, {"data": [1]}, {"data": [{"embedding": None}]}, {"data": [{"embedding": "tea"}]}],
+    ids=repr,
+)
+async def test_an_answer_of_another_shape_is_a_model_error_that_quotes_nothing(
+    without: Any, gemini: Loopback, answer: Any
+) -> None:
+    without("litellm")
+    gemini.plan({"json": answer})
+    embedder = open_embedder("gemini/any", MemorySettings())
+    assert embedder is not None
+    with pytest.raises(ModelError) as caught:
+        await embedder.embed(["my secret garden"], kind="document")
+    assert "garden" not in str(caught.value)
+    assert "not-a-key" not in str(caught.value)
+
+
+async def test_a_refusal_that_quotes_the_text_or_the_key_is_told_without_them(without: Any, gemini: Loopback) -> None:
+    without("litellm")
+    key = "sk-proj-" + "a1B2" * 12
+    gemini.plan({"status": 400, "message": f"Bad input: my secret garden; key {key}"}, {"status": 404})
+    embedder = open_embedder("gemini/any", MemorySettings())
+    assert embedder is not None
+    with pytest.raises(ModelError) as caught:
+        await embedder.embed(["my secret garden"], kind="document")
+    assert "garden" not in str(caught.value)
+    assert key not in str(caught.value)
+    with pytest.raises(ModelError, match="404: planned"):
+        await embedder.embed(["my secret garden"], kind="document")
+
+
+async def test_many_texts_and_wide_vectors_keep_their_order(without: Any, gemini: Loopback) -> None:
+    without("litellm")
+    gemini.dimensions = 1024
+    embedder = open_embedder("gemini/any", MemorySettings(batch_size=50))
+    assert embedder is not None
+    texts = [f"word{number}" for number in range(70)]
+    rows = await embedder.embed(texts, kind="document")
+    assert np.allclose(rows, [vector(text, 1024) for text in texts], atol=1e-6)
 
 
 @pytest.mark.parametrize("model", ["cohere/embed-v4.0", "voyage/voyage-3", "bedrock/any", "azure/any"])

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from ..concurrency import Backoff
-from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable, needs_extra
+from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
 from ..redaction import redact
 
 BACKOFF = Backoff(0.25, 8.0, jitter=0.5)
@@ -62,6 +62,10 @@ class _Zero(int):
         return True
 
 
+NO_LITELLM = (
+    'is reached through LiteLLM, which needs an extra: pip install "kagent-memory[litellm]". Without it there are '
+    "gemini/, openai/ (any server that speaks OpenAI's interface), ollama/ and hosted_vllm/."
+)
 NO_RETRIES: Mapping[str, int] = {"num_retries": 0, "max_retries": _Zero()}  # LiteLLM's own, which would multiply ours
 
 
@@ -78,14 +82,9 @@ class RetryPolicy:
     retries: int = 0
 
 
-def check_litellm(what: str) -> None:
-    """Looks for LiteLLM without importing it.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    if find_spec("litellm") is None:
-        raise needs_extra(f"{what} is reached through LiteLLM, which", "litellm")
+def has_litellm() -> bool:
+    """Whether LiteLLM is installed; it is not imported."""
+    return find_spec("litellm") is not None
 
 
 async def litellm() -> ModuleType:
@@ -199,7 +198,9 @@ def status_of(error: BaseException) -> int | None:
 
 def retry_after(error: BaseException) -> float:
     """The seconds that a provider asked to be left alone for (RFC 9110 §10.2.3, in its numeric form); 0 without."""
-    headers = getattr(error, "litellm_response_headers", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(
+        getattr(error, "response", None), "headers", None
+    )
     wished = str(headers.get("retry-after", "")) if isinstance(headers, Mapping) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] LiteLLM's untyped headers
     return float(wished) if wished.isdigit() else 0.0
 

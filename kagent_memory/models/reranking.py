@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
-from ..errors import ConfigurationError, ModelError
+from ..errors import ConfigurationError, ModelError, needs_extra
 from ..settings import MemorySettings
-from .calls import NO_RETRIES, RetryPolicy, check_litellm, litellm, name_of, named, named_object, with_retries
+from .calls import NO_RETRIES, RetryPolicy, has_litellm, litellm, name_of, named, named_object, with_retries
 from .embedding.local_embedder import PREFIXES, sentence_transformers
 
 
@@ -46,7 +46,8 @@ class LiteLLMReranker:
             raise ConfigurationError(
                 f"The reranker {model!r} has no provider prefix; write it as, for example, cohere/rerank-v3.5."
             )
-        check_litellm(f"The reranker {model}")
+        if not has_litellm():
+            raise needs_extra(f"The reranker {model} is reached through LiteLLM, which", "litellm")
         self.name = model
         self._base = {"api_base": base_url.rstrip("/")} if base_url else {}
         self._retry = RetryPolicy(timeout_seconds)

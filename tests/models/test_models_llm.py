@@ -11,7 +11,7 @@ from loopback import Loopback
 from pydantic import BaseModel
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.models.llm import LiteLLMModel, Llm, metered, open_llm
+from kagent_memory.models.llm import Llm, ProviderModel, metered, open_llm
 from kagent_memory.settings import MemorySettings
 
 
@@ -86,7 +86,7 @@ async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(provider: 
 
 async def test_a_wrong_key_is_not_tried_again(provider: Loopback) -> None:
     provider.plan({"status": 401})
-    with pytest.raises(ModelError, match="AuthenticationError"):
+    with pytest.raises(ModelError, match=r"AuthenticationError|401: planned"):
         await opened("openai/any").complete("What?", schema=Facts)
     assert len(provider.requests) == 1
 
@@ -95,7 +95,7 @@ async def test_a_full_context_is_not_asked_again_in_words(provider: Loopback) ->
     provider.plan(
         {"status": 400, "message": "This model's maximum context length is 10", "code": "context_length_exceeded"}
     )
-    with pytest.raises(ModelError, match="ContextWindowExceededError"):
+    with pytest.raises(ModelError, match=r"ContextWindowExceededError|\(Refused\)"):
         await opened("openai/any").complete("What?", schema=Facts)
     assert len(provider.requests) == 1
 
@@ -181,7 +181,7 @@ async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
 
 
 async def test_an_object_that_wraps_a_metered_model_is_counted_once(provider: Loopback) -> None:
-    inner = LiteLLMModel("openai/any", MemorySettings())
+    inner = ProviderModel("openai/any", MemorySettings())
 
     class Wrapper(Given):
         async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:

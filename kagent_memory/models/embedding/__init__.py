@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from ...settings import MemorySettings
 from .custom_embedder import CheckedEmbedder
-from .litellm_embedder import LiteLLMEmbedder
 from .local_embedder import PREFIXES, SentenceTransformersEmbedder
+from .provider_embedder import ProviderEmbedder
 from .provider_routes import EmbeddingConfig
 
 __all__ = [
     "CheckedEmbedder",
     "Embedder",
     "EmbeddingConfig",
-    "LiteLLMEmbedder",
+    "ProviderEmbedder",
     "SentenceTransformersEmbedder",
     "open_embedder",
 ]
@@ -51,7 +51,7 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     """
     if choice is None or choice == "":
         return None
-    if isinstance(choice, (LiteLLMEmbedder, SentenceTransformersEmbedder, CheckedEmbedder)):
+    if isinstance(choice, (ProviderEmbedder, SentenceTransformersEmbedder, CheckedEmbedder)):
         return choice
     if isinstance(choice, Mapping):
         choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice))
@@ -66,7 +66,7 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
                     batch_size=settings.batch_size,
                     timeout_seconds=settings.embed_timeout_seconds,
                 )
-        return LiteLLMEmbedder(
+        return ProviderEmbedder(
             choice,
             dimensions=settings.dimensions,
             batch_size=settings.batch_size,

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from ...errors import ConfigurationError
 from ...settings import MemorySettings
 from .custom_llm import CheckedLlm
-from .litellm_llm import LiteLLMModel
 from .meter import Meter, count_call, metered
+from .provider_model import ProviderModel
 from .reply_parser import Answer, json_prompt, parse_answer, read_answer
 from .structured_output import FinalFailure, StructuredOutput
 
@@ -16,9 +16,9 @@ __all__ = [
     "Answer",
     "CheckedLlm",
     "FinalFailure",
-    "LiteLLMModel",
     "Llm",
     "Meter",
+    "ProviderModel",
     "StructuredOutput",
     "count_call",
     "json_prompt",
@@ -59,5 +59,5 @@ def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
     if choice is True:
         raise ConfigurationError("llm=True names no model; give its name, or False for none.")
     if isinstance(choice, str):
-        return LiteLLMModel(choice, settings)
-    return choice if isinstance(choice, (LiteLLMModel, CheckedLlm)) else CheckedLlm(choice, settings)
+        return ProviderModel(choice, settings)
+    return choice if isinstance(choice, (ProviderModel, CheckedLlm)) else CheckedLlm(choice, settings)

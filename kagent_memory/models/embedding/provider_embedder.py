@@ -1,24 +1,25 @@
-"""Embedding through LiteLLM: any provider it knows."""
+"""Embedding by a provider: through LiteLLM where it is installed, else directly where it speaks OpenAI's way."""
 
 from __future__ import annotations
 
 import base64
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from ..calls import NO_RETRIES, RetryPolicy, check_litellm, litellm, named, status_of, with_retries
+from ..calls import NO_RETRIES, RetryPolicy, litellm, named, status_of, with_retries
+from ..openai_api import endpoint
 from .provider_routes import EmbeddingConfig, configured_route, named_route
 from .vector_checks import Matrix, batches, empty, fitted, joined, matrix
 
 logger = logging.getLogger(__name__)
 
 
-class LiteLLMEmbedder:
-    """Embeds through LiteLLM, in batches, in order, trying again what may pass.
+class ProviderEmbedder:
+    """Embeds by a provider, in batches, in order, trying again what may pass.
 
     Args:
         choice: a LiteLLM model name, or kagent's configuration.
@@ -43,7 +44,7 @@ class LiteLLMEmbedder:
         self._route = (
             named_route(choice, os.environ) if isinstance(choice, str) else configured_route(choice, os.environ)
         )
-        check_litellm(f"The embedding model {self._route.name}")
+        self._endpoint = endpoint(self._route.name, self._route.arguments, os.environ)
         self._dimensions = dimensions
         self._asks_dimensions = dimensions is not None
         self._batch_size = batch_size
@@ -72,7 +73,7 @@ class LiteLLMEmbedder:
     async def _asked(self, texts: Sequence[str], kind: str) -> list[Any]:
         if not self._asks_dimensions:
             return await self._call(texts, kind, {})
-        wanted = {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
+        wanted = {"dimensions": self._dimensions}
         try:
             return await self._call(texts, kind, wanted)
         except Exception as error:
@@ -87,7 +88,15 @@ class LiteLLMEmbedder:
         return answer
 
     async def _call(self, texts: Sequence[str], kind: str, extra: dict[str, Any]) -> list[Any]:
+        if (direct := self._endpoint) is not None:
+            body: dict[str, object] = {"input": list(texts), "encoding_format": "float", **extra}
+            found = await with_retries(
+                lambda: direct.post("/embeddings", body, self._retry.timeout_seconds), self._retry
+            )
+            return vectors(found["data"])
         module = await litellm()
+        if extra:
+            extra = {**extra, "allowed_openai_params": list(extra)}
         answer = await with_retries(
             lambda: module.aembedding(
                 model=self._route.model,
@@ -99,12 +108,12 @@ class LiteLLMEmbedder:
             ),
             self._retry,
         )
-        return vectors(answer)
+        return vectors(answer.data or ())
 
 
-def vectors(answer: Any) -> list[Any]:
+def vectors(data: Iterable[Any]) -> list[Any]:
     """The vectors of an answer in the order of the texts: providers number them, and need not sort them."""
-    rows: list[dict[str, Any]] = [dict(row) for row in answer.data or ()]
+    rows: list[dict[str, Any]] = [dict(row) for row in data]
     numbers = [row.get("index") for row in rows]
     if sorted(number for number in numbers if isinstance(number, int)) == list(range(len(rows))):
         rows.sort(key=lambda row: row["index"])

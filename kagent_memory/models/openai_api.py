@@ -1,0 +1,120 @@
+"""OpenAI's HTTP interface, which Gemini, Ollama, vLLM and many servers speak too: called without LiteLLM."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, cast
+
+import httpx
+
+from ..errors import ConfigurationError, ModelError
+from .calls import NO_LITELLM, has_litellm
+
+LONG_BYTES = 65_536  # reading more than this takes long enough to be felt by others on the loop
+_BASES = {
+    "openai": (("OPENAI_API_BASE", "OPENAI_BASE_URL"), "https://api.openai.com/v1", ""),
+    "gemini": (("GOOGLE_GEMINI_BASE_URL",), "https://generativelanguage.googleapis.com", "/v1beta/openai"),
+    "ollama": (("OLLAMA_API_BASE",), "http://localhost:11434", "/v1"),
+    "hosted_vllm": (("HOSTED_VLLM_API_BASE",), "", ""),
+}
+_KEYS = {
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "ollama": ("OLLAMA_API_KEY",),
+    "hosted_vllm": ("HOSTED_VLLM_API_KEY",),
+}
+
+
+class Refused(Exception):
+    """A server answered with an error; its words may quote what it was sent.
+
+    Attributes:
+        response: the answer, with its status and headers.
+        kind: the server's own name for the error; "" without one.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self.kind = ""
+        try:
+            told = cast("list[Any] | dict[str, Any]", response.json())
+            error: Any = (told[0] if isinstance(told, list) else told)["error"]  # Gemini's are lists
+            self.kind = str(error.get("code"))
+            super().__init__(f"{response.status_code}: {error['message']}")
+        except (ValueError, LookupError, TypeError, AttributeError):
+            super().__init__(f"the server answered {response.status_code}")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model at a server that speaks OpenAI's interface.
+
+    Attributes:
+        model: its name there.
+        base_url: what comes before `/embeddings` and `/chat/completions`.
+        key: opens the server; "" where it wants none.
+        lacking: the environment variable that the key was looked for in, where the server is known to want one.
+    """
+
+    model: str
+    base_url: str
+    key: str = field(repr=False)
+    lacking: str = ""
+
+    async def post(
+        self, path: str, body: Mapping[str, object], timeout_seconds: float, read: Callable[[bytes], Any] = json.loads
+    ) -> Any:
+        """What the server answers.
+
+        Raises:
+            Refused: it answered with an error.
+            ModelError: it wants a key, and there is none.
+            httpx.TransportError: it cannot be reached, or broke off.
+        """
+        if self.lacking:
+            raise ModelError(f"There is no key for {self.model}; set {self.lacking} in the environment.")
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        context = await asyncio.to_thread(_tls)
+        async with httpx.AsyncClient(verify=context, timeout=timeout_seconds) as client:
+            answer = await client.post(f"{self.base_url}{path}", json={"model": self.model, **body}, headers=headers)
+        if not answer.is_success:
+            raise Refused(answer)
+        if len(answer.content) > LONG_BYTES:
+            return await asyncio.to_thread(read, answer.content)
+        return read(answer.content)
+
+
+def endpoint(name: str, arguments: Mapping[str, str], environ: Mapping[str, str]) -> Endpoint | None:
+    """Where a model is called directly; None: through LiteLLM, which serves every name where it is installed.
+
+    Args:
+        name: provider and model.
+        arguments: `api_base` and `api_key`, where they are not at their usual place.
+        environ: where bases and keys stand, by LiteLLM's names.
+
+    Raises:
+        ConfigurationError: neither can reach it.
+    """
+    if has_litellm():
+        return None
+    provider, _, model = name.partition("/")
+    if provider not in _BASES or not model:
+        raise ConfigurationError(f"{name} {NO_LITELLM}")
+    variables, usual, ending = _BASES[provider]
+    given = arguments.get("api_base") or next(filter(None, map(environ.get, variables)), "")
+    base = (given or usual).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{name} needs the address of its server: set {variables[0]} to http://host:port/v1.")
+    key = arguments.get("api_key") or next(filter(None, map(environ.get, _KEYS[provider])), "")
+    lacking = _KEYS[provider][0] if not key and not given and usual.startswith("https:") else ""
+    return Endpoint(model, base if base.endswith(ending) else f"{base}{ending}", key, lacking)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return httpx.create_ssl_context()
