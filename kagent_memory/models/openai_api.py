@@ -8,12 +8,13 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, cast
-
-import httpx
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConfigurationError, ModelError
 from .calls import NO_LITELLM, has_litellm
+
+if TYPE_CHECKING:
+    import httpx
 
 LONG_BYTES = 65_536  # reading more than this takes long enough to be felt by others on the loop
 _BASES = {
@@ -79,8 +80,8 @@ class Endpoint:
         if self.lacking:
             raise ModelError(f"There is no key for {self.model}; set {self.lacking} in the environment.")
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        context = await asyncio.to_thread(_tls)
-        async with httpx.AsyncClient(verify=context, timeout=timeout_seconds) as client:
+        client_class, context = await asyncio.to_thread(_httpx)
+        async with client_class(verify=context, timeout=timeout_seconds) as client:
             answer = await client.post(f"{self.base_url}{path}", json={"model": self.model, **body}, headers=headers)
         if not answer.is_success:
             raise Refused(answer)
@@ -116,5 +117,8 @@ def endpoint(name: str, arguments: Mapping[str, str], environ: Mapping[str, str]
 
 
 @cache
-def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+def _httpx() -> tuple[type[httpx.AsyncClient], ssl.SSLContext]:
+    """What makes a client, imported and read from disk once, in a thread: both take a while."""
+    import httpx
+
+    return httpx.AsyncClient, httpx.create_ssl_context()

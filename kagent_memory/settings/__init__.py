@@ -63,7 +63,8 @@ class MemorySettings:
     """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
 
     Attributes:
-        embedding: a model by LiteLLM's name (gemini/…, openai/…, ollama/…), or kagent's configuration of one (as text: its JSON); None: keyword mode.
+        embedding: a model by LiteLLM's name (gemini/…, openai/…), or kagent's configuration of one (as text: its
+            JSON); None: keyword mode.
         llm: a model by LiteLLM's name; None: the agent's own model where one is at hand; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
         secrets_file: a TOML table of further vendors' secrets to mask, in the form of `redact/vendors.toml`.
