@@ -326,7 +326,7 @@ async def audit_verify(args: argparse.Namespace, say: Output) -> int:
 COMMANDS = (
     Command(
         name="worker",
-        help="Work on the queue and prune on time, until stopped; run as many as you like.",
+        help="Process the queue and prune on schedule until stopped; run as many as you like.",
         examples=["kagent-memory worker --uri postgresql://memory@db/agents", "kagent-memory worker --until-idle"],
         options=(option("--until-idle", help="end when nothing is due", action="store_true"), LOG_FORMAT),
         run=worker,
@@ -334,21 +334,21 @@ COMMANDS = (
     ),
     Command(
         name="prune",
-        help="Delete what has expired unpopular, extend what is popular, in every scope.",
+        help="Delete expired memories, or extend those that are popular, in every scope.",
         examples=["kagent-memory prune --dry-run", "kagent-memory prune"],
         options=(DRY_RUN,),
         run=prune,
     ),
     Command(
         name="consolidate",
-        help="Merge what says the same, keeping its history; without --app and --user in every scope.",
+        help="Merge memories that say the same, keeping their history; in every scope, or that of --app and --user.",
         examples=["kagent-memory consolidate --app demo --user ada --dry-run"],
         options=(*SCOPE_OPTIONS, DRY_RUN),
         run=consolidate,
     ),
     Command(
         name="jobs list",
-        help="List what is accepted and not done, and dead letters.",
+        help="List jobs that are not done yet, and dead letters.",
         examples=["kagent-memory jobs list --state dead"],
         options=(*SCOPE_OPTIONS, option("--state", help="only these", choices=STATES), LIMIT),
         run=jobs_list,
@@ -369,14 +369,14 @@ COMMANDS = (
     ),
     Command(
         name="stats",
-        help="Count memories, deliveries and jobs; without --app and --user in every scope.",
+        help="Count memories, deliveries and jobs; in every scope, or that of --app and --user.",
         examples=["kagent-memory stats", "kagent-memory stats --app demo --user ada --json"],
         options=SCOPE_OPTIONS,
         run=stats,
     ),
     Command(
         name="forget-tenant",
-        help="Erase all that is kept of a tenant, its queue and tokens too; interrupted, it goes on when run again.",
+        help="Erase everything kept for a tenant, its queue and tokens too; if interrupted, run it again to finish.",
         examples=["kagent-memory forget-tenant acme --dry-run", "kagent-memory forget-tenant acme --yes"],
         options=(
             option("name", help="the tenant"),
@@ -394,7 +394,7 @@ COMMANDS = (
     ),
     Command(
         name="receipts",
-        help="List what was forgotten of a tenant: when, how many, and who asked; nothing of the content.",
+        help="List what was forgotten of a tenant: when, how many, and who asked; never the content.",
         examples=["kagent-memory receipts --tenant acme", "kagent-memory receipts --after 100 --json"],
         options=(option("--after", help="only those with a higher number", type=int, default=0), LIMIT),
         run=receipts,
@@ -426,7 +426,7 @@ COMMANDS = (
     ),
     Command(
         name="migrate",
-        help="Bring the database to the newest schema; every start does so too, where its user may.",
+        help="Update the database to the newest schema; every start does this too, if its user may.",
         examples=[
             "kagent-memory migrate --uri postgresql://owner@db/agents",
             "kagent-memory migrate --rls --uri postgresql://owner@db/agents",
@@ -444,7 +444,7 @@ COMMANDS = (
                 help="spread the tables over the nodes of a Citus cluster, each agent and user on one of them",
                 action="store_true",
             ),
-            option("--shards", help="with --distribute: in so many parts", type=int, default=32),
+            option("--shards", help="with --distribute: how many parts", type=int, default=32),
             DRY_RUN,
         ),
         run=migrate,

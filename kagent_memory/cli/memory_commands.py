@@ -42,7 +42,7 @@ def _filter(args: argparse.Namespace) -> Filter:
 
 
 async def search(args: argparse.Namespace, say: Output) -> int:
-    """Searches; looking counts as no delivery."""
+    """Searches, without counting deliveries."""
     async with opened(args) as memories:
         whose = await _searched(args, memories)
         found = await memories.recall(
@@ -302,7 +302,7 @@ async def feedback(args: argparse.Namespace, say: Output) -> int:
 COMMANDS = (
     Command(
         name="search",
-        help="Find the memories that answer a question. Looking counts as no delivery.",
+        help="Find the memories that answer a question. Does not count as a delivery.",
         examples=[
             'kagent-memory search "which tea?" --app demo --user ada --explain',
             'kagent-memory search "which tea?" --app demo --user ada --beside demo team',
@@ -345,14 +345,14 @@ COMMANDS = (
     ),
     Command(
         name="show",
-        help="Show one memory with all that is known of it.",
+        help="Show one memory with everything known about it.",
         examples=["kagent-memory show 0199a1b2-… --user ada"],
         options=(ID, *SCOPE_OPTIONS),
         run=show,
     ),
     Command(
         name="add",
-        help="Store texts as given. What is there already is renewed.",
+        help="Store texts as given; a text that is already there is renewed.",
         examples=[
             'kagent-memory add "Ada prefers green tea" --app demo --user ada --topic tea',
             "kagent-memory add --app demo --user ada < facts.txt",
@@ -381,9 +381,9 @@ COMMANDS = (
     ),
     Command(
         name="pin",
-        help="Keep a memory whatever the prune says.",
+        help="Keep a memory, whatever the prune would do.",
         examples=["kagent-memory pin 0199a1b2-…", "kagent-memory pin 0199a1b2-… --off"],
-        options=(ID, *SCOPE_OPTIONS, option("--off", help="let it go again", action="store_true")),
+        options=(ID, *SCOPE_OPTIONS, option("--off", help="unpin it", action="store_true")),
         run=pin,
     ),
     Command(
@@ -411,21 +411,21 @@ COMMANDS = (
     ),
     Command(
         name="history",
-        help="Tell what happened to a memory: when, by whom, why, and what it was before.",
+        help="Show what happened to a memory: when, by whom, why, and what it was before.",
         examples=["kagent-memory history 0199a1b2-…"],
         options=(ID, *SCOPE_OPTIONS),
         run=history,
     ),
     Command(
         name="undo",
-        help="Take back the last change of a memory, with all that the same decision changed.",
+        help="Undo the last change to a memory, and everything else that the same decision changed.",
         examples=["kagent-memory undo 0199a1b2-…"],
         options=(ID, *SCOPE_OPTIONS),
         run=undo,
     ),
     Command(
         name="feedback",
-        help="Count that a memory helped, or that it misled.",
+        help="Record that a memory helped or misled.",
         examples=["kagent-memory feedback 0199a1b2-… helped"],
         options=(ID, option("verdict", help="what it did", choices=("helped", "misled")), *SCOPE_OPTIONS),
         run=feedback,

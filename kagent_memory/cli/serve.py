@@ -184,7 +184,7 @@ COMMANDS = (
     ),
     Command(
         name="serve",
-        help="Serve kagent's memory contract, /api/v1 and the page at /; works on the queue too.",
+        help="Serve kagent's memory contract, /api/v1 and the page at /; processes the queue too.",
         examples=[
             "kagent-memory serve --uri libsql:///memory.db",
             "kagent-memory serve --host 0.0.0.0 --auth --grpc-port 8083 --uri postgresql://memory@db/agents",
@@ -253,8 +253,8 @@ COMMANDS = (
                 help="opens every tenant, and what crosses them: prune and doctor over HTTP",
                 action="store_true",
             ),
-            option("--label", help="for people", default=""),
-            option("--days", help="days it holds (default: until revoked)", type=between(1, 36_500)),
+            option("--label", help="a name to recognise it by", default=""),
+            option("--days", help="days it is valid (default: until revoked)", type=between(1, 36_500)),
         ),
         run=token_create,
         makes=True,

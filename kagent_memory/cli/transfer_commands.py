@@ -68,14 +68,14 @@ async def import_(args: argparse.Namespace, say: Output) -> int:
 COMMANDS = (
     Command(
         name="export",
-        help="Write memories with history, usage and expiry to standard output, one a line of JSON.",
+        help="Write memories, with history, usage and expiry, to standard output, one line of JSON each.",
         examples=["kagent-memory export > all.jsonl", "kagent-memory export --tenant acme --user ada > ada.jsonl"],
         options=(option("--app", help="only of this agent"), option("--user", help="only of this user")),
         run=export,
     ),
     Command(
         name="import",
-        help="Take in what export wrote, or what another system keeps; all of it or nothing, and nothing twice.",
+        help="Import what export wrote, or what another system keeps: all of it or nothing, and nothing twice.",
         examples=[
             "kagent-memory import all.jsonl --dry-run",
             "kagent-memory import - < all.jsonl",

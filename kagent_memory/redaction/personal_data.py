@@ -283,7 +283,9 @@ class _Phones:
         self._library = _library("phonenumbers")
         self._regions = tuple(region.upper() for region in regions) or _REGIONS
         if unknown := sorted(set(self._regions) - set(self._library.SUPPORTED_REGIONS)):
-            raise ConfigurationError(f"pii_regions: {', '.join(unknown)} is no country of two letters, as US or DE.")
+            raise ConfigurationError(
+                f"pii_regions: {', '.join(unknown)} is not a two-letter country code such as US or DE."
+            )
 
     def spans(self, text: str) -> Iterator[Span]:
         for match in _PHONE.finditer(text):
