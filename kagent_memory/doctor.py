@@ -18,8 +18,10 @@ from .models.llm import open_llm
 from .settings import MemorySettings, compose
 from .stores import store_exists
 from .stores.base import Job
+from .stores.encryption import KeyRing
 
 LOOKED_AT = 1000
+SCOPES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,20 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
         found.append(_embedder(answers))
         found.append(await _model(settings.llm if llm is None else llm, settings))
         found.append(await of_queue(memories.jobs, utc_now()))
+        found += await _encryption(memories, settings)
     return found
+
+
+async def _encryption(memories: Memories, settings: MemorySettings) -> list[Finding]:
+    """Whether what some scopes keep can be read with the keys at hand; nothing where none is encrypted."""
+    ring = KeyRing.parse(settings.encryption_keys)
+    try:
+        for scope in await memories.scopes(limit=SCOPES):
+            await memories.list(scope, limit=1)
+    except KagentMemoryError as error:
+        advice = "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it."
+        return [Finding("encryption", "bad", str(error), advice)]
+    return [Finding("encryption", "ok", f"What is written is encrypted with the key {ring.current!r}.")] if ring else []
 
 
 def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:

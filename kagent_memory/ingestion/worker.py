@@ -81,6 +81,7 @@ class Worker:
         self._unresolvable: dict[tuple[str, str], float] = {}
         self._missed: set[tuple[str, str]] = set()
         self._location = location
+        self._complaint = ""
         self._measure_at = 0.0
         self.finished = 0
 
@@ -121,8 +122,11 @@ class Worker:
                     exclude=sorted(self._unresolvable),
                 )
             except KagentMemoryError as error:
-                logger.warning("The queue cannot be read: %s", error)
+                if (complaint := str(error)) != self._complaint:  # once, and not at every look
+                    logger.warning("The queue cannot be read: %s", error)
+                self._complaint = complaint
                 return False
+            self._complaint = ""
             if job is None:
                 break
             task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")

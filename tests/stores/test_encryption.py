@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from kagent_memory import Memories, Message, Scope
+from kagent_memory import Memories, Message, Scope, doctor
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, KagentMemoryError, StoreError
 from kagent_memory.records import Change, Filter, Memory, new_id
@@ -340,6 +340,34 @@ async def test_a_lost_or_wrong_key_is_told_by_its_name_and_never_an_empty_answer
         assert not (await memories.list(ADA)).memories
     async with await opened(uri, OLD) as memories:
         assert not (await memories.list(ADA)).memories
+
+
+async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplog):
+    said = [Message(role="user", text="I moved to Berlin", event_id="e")]
+    locked = [Scope("acme", f"user {number}", "notes") for number in range(25)]
+    async with await opened(uri, OLD) as memories:
+        for scope in locked:
+            await memories.remember(scope, said, "s")
+    async with await opened(uri, NEW) as memories:
+        await memories.remember(BEN, said, "s")
+        for _ in range(5):
+            await memories.work(until_idle=True)
+        assert [one.content for one in (await memories.list(BEN)).memories] == ["I moved to Berlin"]
+        assert len([record for record in caplog.records if "'old'" in record.getMessage()]) <= 3
+    async with await opened(uri, f"{NEW},{OLD}") as memories:
+        await memories.work(until_idle=True)
+        for scope in locked:
+            assert (await memories.stats(scope)).visible == 1
+
+
+async def test_the_doctor_names_the_key_that_is_missing(uri):
+    async with await opened(uri, OLD) as memories:
+        await memories.add(ADA, ["Ada likes tea"])
+    for keys, state, text in ((None, "bad", "'old'"), (NEW, "bad", "'old'"), (f"{NEW},{OLD}", "ok", "'2026-11'")):
+        found = await doctor.examine(uri, llm=False, encryption_keys=keys)
+        [one] = [finding for finding in found if finding.part == "encryption"]
+        assert one.state == state
+        assert text in one.text
 
 
 async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):

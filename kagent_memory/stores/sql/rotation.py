@@ -13,10 +13,13 @@ KINDS = ("memory", "revision", "job")
 _PLURALS = ("memories", "revisions", "jobs")
 
 
-async def stale_scopes(session: Session, header: bytes, *, after: Scope | None, limit: int) -> Sequence[Scope]:
-    """The next scopes with anything to encrypt anew."""
+async def next_scopes(
+    session: Session, header: bytes, *, after: Scope | None, limit: int
+) -> Sequence[tuple[Scope, bool]]:
+    """The next scopes, each with whether it holds anything to encrypt anew: so many at a time, however few do."""
     values = {"scope_id": after and after.id, "limit": limit, **_marks(header)}
-    return [Scope(row["tenant"], row["user_id"], row["app"]) for row in await session.rows("stale_scopes", values)]
+    found = await session.rows("next_scopes", values)
+    return [(Scope(row["tenant"], row["user_id"], row["app"]), bool(row["stale"])) for row in found]
 
 
 async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -> int:

@@ -369,12 +369,20 @@ class SqlStore(Store, Generic[AnySession]):
         while found := await self._database.read(
             queue.claimable, now=now, exclude=exclude, served=list(self._served), limit=CANDIDATES
         ):
+            unreadable: ConfigurationError | None = None
             for scope, id, fence in found:
-                if mine := await self._database.within(scope).write(
-                    queue.take, scope, id, fence, owner, now=now, lease_seconds=lease_seconds
-                ):
+                try:
+                    mine = await self._database.within(scope).write(
+                        queue.take, scope, id, fence, owner, now=now, lease_seconds=lease_seconds
+                    )
+                except ConfigurationError as error:  # its key is missing: it waits, and holds up nobody else's
+                    mine, unreadable = None, error
+                    self._served[scope.id] = None
+                if mine:
                     self._served[scope.id] = None
                     return mine
+            if unreadable is not None:
+                raise unreadable
         return None
 
     @override
@@ -543,12 +551,12 @@ class SqlStore(Store, Generic[AnySession]):
             raise ConfigurationError("There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key.")
         header = self._ring.header
         scopes, rows, after = 0, 0, None
-        while some := await self._database.read(rotation.stale_scopes, header, after=after, limit=SCOPES_AT_ONCE):
-            scopes += len(some)
-            for after in some:
-                database = self._database.within(after)
-                while not dry_run and (done := await database.write(rotation.reseal, after, header, limit=RESEALED)):
+        while some := await self._database.read(rotation.next_scopes, header, after=after, limit=SCOPES_AT_ONCE):
+            for scope in (scope for scope, is_stale in some if is_stale):
+                scopes, database = scopes + 1, self._database.within(scope)
+                while not dry_run and (done := await database.write(rotation.reseal, scope, header, limit=RESEALED)):
                     rows += done
+            after = some[-1][0]
         await self._rewritten(rows)
         return Rotated(key=self._ring.current, scopes=scopes, rows=rows)
 

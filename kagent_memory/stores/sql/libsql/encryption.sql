@@ -1,12 +1,10 @@
 -- Encryption anew: rows that are not sealed by the current key, whose header is :header, and the statements that write
 -- them. "sealed" is NULL where a row never was.
 
--- name: stale_scopes
--- The next scopes after this one with anything to encrypt anew.
-SELECT s.tenant, s.user_id, s.app
-FROM scope AS s
-WHERE (:scope_id IS NULL OR s.scope_id > :scope_id)
-    AND (
+-- name: next_scopes
+-- The next scopes after this one, each with whether it has anything to encrypt anew.
+SELECT
+    s.tenant, s.user_id, s.app, (
         substr(s.salt, 1, :width) <> :header
         OR EXISTS (
             SELECT 1 FROM memory AS m
@@ -23,7 +21,9 @@ WHERE (:scope_id IS NULL OR s.scope_id > :scope_id)
                 OR (j.error <> '' AND substr(j.error, 1, :text_width) <> :text_header)
             )
         )
-    )
+    ) AS stale
+FROM scope AS s
+WHERE :scope_id IS NULL OR s.scope_id > :scope_id
 ORDER BY s.scope_id
 LIMIT :limit
 

@@ -1,12 +1,10 @@
 -- Encryption anew: rows that are not sealed by the current key, whose header is %(header)s, and the statements that write
 -- them. "sealed" is NULL where a row never was.
 
--- name: stale_scopes
--- The next scopes after this one with anything to encrypt anew.
-SELECT s.tenant, s.user_id, s.app
-FROM scope AS s
-WHERE (%(scope_id)s::uuid IS NULL OR s.scope_id > %(scope_id)s::uuid)
-    AND (
+-- name: next_scopes
+-- The next scopes after this one, each with whether it has anything to encrypt anew.
+SELECT
+    s.tenant, s.user_id, s.app, (
         substr(s.salt, 1, %(width)s::integer) <> %(header)s::bytea
         OR EXISTS (
             SELECT 1 FROM memory AS m
@@ -23,7 +21,9 @@ WHERE (%(scope_id)s::uuid IS NULL OR s.scope_id > %(scope_id)s::uuid)
                 OR (j.error <> '' AND substr(j.error, 1, %(text_width)s::integer) <> %(text_header)s::text)
             )
         )
-    )
+    ) AS stale
+FROM scope AS s
+WHERE %(scope_id)s::uuid IS NULL OR s.scope_id > %(scope_id)s::uuid
 ORDER BY s.scope_id
 LIMIT %(limit)s
 
