@@ -499,12 +499,7 @@ class Memories(OpenedMemories):
         return await forget_tenant(self._parts, tenant, limit, who=who)
 
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        """Encrypts anew, with the first of the `encryption_keys`, what is plain or was encrypted with another key;
-        interrupted, it goes on where it stopped when it is called again.
-
-        Raises:
-            ConfigurationError: there is no key, or one is missing that something was encrypted with.
-        """
+        """Encrypts with the first of the `encryption_keys` whatever it did not encrypt; cut off, call it again."""
         return await self._parts.store.rotate_keys(dry_run=dry_run)
 
     async def export(
