@@ -43,10 +43,11 @@ def _filter(args: argparse.Namespace) -> Filter:
 
 async def search(args: argparse.Namespace, say: Output) -> int:
     """Searches, without counting deliveries."""
+    at = moment(args.as_of, "--as-of")
     async with opened(args) as memories:
         whose = await _searched(args, memories)
         found = await memories.recall(
-            whose, args.query, limit=args.limit, filter=_filter(args), explain=args.explain, deliver=False
+            whose, args.query, limit=args.limit, filter=_filter(args), explain=args.explain, deliver=False, as_of=at
         )
     say.value(found)
     several = not isinstance(whose, Scope)
@@ -319,6 +320,7 @@ COMMANDS = (
                 metavar=("APP", "USER"),
                 action="append",
             ),
+            option("--as-of", help="answers as at this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
             option("--all-agents", help="in those of all agents of --user", action="store_true"),
             option(
                 "--all-users",

@@ -231,6 +231,7 @@ class MemoryApi(ABC):
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
         timeout_seconds: float | None = None,
+        as_of: datetime | None = None,
     ) -> Recall:
         """The memories that answer a query, best first.
 
@@ -255,9 +256,11 @@ class MemoryApi(ABC):
             budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters, or 1 other).
             timeout_seconds: how long the caller waits: models that help the search get a part of it, so that it
                 goes on without them in time; None: they get what the settings give them.
+            as_of: answers as it would have been answered at this time, from the history of the memories; what was
+                forgotten or pruned since stays gone. Counts nothing. Reads at most 50,000 memories.
 
         Raises:
-            InvalidInput: the query, limit or vector does not fit, or there are none or too many scopes.
+            InvalidInput: the query, limit, vector or time does not fit, or there are none or too many scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
 

@@ -78,6 +78,7 @@ class RecallOptions(TypedDict, total=False):
     history: Sequence[str]
     budget_tokens: int | None
     timeout_seconds: float | None
+    as_of: datetime | None
 
 
 class ListOptions(TypedDict, total=False):

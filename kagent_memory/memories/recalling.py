@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from .. import telemetry
 from ..errors import InvalidInput
-from ..records import Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes
+from ..records import Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_time
 from ..retrieval.retriever import GATED, Deadline, ExternalVector
 from ..stores.base import MemoryStore, checked_vector
 from .components import Components
@@ -34,9 +35,14 @@ async def recall(
     history: Sequence[str] = (),
     budget_tokens: int | None = None,
     timeout_seconds: float | None = None,
+    as_of: datetime | None = None,
 ) -> Recall:
     """`MemoryApi.recall`."""
     deadline = Deadline(timeout_seconds)
+    now = parts.clock()
+    at = checked_time(as_of, "as_of")
+    if at is not None and at > now:
+        raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
     text, earlier = await masked_query(query, history, parts.redactors.mask)
     question = Query(
         text=text,
@@ -44,7 +50,7 @@ async def recall(
         min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
         filter=filter,
         explain=explain,
-        deliver=deliver and not explain,
+        deliver=deliver and not explain and at is None,
     )
     scopes = await searched(parts.store, whose)
     external = await _external_vector(parts, scopes, embedding, embedding_space)
@@ -54,7 +60,8 @@ async def recall(
         answer = await parts.retriever.search(
             scopes,
             question,
-            now=parts.clock(),
+            now=now,
+            as_of=at,
             external_vector=external,
             gated=gate,
             tool=tool,

@@ -32,7 +32,20 @@ from ..memories.options import (
     ScopeOptions,
 )
 from ..memories.receipts import ReceiptCheck
-from ..records import Change, Fact, Filter, Memory, Message, Mode, Recall, Revision, Scope, Scopes, WhichScopes
+from ..records import (
+    Change,
+    Fact,
+    Filter,
+    Memory,
+    Message,
+    Mode,
+    Recall,
+    Revision,
+    Scope,
+    Scopes,
+    WhichScopes,
+    checked_time,
+)
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt
@@ -220,7 +233,7 @@ class RemoteMemories(OpenedMemories):
 
     @override
     async def recall(self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
-        vector = options.pop("embedding", None)
+        vector, as_of = options.pop("embedding", None), checked_time(options.pop("as_of", None), "as_of")
         # What this side sets otherwise than by default; the rest is the server's to say.
         values = {"limit": self._settings.search_limit, "min_score": self._settings.min_score}
         defaults = {"limit": _DEFAULTS.search_limit, "min_score": _DEFAULTS.min_score}
@@ -228,6 +241,7 @@ class RemoteMemories(OpenedMemories):
             **{name: value for name, value in values.items() if value != defaults[name]},
             **{name: value for name, value in options.items() if value is not None},
             "query": query,
+            "as_of": as_of and as_of.isoformat(),
             "filter": to_wire(options.get("filter", Filter())),
             "vector": None if vector is None else [float(x) for x in vector],
         }

@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ..records import Filter, LeftOut, Memory, Scope
-from ..stores.base import MemoryStore
+from .past import Searchable
 
 AT_MOST = 50
 _BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def exclusions_of(
-    store: MemoryStore, scope: Scope, terms: Sequence[str], filter: Filter, *, now: datetime
+    store: Searchable, scope: Scope, terms: Sequence[str], filter: Filter, *, now: datetime
 ) -> tuple[LeftOut, ...]:
     """Of the 50 memories that share the rarest terms, those that have expired, were superseded or are quarantined.
 

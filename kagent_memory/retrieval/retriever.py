@@ -24,6 +24,7 @@ from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import StoreEmbedder
+from .past import PastMemories
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
 from .ranking import (
     Nearest,
@@ -143,6 +144,7 @@ class Retriever:
         query: Query,
         *,
         now: datetime,
+        as_of: datetime | None = None,
         external_vector: ExternalVector | None = None,
         gated: bool = False,
         tool: bool = False,
@@ -157,7 +159,9 @@ class Retriever:
             return Recall(mode=mode, degraded=(GATED,))
         if not scopes:
             return Recall(mode=mode)
-        searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
+        now = now if as_of is None else as_of
+        store = self._store if as_of is None else await PastMemories.at(self._store, self._embedder, scopes, as_of)
+        searched = SearchedScopes(store, scopes, filter=query.filter, now=now)
         search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
         search.text = await run_in_thread(len(query.text), complete, query.text, history)
         search.added = await self._rewritten(search, history)

@@ -14,8 +14,9 @@ import numpy as np
 
 from ..concurrency import run_in_thread
 from ..records import Filter, LeftOut, Memory, Scope, Vector
-from ..stores.base import MemoryStore, RankFeatures, TermMatrix, TextMatches
+from ..stores.base import RankFeatures, TermMatrix, TextMatches
 from .exclusions import exclusions_of
+from .past import Searchable
 
 AT_ONCE = 4  # scopes that one search reads side by side
 ROW_WEIGHT = 20  # of one match, against a character of what else is worked on in a thread
@@ -30,7 +31,7 @@ class SearchedScopes:
     an id (and a session's) may be used in each of them.
     """
 
-    def __init__(self, store: MemoryStore, scopes: Sequence[Scope], *, filter: Filter, now: datetime) -> None:
+    def __init__(self, store: Searchable, scopes: Sequence[Scope], *, filter: Filter, now: datetime) -> None:
         self._store, self._scopes, self._filter, self._now = store, scopes, filter, now
         self._single = len(scopes) == 1
         self._matches: Sequence[TextMatches] = ()

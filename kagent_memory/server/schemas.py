@@ -285,6 +285,9 @@ class Question(Strict):
     )
     budget_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="How long the caller waits.")] | None = None
+    as_of: Moment | None = Field(
+        default=None, description="Answers as at this time, from the history; then nothing counts as delivered."
+    )
     vector: Numbers | None = None
     embedding_space: Label | None = None
 
@@ -304,6 +307,7 @@ class Question(Strict):
             history=self.history,
             budget_tokens=self.budget_tokens,
             timeout_seconds=self.timeout_seconds,
+            as_of=self.as_of,
         )
 
 

@@ -1,0 +1,320 @@
+"""The memories of some scopes as they were at a time: from what is kept of them now and the history of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+
+from ..concurrency import run_in_thread
+from ..errors import InvalidInput, ModelError
+from ..records import Filter, Memory, Scope, Vector
+from ..stores.base import EARLIEST, MemoryStore, Order, Page, RankFeatures, TextMatches
+from ..stores.planning import postings_of
+from ..stores.text_index import Entry, ScopeIndex
+from ..stores.values import Whole, rank_features
+from .embedding_spaces import StoreEmbedder
+from .ranking import matches_filter
+
+logger = logging.getLogger(__name__)
+
+MOST_MEMORIES = 50_000
+READ_AT_ONCE = 500
+REWORDED_AT_MOST = 1000  # are embedded anew for one search; the others are found by words
+
+Nearest = list[tuple[str, float]]
+
+
+class Searchable(Protocol):
+    """What a search asks of a store; see `MemoryStore` for the promises."""
+
+    async def search_text(
+        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> TextMatches:
+        """See `MemoryStore`."""
+        ...
+
+    async def search_texts(
+        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> Sequence[TextMatches]:
+        """See `MemoryStore`."""
+        ...
+
+    async def search_known(
+        self,
+        scope: Scope,
+        terms: Sequence[str],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        seen: TextMatches | None = None,
+        now: datetime,
+    ) -> TextMatches | None:
+        """See `MemoryStore`."""
+        ...
+
+    async def search_vector(
+        self,
+        scope: Scope,
+        generation: int,
+        vectors: Sequence[Vector],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        version: int | None = None,
+        passing: Sequence[str] | None = None,
+        now: datetime,
+    ) -> list[Nearest]:
+        """See `MemoryStore`."""
+        ...
+
+    async def places(
+        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
+    ) -> Sequence[RankFeatures]:
+        """See `MemoryStore`."""
+        ...
+
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        now: datetime,
+    ) -> Page:
+        """See `MemoryStore`."""
+        ...
+
+    async def get(
+        self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        """See `MemoryStore`."""
+        ...
+
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+    ) -> Mapping[str, Memory] | None:
+        """See `MemoryStore`."""
+        ...
+
+
+def state_at(whole: Whole, at: datetime) -> Memory | None:
+    """A memory as it was at a time, with today's usage; None when it was not there yet."""
+    former = next((revision for revision in whole.revisions if revision.at > at), None)
+    memory = whole.memory if former is None else former.before
+    if memory is None or memory.created_at > at:
+        return None
+    return replace(memory, usage=whole.memory.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class _PastScope:
+    """One scope as it was.
+
+    Attributes:
+        reworded: the ids of those that say something else today, so that their vectors are gone.
+    """
+
+    memories: Mapping[str, Memory]
+    reworded: frozenset[str]
+    index: ScopeIndex
+
+    def passing(self, filter: Filter, now: datetime) -> list[str]:
+        """The ids of those that readers saw then and that the filter lets through."""
+        return [one.id for one in self.memories.values() if self.is_seen(one, filter, now)]
+
+    @staticmethod
+    def is_seen(memory: Memory, filter: Filter, now: datetime) -> bool:
+        alive = memory.pinned or memory.expires_at is None or memory.expires_at > now
+        return alive and (memory.state == "active" or bool(filter.superseded)) and matches_filter(filter, memory)
+
+
+class PastMemories:
+    """What a search reads of scopes as they were at a time; every verb takes that time as its `now`.
+
+    Forgotten and pruned memories are gone for good, for the past too.
+    """
+
+    def __init__(self, store: MemoryStore, embedder: StoreEmbedder | None, scopes: Mapping[Scope, _PastScope]) -> None:
+        self._store, self._embedder, self._scopes = store, embedder, scopes
+
+    @classmethod
+    async def at(
+        cls, store: MemoryStore, embedder: StoreEmbedder | None, scopes: Sequence[Scope], at: datetime
+    ) -> PastMemories:
+        """Reads the scopes with the history of all their memories.
+
+        Raises:
+            InvalidInput: they hold too many memories for that.
+        """
+        past: dict[Scope, _PastScope] = {}
+        read = 0
+        for scope in scopes:
+            ids = await store.kept(scope, Filter())
+            if (read := read + len(ids)) > MOST_MEMORIES:
+                raise InvalidInput(
+                    f"A search of the past reads at most {MOST_MEMORIES:,} memories, and these scopes keep more; name "
+                    "fewer."
+                )
+            found: list[tuple[Memory, bool]] = []
+            for start in range(0, len(ids), READ_AT_ONCE):
+                for whole in await store.whole(scope, ids[start : start + READ_AT_ONCE]):
+                    if (memory := state_at(whole, at)) is not None:
+                        today = whole.memory
+                        found.append((memory, (memory.content, memory.author) != (today.content, today.author)))
+            memories = {memory.id: memory for memory, _ in found}
+            size = sum(len(memory.content) for memory in memories.values())
+            index = await run_in_thread(size, _indexed, list(memories.values()))
+            past[scope] = _PastScope(memories, frozenset(memory.id for memory, other in found if other), index)
+        return cls(store, embedder, past)
+
+    async def search_text(
+        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> TextMatches:
+        """See `MemoryStore`."""
+        past = self._scopes[scope]
+        passing = past.passing(filter, now)
+        visible = past.index.visible(now, superseded=bool(filter.superseded), among=passing)
+        return replace(past.index.search(terms, visible, limit), passing=passing)
+
+    async def search_texts(
+        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
+    ) -> Sequence[TextMatches]:
+        """See `MemoryStore`."""
+        return [await self.search_text(scope, terms, limit=limit, filter=filter, now=now) for terms in queries]
+
+    async def search_known(
+        self,
+        scope: Scope,
+        terms: Sequence[str],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        seen: TextMatches | None = None,
+        now: datetime,
+    ) -> TextMatches | None:
+        """See `MemoryStore`."""
+        return None
+
+    async def search_vector(
+        self,
+        scope: Scope,
+        generation: int,
+        vectors: Sequence[Vector],
+        *,
+        limit: int,
+        filter: Filter = Filter(),
+        version: int | None = None,
+        passing: Sequence[str] | None = None,
+        now: datetime,
+    ) -> list[Nearest]:
+        """See `MemoryStore`; what was reworded since is embedded anew, as it was."""
+        past = self._scopes[scope]
+        seen = past.passing(filter, now) if passing is None else passing
+        same = {id for id in seen if id not in past.reworded}
+        found = await self._unchanged(scope, generation, vectors, same, limit)
+        reworded = [past.memories[id] for id in sorted(seen) if id in past.reworded][-REWORDED_AT_MOST:]
+        others = await self._reworded(scope, generation, vectors, reworded)
+        both = (one + more for one, more in zip(found, others, strict=True))
+        merged = [sorted(hits, key=lambda hit: (hit[1], hit[0]), reverse=True) for hits in both]
+        return [one[:limit] for one in merged]
+
+    async def _unchanged(
+        self, scope: Scope, generation: int, vectors: Sequence[Vector], ids: set[str], limit: int
+    ) -> list[Nearest]:
+        """The nearest of memories that say today what they said then, so that their vectors are still kept."""
+
+        async def asked(limit: int) -> list[Nearest]:
+            return await self._store.search_vector(
+                scope,
+                generation,
+                vectors,
+                limit=limit,
+                filter=Filter(superseded=True),
+                passing=sorted(ids),
+                now=EARLIEST,
+            )
+
+        found = await asked(limit)
+        if any(id not in ids for hits in found for id, _ in hits):  # a store need not look at `passing`
+            found = await asked(MOST_MEMORIES)
+        return [[hit for hit in hits if hit[0] in ids] for hits in found]
+
+    async def _reworded(
+        self, scope: Scope, generation: int, vectors: Sequence[Vector], memories: Sequence[Memory]
+    ) -> list[Nearest]:
+        none: list[Nearest] = [[] for _ in vectors]
+        if not memories or self._embedder is None:
+            return none
+        try:
+            texts = [memory.content for memory in memories]
+            space, rows = await self._embedder.embed(texts, kind="document", tenant=scope.tenant)
+        except ModelError as error:
+            logger.warning("What was reworded since is searched by words only: %s", error)
+            return none
+        if space.number != generation:
+            return none
+        matrix = np.asarray(rows, np.float64)
+        norms = np.linalg.norm(matrix, axis=1)
+        queries = (np.asarray(vector, np.float64) for vector in vectors)
+        cosines = (np.clip(matrix @ query / (norms * np.linalg.norm(query)), -1.0, 1.0).round(6) for query in queries)
+        return [[(one.id, float(value)) for one, value in zip(memories, row, strict=True)] for row in cosines]
+
+    async def places(
+        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
+    ) -> Sequence[RankFeatures]:
+        """See `MemoryStore`."""
+        return self._scopes[scope].index.places(ids, reach, now)
+
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        now: datetime,
+    ) -> Page:
+        """The newest that pass the filter; a search asks for no other order, and for one page."""
+        past = self._scopes[scope]
+        found = sorted(
+            (past.memories[id] for id in past.passing(filter, now)), key=lambda one: (one.created_at, one.id)
+        )
+        return Page(memories=tuple(found[::-1][:limit]))
+
+    async def get(
+        self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        """See `MemoryStore`."""
+        past, anything = self._scopes[scope], Filter(superseded=superseded)
+        found = {id: past.memories[id] for id in ids if id in past.memories}
+        return {id: memory for id, memory in found.items() if past.is_seen(memory, anything, now)}
+
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+    ) -> Mapping[str, Memory] | None:
+        """See `MemoryStore`: the past does not change."""
+        return await self.get(scope, ids, now=now)
+
+
+def _indexed(memories: Sequence[Memory]) -> ScopeIndex:
+    index = ScopeIndex()
+    index.load(
+        [
+            Entry(
+                rank_features(memory),
+                memory.state == "active",
+                None if memory.pinned else memory.expires_at,
+                postings_of(memory),
+            )
+            for memory in memories
+        ]
+    )
+    return index
