@@ -344,7 +344,7 @@ class Change:
         explicit: a caller asked for exactly this text; tombstones do not hold it back.
     """
 
-    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "undo"]
+    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "undo", "confirm"]
     memory: Memory
     who: str = ""
     why: str = ""
@@ -385,7 +385,8 @@ class Filter:
         author, category: exactly this one; a memory without one has none, not "".
         metadata: every key is there, at top level, with an equal JSON scalar.
         created_after, happened_after, …: half-open: after is inclusive, before is exclusive.
-        superseded: also memories that are no longer active, or "only" those (for lists, never for search).
+        superseded: also memories that are no longer active; "only": those alone that others have taken the place of;
+            "quarantined": those alone that wait to be confirmed (for lists, never for search).
     """
 
     types: tuple[MemoryType, ...] = ()
@@ -401,7 +402,7 @@ class Filter:
     created_before: datetime | None = None
     happened_after: datetime | None = None
     happened_before: datetime | None = None
-    superseded: bool | Literal["only"] = False
+    superseded: bool | Literal["only", "quarantined"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,8 +105,8 @@ class Kept:
 
 def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
     alive = memory.pinned or memory.expires_at is None or memory.expires_at > now
-    active = memory.state == "active"
-    return alive and (not active if superseded == "only" else bool(superseded) or active)
+    alone = {"only": "superseded", "quarantined": "quarantined"}.get(str(superseded))
+    return alive and (memory.state == alone if alone else bool(superseded) or memory.state == "active")
 
 
 def as_stored(memory: Memory) -> Memory:
@@ -174,6 +174,9 @@ class DictStore(MemoryStore):
                 identity_of(memory): memory.id
                 for memory in kept.memories.values()
                 if memory.state == "active" and stays.get(memory.id, True)
+            },
+            waiting={
+                identity_of(memory): memory.id for memory in kept.memories.values() if memory.state == "quarantined"
             },
             positions=positions,
             now=now,
@@ -424,6 +427,7 @@ class DictStore(MemoryStore):
             expired=len(active) - len(visible),
             unused=sum(memory.usage.delivered < popular_after for memory in expired),
             superseded=sum(memory.state == "superseded" for memory in kept.memories.values()),
+            quarantined=sum(is_visible(memory, now, "quarantined") for memory in kept.memories.values()),
             pinned=sum(memory.pinned for memory in active),
             delivered_total=sum(memory.usage.delivered_total for memory in visible),
             calls=kept.calls,

@@ -47,6 +47,8 @@ class SyncMemories:
     pin = _plain(MemoryApi.pin)
     forget = _plain(MemoryApi.forget)
     undo = _plain(MemoryApi.undo)
+    confirm = _plain(MemoryApi.confirm)
+    reject = _plain(MemoryApi.reject)
     feedback = _plain(MemoryApi.feedback)
     recall = _plain(MemoryApi.recall)
     get = _plain(MemoryApi.get)

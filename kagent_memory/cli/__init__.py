@@ -33,6 +33,7 @@ COMMANDS: tuple[Command, ...] = (
 GROUPS = {
     "token": ("Tokens of the server.", "list"),
     "jobs": ("The queue and its dead letters.", "list"),
+    "quarantine": ("What waits to be confirmed.", "list"),
     "audit": ("What is wrong with a store, and what can be proved about it.", "memories"),
 }
 """Commands of several words: what they are about, and the second word that may be left out."""

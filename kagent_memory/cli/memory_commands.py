@@ -291,6 +291,37 @@ async def undo(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
+async def quarantine_list(args: argparse.Namespace, say: Output) -> int:
+    """Lists what waits to be confirmed."""
+    async with opened(args) as memories:
+        scope = await scope_of(args, memories)
+        waiting = Filter(superseded="quarantined")
+        page = await memories.list(scope, filter=waiting, limit=args.limit, cursor=args.cursor)
+    say.value(page)
+    say.table(MEMORY_HEAD, [memory_row(memory) for memory in page.memories])
+    if page.cursor:
+        say.line(f"More: --cursor {page.cursor}")
+    if not page.memories:
+        say.line("Nothing waits to be confirmed.")
+    return 0
+
+
+async def quarantine_confirm(args: argparse.Namespace, say: Output) -> int:
+    """Lets a memory out of quarantine."""
+    async with opened(args) as memories:
+        _shown(await memories.confirm(await scope_of(args, memories), args.id, who=WHO), say)
+    return 0
+
+
+async def quarantine_reject(args: argparse.Namespace, say: Output) -> int:
+    """Erases a memory in quarantine."""
+    async with opened(args) as memories:
+        erased = await memories.reject(await scope_of(args, memories), args.id, who=WHO)
+    say.value({"rejected": list(erased)})
+    say.line("Rejected and erased.")
+    return 0
+
+
 async def feedback(args: argparse.Namespace, say: Output) -> int:
     """Counts whether a memory helped."""
     async with opened(args) as memories:
@@ -424,6 +455,27 @@ COMMANDS = (
         examples=["kagent-memory undo 0199a1b2-…"],
         options=(ID, *SCOPE_OPTIONS),
         run=undo,
+    ),
+    Command(
+        name="quarantine list",
+        help="List what waits to be confirmed, newest first; see the setting quarantine.",
+        examples=["kagent-memory quarantine --app demo --user ada"],
+        options=(*SCOPE_OPTIONS, LIMIT, option("--cursor", help="where the former page ended")),
+        run=quarantine_list,
+    ),
+    Command(
+        name="quarantine confirm",
+        help="Let a memory out of quarantine: from now on it is found.",
+        examples=["kagent-memory quarantine confirm 0199a1b2-…"],
+        options=(ID, *SCOPE_OPTIONS),
+        run=quarantine_confirm,
+    ),
+    Command(
+        name="quarantine reject",
+        help="Erase a memory in quarantine for good.",
+        examples=["kagent-memory quarantine reject 0199a1b2-…"],
+        options=(ID, *SCOPE_OPTIONS),
+        run=quarantine_reject,
     ),
     Command(
         name="feedback",

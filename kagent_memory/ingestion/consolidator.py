@@ -70,8 +70,14 @@ class Consolidation:
             ModelError: the model is unavailable or its answer cannot be used.
         """
         now = self._clock()
-        new = [to_memory(fact, now=now, ttl_days=ttl_days_of(fact, self._settings)) for fact in facts]
-        meeting = {place: memory for place, memory in enumerate(new) if not memory.verbatim}
+        settings = self._settings
+        new = [
+            to_memory(fact, now=now, ttl_days=ttl_days_of(fact, settings), quarantine=settings.quarantine)
+            for fact in facts
+        ]
+        meeting = {
+            place: memory for place, memory in enumerate(new) if not memory.verbatim and memory.state == "active"
+        }
         found, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
         near = {place: found[number] for number, place in enumerate(meeting)}
         near = await current(self._store, scope, new, near, now=now)

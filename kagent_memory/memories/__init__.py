@@ -60,6 +60,7 @@ from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
 from .importers import ImportOptions, Source
 from .options import AuditOptions, ForgetOptions, RecallOptions
+from .quarantine import confirm, reject
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
 from .tokens import Tokens
@@ -251,7 +252,13 @@ class Memories(OpenedMemories):
 
         def to_stored(item: Fact | str) -> Memory | None:
             fact = kept_fact(item, max_bytes=most, redact=parts.redactors.save)
-            return fact and to_memory(fact, now=now, ttl_days=ttl_days_of(fact, parts.settings), explicit=True)
+            return fact and to_memory(
+                fact,
+                now=now,
+                ttl_days=ttl_days_of(fact, parts.settings),
+                explicit=True,
+                quarantine=parts.settings.quarantine,
+            )
 
         with telemetry.operation("create_memory", store=parts.location, scope_app=scope.app) as span:
             now = parts.clock()
@@ -263,6 +270,11 @@ class Memories(OpenedMemories):
                 changes = [Change(kind="add", memory=memory, who=who, explicit=True) for memory in memories]
             elif len(memories) != 1:
                 raise InvalidInput("replaces= goes with exactly one item.")
+            elif memories[0].state == "quarantined":
+                raise InvalidInput(
+                    f"What comes from the origin {memories[0].origin!r} waits to be confirmed and replaces nothing; "
+                    "leave replaces= out."
+                )
             else:
                 old = await parts.get(scope, replaces)
                 changes = superseding(old, memories[0], now=now, who=who, why="replaced by its author")
@@ -368,6 +380,14 @@ class Memories(OpenedMemories):
             batch = await with_vectors(self._parts.vectors, scope, Batch(changes=changes), now)
             await store.apply(scope, batch, now=now)
             return tuple(change.memory for change in changes)
+
+    @override
+    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+        return await confirm(self._parts, scope, id, who=who)
+
+    @override
+    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+        return await reject(self._parts, scope, id, who=who)
 
     @override
     async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:

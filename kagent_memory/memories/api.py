@@ -203,6 +203,28 @@ class MemoryApi(ABC):
         """
 
     @abstractmethod
+    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+        """Lets a memory out of quarantine: from now on it is found, and its life begins anew.
+
+        `list(filter=Filter(superseded="quarantined"))` gives those that wait; see the setting `quarantine`.
+
+        Returns:
+            The memory as it is then. `undo` puts it back into quarantine.
+
+        Raises:
+            NotFound: none of this id waits, or it has expired.
+            Conflict: another memory says the same by now, or somebody else was first.
+        """
+
+    @abstractmethod
+    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+        """Erases a memory in quarantine, as `forget` erases one; gives the erased ids.
+
+        Raises:
+            NotFound: none of this id waits, or it has expired.
+        """
+
+    @abstractmethod
     async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
         """Counts that a memory helped, or that it misled.
 

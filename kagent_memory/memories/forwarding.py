@@ -72,6 +72,14 @@ class ForwardingMemories(MemoryApi):
         return await self._forward(lambda memories: memories.undo(scope, id, who=who), finish=True)
 
     @override
+    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+        return await self._forward(lambda memories: memories.confirm(scope, id, who=who), finish=True)
+
+    @override
+    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+        return await self._forward(lambda memories: memories.reject(scope, id, who=who), finish=True)
+
+    @override
     async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
         return await self._forward(lambda memories: memories.feedback(scope, id, success=success), finish=True)
 

@@ -48,7 +48,7 @@ async def recall(
         text=text,
         limit=checked_limit(parts.settings.search_limit if limit is None else limit),
         min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
-        filter=filter,
+        filter=replace(filter, superseded=False),  # history and quarantine are listed, never searched
         explain=explain,
         deliver=deliver and not explain and at is None,
     )

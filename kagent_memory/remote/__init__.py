@@ -226,6 +226,15 @@ class RemoteMemories(OpenedMemories):
         return from_wire(restored, tuple[Memory, ...])
 
     @override
+    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+        let_in = await self._server.request("POST", f"/memories/{_part(id)}/confirm", scope, {"who": who})
+        return from_wire(let_in, Memory)
+
+    @override
+    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+        return tuple((await self._server.request("POST", f"/memories/{_part(id)}/reject", scope, {"who": who}))["ids"])
+
+    @override
     async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
         await self._server.request("POST", f"/memories/{_part(id)}/feedback", scope, {"success": success})
 

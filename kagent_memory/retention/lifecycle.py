@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from ..records import Fact, Memory, new_id
@@ -25,10 +26,19 @@ def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
     return next(by_tag, settings.ttl_days_by_type.get(fact.type, settings.ttl_days))
 
 
-def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None, explicit: bool = False) -> Memory:
+def to_memory(
+    fact: Fact,
+    *,
+    now: datetime,
+    ttl_days: int,
+    id: str | None = None,
+    explicit: bool = False,
+    quarantine: Collection[str] = (),
+) -> Memory:
     """The row a fact becomes: a new id, created now, expiring by its own TTL or else by `ttl_days`.
 
-    The row carries the TTL that was resolved, in days (0: never expires), so that a later extension uses the same.
+    The row carries the TTL that was resolved, in days (0: never expires), so that a later extension uses the same. A
+    fact of one of the origins in `quarantine` waits to be confirmed.
     """
     days = max(ttl_days if fact.ttl_days is None else fact.ttl_days, 0)
     return Memory(
@@ -56,4 +66,5 @@ def to_memory(fact: Fact, *, now: datetime, ttl_days: int, id: str | None = None
         pinned=fact.pinned,
         verbatim=fact.verbatim,
         explicit=explicit,
+        state="quarantined" if fact.origin in quarantine else "active",
     )

@@ -163,6 +163,18 @@ async def undo(memories: TheMemories, scope: TheScope, caller: TheCaller, id: Th
     return await memories.undo(scope, id, who=who(body.who, caller))
 
 
+@router.post("/memories/{id}/confirm")
+async def confirm(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: By) -> Memory:
+    """Lets a memory out of quarantine; `GET /memories?superseded=quarantined` lists those that wait."""
+    return await memories.confirm(scope, id, who=who(body.who, caller))
+
+
+@router.post("/memories/{id}/reject")
+async def reject(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: By) -> Erased:
+    """Erases a memory in quarantine for good."""
+    return Erased(ids=list(await memories.reject(scope, id, who=who(body.who, caller))))
+
+
 @router.post("/memories/{id}/feedback", status_code=204)
 async def feedback(memories: TheMemories, scope: TheScope, id: TheId, body: Feedback) -> Response:
     """Counts that a memory helped, or that it misled."""

@@ -214,7 +214,7 @@ class FilterParams(BaseModel):
     created_before: Moment | None = None
     happened_after: Moment | None = None
     happened_before: Moment | None = None
-    superseded: bool | Literal["only"] = False
+    superseded: bool | Literal["only", "quarantined"] = False
 
     def record(self, metadata: dict[str, Scalar] | None = None) -> Filter:
         """The record that the verbs take."""

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as validated
 from pydantic_core import ArgsKwargs
 
 from ..errors import ConfigurationError
-from ..records import MemoryType
+from ..records import MemoryType, Origin
 from . import kagent_config
 from .policies import PRESETS, Policy, days_by_name
 
@@ -56,6 +56,7 @@ def _listed(value: object) -> object:
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Days: TypeAlias = Annotated[int, Field(ge=0, le=36_500)]
+Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_listed)]
 
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -76,6 +77,8 @@ class MemorySettings:
         pii_regions: the countries, as US or DE, whose phone numbers are known without a country code; none: eleven
             large ones.
         pii_file: a TOML table of further personal data: `[[pii]]` with `kind` and `pattern`, a regular expression.
+        quarantine: origins (tool, agent, user, import) whose new memories are found by nobody until somebody confirms
+            them; what tools say, web pages among it, is of the origin tool. None: all memories are found at once.
         token: opens a server (an http URI); best kept in the environment.
         search_limit: hits that a search returns at most.
         min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
@@ -156,6 +159,7 @@ class MemorySettings:
     pii_kinds: Names = ()
     pii_regions: Names = ()
     pii_file: str | None = None
+    quarantine: Origins = ()
     token: str | None = Field(default=None, repr=False)
     search_limit: int = Field(default=5, ge=0)
     min_score: float = Field(default=0.0, ge=0, le=1)
@@ -266,6 +270,7 @@ class SettingOptions(TypedDict, total=False):
     pii_kinds: Sequence[str]
     pii_regions: Sequence[str]
     pii_file: str | None
+    quarantine: Sequence[Origin]
     token: str | None
     search_limit: int
     min_score: float

@@ -166,7 +166,8 @@ class MemoryStore(Opened):
         An added memory that equals an active one (the same `content_hash`: see `identity`) is not added: the
         existing one is revived (expiry renewed by the new memory's TTL, metadata merged with the new one's keys
         winning, pinned and the higher importance kept, event ids united) and its id is reported; its content,
-        created_at and usage stay. An expired one comes back the same way. Without `explicit`, a change whose event
+        created_at and usage stay. An expired one comes back the same way. One that is added as quarantined and equals
+        an active or a quarantined one leaves that as it is. Without `explicit`, a change whose event
         ids meet a tombstone, or whose text was forgotten in that session, is held back (id None). `position` of an
         added memory with a session is the next free one of that session, in batch order. Two equal memories added
         by one batch become one. A replaced memory whose content changed loses its vectors of every generation, but
@@ -202,7 +203,7 @@ class MemoryStore(Opened):
 
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
         """The ids of all memories that pass the filter: active or not, expired or not, in order. With
-        `superseded="only"` those alone that are no longer active.
+        `superseded="only"` or `"quarantined"` those in that state alone.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
         return sorted([memory.id async for memory in _each(self, scope, every, now=EARLIEST)])

@@ -158,12 +158,14 @@ class Plan:
 
     Attributes:
         stored: the rows that it meets, as they are in the database.
+        waiting: identity → id of those in quarantine, as `equal` has the active ones.
         standing: the rows that it writes, as they will be; `fresh` of them are new.
         given: the id that a change named → the id that now holds it.
     """
 
     stored: dict[str, Memory]
     equal: dict[bytes, str]
+    waiting: dict[bytes, str]
     positions: dict[str, int]
     now: datetime
     texts: Texts
@@ -203,6 +205,11 @@ class Plan:
 
     def _add(self, change: Change) -> None:
         added = change.memory
+        if added.state == "quarantined":
+            held = self._held(added)
+            if held is not None:  # nothing that is not confirmed changes what is there
+                self.given[added.id] = held
+                return
         same = self.equal.get(self.texts.identity(added)) if added.state == "active" else None
         current = same and (self.standing.get(same) or self.stored.get(same))
         if same and current:
@@ -217,8 +224,15 @@ class Plan:
         self.given[added.id] = added.id
         if added.state == "active":
             self.equal[self.texts.identity(added)] = added.id
+        elif added.state == "quarantined":
+            self.waiting[self.texts.identity(added)] = added.id
         if change.group is not None:
             self._note(change, None)
+
+    def _held(self, added: Memory) -> str | None:
+        """What says the same as a memory that comes into quarantine."""
+        identity = self.texts.identity(added)
+        return self.equal.get(identity) or self.waiting.get(identity)
 
     def _replace(self, change: Change) -> None:
         memory = change.memory

@@ -242,6 +242,7 @@ class ScopeStats:
     """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs.
 
     Attributes:
+        quarantined: those that wait to be confirmed.
         unused: those that have expired and were delivered too seldom to live on: the next prune deletes them.
         oldest_job_at: when the oldest job was accepted that is still open; None without one. In an outage of the model
             or the embedder it tells since when saves have been waiting.
@@ -252,6 +253,7 @@ class ScopeStats:
     expired: int = 0
     unused: int = 0
     superseded: int = 0
+    quarantined: int = 0
     pinned: int = 0
     delivered_total: int = 0
     jobs: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -129,6 +129,25 @@ class ApplyContract(ContractPart):
         memories = (await store.list(scope, now=NOW)).memories
         assert sorted((m.content, m.position) for m in memories) == [("one", 0), ("two", 1)]
 
+    async def test_what_comes_into_quarantine_changes_nothing_that_is_there(self, store: Store) -> None:
+        scope = a_scope()
+        known, poison = (
+            a_memory("Ann likes tea"),
+            a_memory("Ann likes tea", metadata={"a": 1}, pinned=True, state="quarantined"),
+        )
+        await add(store, scope, known)
+        before = await store.get(scope, [known.id], now=NOW)
+        assert (await store.apply(scope, Batch(changes=adding(poison)), now=NOW)).ids == (known.id,)
+        assert await store.get(scope, [known.id], now=NOW) == before
+        held, again = (a_memory("Ann likes coffee", state="quarantined") for _ in range(2))
+        assert (await store.apply(scope, Batch(changes=adding(held)), now=NOW)).ids == (held.id,)
+        assert (await store.apply(scope, Batch(changes=adding(again)), now=NOW)).ids == (held.id,)
+        trusted = a_memory("Ann likes coffee")
+        assert (await store.apply(scope, Batch(changes=adding(trusted)), now=NOW)).ids == (trusted.id,)
+        assert set(await store.get(scope, [held.id, trusted.id], now=NOW)) == {trusted.id}
+        stats = await store.stats(scope, now=NOW)
+        assert (stats.visible, stats.superseded, stats.quarantined) == (2, 0, 1)
+
     async def test_adding_what_is_there_unites_what_is_known_and_keeps_id_and_words(self, store: Store) -> None:
         scope = a_scope()
         first = a_memory(

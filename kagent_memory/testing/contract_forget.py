@@ -83,8 +83,10 @@ class ForgetContract(ContractPart):
         await add(store, a_scope(), a_memory("theirs", tags=("t",)))
         tagged = Filter(tags=("t",))
         assert list(await store.kept(scope, tagged)) == [memory.id for memory in memories[:3]]
+        await add(store, scope, a_memory("held", tags=("t",), state="quarantined"))
         assert list(await store.kept(scope, replace(tagged, superseded="only"))) == [memories[2].id]
-        assert len(await store.kept(scope, Filter())) == 4
+        assert len(await store.kept(scope, replace(tagged, superseded="quarantined"))) == 1
+        assert len(await store.kept(scope, Filter())) == 5
 
     async def test_a_forgotten_session_takes_its_memories_and_queued_jobs_and_no_others(self, store: Store) -> None:
         scope = a_scope()

@@ -40,7 +40,7 @@ BY_TYPE: dict[str, Any] = {
 BY_NAME: dict[str, Any] = {
     "scope_id": SCOPE.id.hex(), "scope_ids": SCOPES, "id": new_id(), "at": NOW, "now": NOW, "expires_at": NOW,
     "created_at": NOW, "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead",
-    "tenant": "acme", "superseded": True, "active": False, "limit": 5, "most": 5, "above": 5, "popular_after": 5,
+    "tenant": "acme", "superseded": True, "limit": 5, "most": 5, "above": 5, "popular_after": 5,
     "fence": 1, "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x", "rows": "[]",
     "step": 1,
     **dict.fromkeys((

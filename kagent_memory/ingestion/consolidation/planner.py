@@ -132,6 +132,7 @@ def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
         number: found
         for number, found in sorted(near.items())
         if found
+        and new[number].state == "active"
         and not new[number].verbatim
         and not new[number].is_summary
         and all(identity_of(memory) != identity_of(new[number]) for memory in found)
@@ -193,7 +194,10 @@ class _Draft:
     vetoed: int = 0
 
     def take(self, fact: Memory, near: Sequence[Memory], asked: Decision | None) -> None:
-        """Adds the changes of one fact."""
+        """Adds the changes of one fact; one in quarantine changes nothing that is there."""
+        if fact.state == "quarantined":
+            self._change("add", fact, fact)
+            return
         current = [self.standing.get(memory.id, memory) for memory in near]
         active = [memory for memory in current if memory.state == "active"]
         twin = self._twin(fact, active)

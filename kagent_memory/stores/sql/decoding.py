@@ -16,6 +16,7 @@ _USAGE = tuple(field.name for field in fields(Usage))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
 _PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")  # its terms tell that
 _SEALED = dict.fromkeys(("sealed_topics", "sealed_tags", "sealed_metadata", "sealed_author", "sealed_category"))
+_ALONE = {"only": "superseded", "quarantined": "quarantined"}
 _LISTS = ("types", "topics", "tags", "origins")
 
 
@@ -64,9 +65,9 @@ def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]
     values: dict[str, Any] = {field.name: getattr(filter, field.name) for field in fields(Filter)}
     for name in (*_LISTS, "metadata"):
         values[name] = values[name] or None
-    only = values.pop("superseded") == "only"
-    filtered = only or any(value is not None for value in values.values())
-    values |= {"superseded": bool(filter.superseded), "active": not only, **_SEALED}
+    values["state"] = _ALONE.get(values.pop("superseded"))
+    filtered = any(value is not None for value in values.values())
+    values |= {"superseded": bool(filter.superseded), **_SEALED}
     return {**values, "filtered": filtered, "scope_id": scope.id, "now": now}
 
 

@@ -192,6 +192,7 @@ async def stats(session: Session, scope: Scope, *, now: datetime, popular_after:
         expired=sum(row["expired"] for row in counts),
         unused=sum(row["unused"] for row in counts),
         superseded=sum(row["superseded"] for row in counts),
+        quarantined=sum(row["quarantined"] for row in counts),
         pinned=sum(row["pins"] for row in counts),
         delivered_total=sum(row["delivered_total"] for row in counts),
         jobs={row["state"]: row["jobs"] for row in jobs},

@@ -62,7 +62,8 @@ class _Met:
 
     Attributes:
         stored: the memories that it names, and those that say the same as one of its own.
-        twins: identity → id of the latter.
+        twins: identity → id of the latter, where it is active.
+        waiting: the same of those in quarantine.
         positions: the next free one of each session that it adds to.
         taken: whether an event of it was taken in before.
     """
@@ -71,6 +72,7 @@ class _Met:
     salt: bytes
     stored: dict[str, Memory]
     twins: dict[bytes, str]
+    waiting: dict[bytes, str]
     positions: dict[str, int]
     taken: bool
 
@@ -83,14 +85,15 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     row = answers[scopes.index(scope)][0]
     found = dict(zip(asked, answers[len(scopes) :], strict=True))
     stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
-    equal = [row["id"] for row in found.get("equal_memories", ())]
-    stored.update(await _stored(session, scope, set(equal).difference(stored)))
-    twins = {texts.identity(stored[id]): id for id in equal if id in stored}
+    equal, held = ([row["id"] for row in found.get(name, ())] for name in ("equal_memories", "quarantined_memories"))
+    stored.update(await _stored(session, scope, {*equal, *held}.difference(stored)))
+    twins, waiting = ({texts.identity(stored[id]): id for id in ids if id in stored} for ids in (equal, held))
     return _Met(
         version=row["version"],
         salt=row["key"],
         stored=stored,
         twins=twins,
+        waiting=waiting,
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
         taken=bool(found.get("taken_pairs")),
     )
@@ -102,15 +105,16 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
-        "equal_memories": {
-            "hashes": list(
-                {key for one in batch.changes if one.memory.state == "active" for key in texts.keys(one.memory)}
-            )
-        },
+        "equal_memories": {"hashes": _hashes(batch, ("active", "quarantined"), texts)},
+        "quarantined_memories": {"hashes": _hashes(batch, ("quarantined",), texts)},
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
         "taken_pairs": _pairs(_events(batch)),
     }
     return {name: lists for name, lists in values.items() if any(lists.values())}
+
+
+def _hashes(batch: Batch, states: Sequence[str], texts: Texts) -> list[bytes]:
+    return list({key for one in batch.changes if one.memory.state in states for key in texts.keys(one.memory)})
 
 
 def _events(batch: Batch) -> list[tuple[str, str]]:
@@ -148,7 +152,9 @@ async def _planned(
     # What stops being active makes room for what says the same from now on.
     stays = {change.memory.id: change.memory.state == "active" for change in live}
     equal = {key: id for key, id in met.twins.items() if stays.get(id, True)}
-    plan = Plan(stored=met.stored, equal=equal, positions=dict(met.positions), now=now, texts=texts)
+    plan = Plan(
+        stored=met.stored, equal=equal, waiting=dict(met.waiting), positions=dict(met.positions), now=now, texts=texts
+    )
     for change in live:
         plan.take(change)
     for memory_id in batch.reinforced:

@@ -3,7 +3,7 @@
 -- the same condition for rows that are encrypted (see sealing.py).
 (
     (m.state = 'active' OR :superseded)
-    AND (m.state <> 'active' OR :active)
+    AND (:state IS NULL OR m.state = :state)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
     AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
     AND (:topics IS NULL OR EXISTS (
@@ -208,6 +208,9 @@ SELECT
     count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= :now) AS expired,
     count(*) FILTER (WHERE NOT pinned AND expires_at <= :now AND delivered < :popular_after) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
+    count(*) FILTER (
+        WHERE state = 'quarantined' AND (pinned OR expires_at IS NULL OR expires_at > :now)
+    ) AS quarantined,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
     coalesce(
         sum(delivered_total) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)), 0

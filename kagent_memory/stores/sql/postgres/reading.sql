@@ -3,7 +3,7 @@
 -- the same condition for rows that are encrypted (see sealing.py).
 (
     (m.state = 'active' OR %(superseded)s)
-    AND (m.state <> 'active' OR %(active)s)
+    AND (%(state)s::text IS NULL OR m.state = %(state)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
     AND (%(topics)s::text[] IS NULL OR m.topics && %(topics)s::text[] OR m.topics && %(sealed_topics)s::text[])
@@ -188,6 +188,9 @@ SELECT
     count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= %(now)s) AS expired,
     count(*) FILTER (WHERE NOT pinned AND expires_at <= %(now)s AND delivered < %(popular_after)s) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
+    count(*) FILTER (
+        WHERE state = 'quarantined' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
+    ) AS quarantined,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
     coalesce(
         sum(delivered_total)

@@ -55,6 +55,12 @@ SELECT m.id, m.content_hash
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.content_hash = ANY(%(hashes)s::bytea[])
 
+-- name: quarantined_memories
+-- The quarantined memories with one of these content hashes.
+SELECT m.id, m.content_hash
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined' AND m.content_hash = ANY(%(hashes)s::bytea[])
+
 -- name: stored_memories
 -- In whatever state, expired or not.
 SELECT * FROM remembered WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[]) ORDER BY id

@@ -1,0 +1,221 @@
+"""What waits in quarantine is found by nobody and changes nothing, until somebody lets it in or erases it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory import ConfigurationError, Conflict, Fact, Filter, InvalidInput, Memories, Message, NotFound, Scope
+from kagent_memory.cli import main
+from kagent_memory.records import Memory
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
+
+SCOPE = Scope("", "ada", "notes")
+WAITING = Filter(superseded="quarantined")
+CLAIM = "The warehouse code is Xylophone"
+
+
+class Clock:
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
+    more = {"embedding": None, "llm": False, "worker": False, "clock": Clock(), "quarantine": ["tool"], **more}
+    return await Memories.open(uri, **more)
+
+
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "libsql":
+        return f"libsql:///{tmp_path}/memory.db"
+    uri = request.getfixturevalue("postgres_uri")
+    return f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+async def waiting(memories: Memories) -> list[Memory]:
+    return list((await memories.list(SCOPE, filter=WAITING)).memories)
+
+
+async def seen(memories: Memories) -> set[str]:
+    """Everything that any search or listing of what stands gives."""
+    found: set[str] = set()
+    for filter in (Filter(), Filter(superseded=True), Filter(superseded="only"), WAITING, Filter(origins=("tool",))):
+        for query in (CLAIM, "code", "warehouse code?"):
+            found |= {hit.memory.content for hit in await memories.recall(SCOPE, query, filter=filter, limit=50)}
+    page = await memories.list(SCOPE)
+    replaced = await memories.list(SCOPE, filter=Filter(superseded="only"))
+    return found | {one.content for one in (*page.memories, *replaced.memories)}
+
+
+async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
+    async with await opened(uri, embedding=HashEmbedder()) as memories:
+        own, claim = await memories.add(SCOPE, ["The code is on the door", Fact(CLAIM, origin="tool", ttl_days=2)])
+        assert await seen(memories) == {"The code is on the door"}
+        assert [one.id for one in await waiting(memories)] == [claim]
+        for use in (memories.get, memories.pin):
+            with pytest.raises(NotFound):
+                await use(SCOPE, claim)
+        explained = await memories.recall(SCOPE, CLAIM, explain=True)
+        assert [(out.memory_id, out.reason) for out in explained.left_out] == [(claim, "quarantined")]
+        stats = await memories.stats(SCOPE)
+        assert (stats.visible, stats.superseded, stats.quarantined) == (1, 0, 1)
+        for wrong in (own, "01a20526-5a7b-7b4e-aa68-863bb7cf2dd3", "nonsense"):
+            for verb in (memories.confirm, memories.reject):
+                with pytest.raises(NotFound, match="quarantine"):
+                    await verb(SCOPE, wrong)
+        memories._parts.clock.now += timedelta(days=1)
+        let_in = await memories.confirm(SCOPE, claim, who="ops")
+        assert (let_in.state, let_in.expires_at) == ("active", memories._parts.clock() + timedelta(days=2))
+        assert await memories.get(SCOPE, claim) == let_in
+        hit = (await memories.recall(SCOPE, CLAIM)).hits[0]
+        assert hit.memory.id == claim
+        assert hit.cosine is not None
+        assert hit.cosine > 0.99
+        assert [(one.kind, one.who) for one in await memories.history(SCOPE, claim)] == [("confirm", "ops")]
+        with pytest.raises(NotFound):
+            await memories.confirm(SCOPE, claim)
+        await memories.undo(SCOPE, claim)
+        assert await seen(memories) == {"The code is on the door"}
+        assert await memories.reject(SCOPE, claim, who="ops") == (claim,)
+        assert await waiting(memories) == []
+        assert [(one.memories, one.who) for one in await memories.receipts()] == [(1, "ops")]
+
+
+async def test_nothing_unconfirmed_changes_what_is_trusted():
+    async with await opened() as memories:
+        [trusted] = await memories.add(SCOPE, [Fact("Ada pays by card", subject="Ada", attribute="payment")])
+        before = await memories.get(SCOPE, trusted)
+        poison = Fact("Ada pays by card", origin="tool", pinned=True, metadata={"note": "obey"}, importance=1.0)
+        assert await memories.add(SCOPE, [poison]) == [trusted]
+        assert await memories.get(SCOPE, trusted) == before
+        with pytest.raises(InvalidInput, match="confirmed"):
+            await memories.add(SCOPE, [Fact("Ada pays cash", origin="tool")], replaces=trusted)
+        twice = await memories.add(SCOPE, [Fact(CLAIM, origin="tool"), Fact(f"{CLAIM}.", origin="tool")])
+        assert len({*twice}) == 1
+        await memories.add(SCOPE, [CLAIM])
+        with pytest.raises(Conflict, match="already"):
+            await memories.confirm(SCOPE, twice[0])
+        assert len(await waiting(memories)) == 1
+        await memories.forget(SCOPE, everything=True)
+        assert await waiting(memories) == []
+
+
+async def test_what_waits_expires_like_the_rest():
+    async with await opened() as memories:
+        [claim] = await memories.add(SCOPE, [Fact(CLAIM, origin="tool", ttl_days=1)])
+        memories._parts.clock.now += timedelta(days=1)
+        assert await waiting(memories) == []
+        with pytest.raises(NotFound):
+            await memories.confirm(SCOPE, claim)
+        assert (await memories.prune()).deleted == 1
+
+
+async def test_transcripts_go_through_it_and_no_model_is_asked_about_it():
+    prompts: list[str] = []
+
+    def answer(prompt: str) -> Any:
+        prompts.append(prompt)
+        facts = [
+            {"text": text, "subject": "warehouse", "attribute": "code", "sources": [number]}
+            for number, text in enumerate(("The warehouse code is Apple", "The warehouse code is Xylophone"), 1)
+            if text in prompt
+        ]
+        return {"facts": facts, "decisions": [], "groups": [], "summary": ""}
+
+    async with await opened(llm=ScriptedLlm(answer)) as memories:
+        for number, (role, text) in enumerate((("user", "Apple"), ("tool", "Xylophone"), ("tool", "Xylophone"))):
+            said = Message(text=f"The warehouse code is {text}", role=role, event_id=f"e{number}")  # pyright: ignore[reportArgumentType] one of the roles
+            await memories.remember(SCOPE, [said], f"s{number}")
+            await memories.work(until_idle=True)
+        assert await seen(memories) == {"The warehouse code is Apple"}
+        held = await waiting(memories)
+        assert [one.content for one in held] == [CLAIM]
+        assert len(prompts) == 3  # one an extraction, none to decide about what waits
+        await memories.reject(SCOPE, held[0].id)
+        again = Message(text=CLAIM, role="tool", event_id="e1")
+        await memories.remember(SCOPE, [again], "s1")
+        await memories.work(until_idle=True)
+        assert await waiting(memories) == []
+
+
+async def test_without_a_model_a_tools_answer_waits_and_the_rest_is_found():
+    async with await opened() as memories:
+        said = [
+            Message(text="What is the code?", event_id="e1"),
+            Message(text=CLAIM, role="tool", event_id="e2"),
+            Message(text="I wrote it down for you", role="agent", event_id="e3"),
+        ]
+        await memories.remember(SCOPE, said, "s")
+        await memories.work(until_idle=True)
+        assert [one.content for one in await waiting(memories)] == [CLAIM]
+        assert CLAIM not in await seen(memories)
+        assert len((await memories.list(SCOPE)).memories) == 2
+
+
+@pytest.mark.parametrize("value", ["web", "tool,nonsense", ["tools"], 3], ids=repr)
+async def test_an_unknown_origin_is_refused(value):
+    with pytest.raises(ConfigurationError, match="quarantine"):
+        await opened(quarantine=value)
+
+
+async def test_the_setting_is_read_from_the_uri_and_by_default_nothing_waits():
+    async with await Memories.open("libsql:///:memory:?quarantine=tool,import", llm=False, worker=False) as memories:
+        assert memories.settings.quarantine == ("tool", "import")
+        await memories.add(SCOPE, [Fact("One", origin="import"), Fact("Two", origin="agent")])
+        assert (await memories.stats(SCOPE)).quarantined == 1
+    async with await opened(quarantine=()) as memories:
+        await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
+        assert (await memories.stats(SCOPE)).quarantined == 0
+
+
+async def test_over_a_server_only_the_callers_own_is_let_in():
+    async with await opened() as memories:
+        first, second = await memories.add(SCOPE, [Fact(CLAIM, origin="tool"), Fact("Two", origin="tool")])
+        theirs, _ = await memories.tokens.create(tenant="", user="eve")
+        own, _ = await memories.tokens.create(tenant="", user="ada")
+        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
+        async with await RemoteMemories.open("http://127.0.0.1", transport=transport, token=theirs) as remote:
+            for verb in (remote.confirm, remote.reject):
+                with pytest.raises(NotFound):
+                    await verb(SCOPE, first)
+                with pytest.raises(NotFound):
+                    await verb(Scope("", "eve", "notes"), first)
+        async with await RemoteMemories.open("http://127.0.0.1", transport=transport, token=own) as remote:
+            assert {one.id for one in (await remote.list(SCOPE, filter=WAITING)).memories} == {first, second}
+            assert (await remote.confirm(SCOPE, first, who="me")).id == first
+            assert await remote.reject(SCOPE, second) == (second,)
+            assert (await remote.stats(SCOPE)).quarantined == 0
+        assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    uri = f"libsql:///{tmp_path}/m.db?quarantine=tool"
+    scope = ("--uri", uri, "--app", "notes", "--user", "ada")
+    assert main(["add", *scope, "--origin", "tool", CLAIM, "The moon is cheese"]) == 0
+    first, second = capsys.readouterr().out.split()
+    assert main(["quarantine", *scope]) == 0
+    assert all(id in capsys.readouterr().out for id in (first,))
+    assert main(["quarantine", "list", *scope, "--json"]) == 0
+    assert {one["id"] for one in json.loads(capsys.readouterr().out)["memories"]} == {first, second}
+    assert main(["search", *scope, CLAIM]) == 0
+    assert "0 found" in capsys.readouterr().out
+    assert main(["quarantine", "confirm", *scope, first]) == 0
+    assert main(["quarantine", "reject", *scope, second]) == 0
+    assert main(["quarantine", "confirm", *scope, second]) == 3
+    assert main(["quarantine", "confirm", *scope, "\x1b[31m"]) == 3
+    capsys.readouterr()
+    assert main(["search", *scope, CLAIM]) == 0
+    assert "1 found" in capsys.readouterr().out
+    assert main(["quarantine", *scope]) == 0
+    assert "Nothing waits" in capsys.readouterr().out
