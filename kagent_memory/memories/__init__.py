@@ -16,8 +16,8 @@ from typing_extensions import Unpack, override
 
 from .. import telemetry
 from ..concurrency import cancel_and_wait, each_aside, run_in_thread
-from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound
-from ..ingestion.editing import Edit, edited, kept_fact, last_change, superseding, taken_back
+from ..errors import Conflict, InvalidInput, KagentMemoryError
+from ..ingestion.editing import Edit, edited, kept_fact, superseding
 from ..ingestion.extraction import SummaryProvider
 from ..models.embedding import Embedder, EmbeddingConfig
 from ..models.llm import Llm
@@ -54,6 +54,7 @@ from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant, Rotated
 from .api import Items, MemoryApi, OpenedMemories
 from .audit import audit_each, audit_scope
+from .checking import check
 from .components import Components, OpenOptions, PartOptions, background, open_components, utc_now, without_secrets
 from .draining import drain
 from .findings import MOST_FINDINGS, Audit, checked_defects
@@ -65,6 +66,7 @@ from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
 from .tokens import Tokens
 from .transfer import Imported, export, import_
+from .undoing import undo
 from .validation import checked_limit, text_size
 
 __all__ = [
@@ -363,23 +365,7 @@ class Memories(OpenedMemories):
 
     @override
     async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
-        store = self._parts.store
-        with telemetry.operation("update_memory", store=self._parts.location, scope_app=scope.app):
-            last, now = last_change(await self.history(scope, id)), self._parts.clock()
-            if last is None:
-                raise NotFound("Nothing is left to undo: this memory is as it was when it was added.")
-            decision = await store.group(scope, last.group) if last.group else [last]
-            undone: dict[str, int] = {}
-            for revision in decision:
-                history = await store.history(scope, revision.memory_id)
-                latest = last_change(history)
-                if latest is not None and latest.revision == revision.revision:
-                    undone[revision.memory_id] = sum(other.revision > revision.revision for other in history)
-            current = await store.get(scope, [revision.memory_id for revision in decision], now=now, superseded=True)
-            changes = taken_back(decision, current, now=now, who=who, undone=undone)
-            batch = await with_vectors(self._parts.vectors, scope, Batch(changes=changes), now)
-            await store.apply(scope, batch, now=now)
-            return tuple(change.memory for change in changes)
+        return await undo(self._parts, scope, id, who=who)
 
     @override
     async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
@@ -583,18 +569,7 @@ class Memories(OpenedMemories):
 
     @override
     async def check(self) -> Mapping[str, str]:
-        parts = self._parts
-        findings = {"store": "ok", "embedding": "keyword mode"}
-        try:
-            findings.update(await parts.store.about())
-        except KagentMemoryError as error:
-            findings["store"] = str(error)
-        else:
-            if "lacking" not in findings:
-                findings["writing"] = await _outcome(parts.store.lease("doctor", new_id(), seconds=1))
-        if parts.vectors is not None:
-            findings["embedding"] = await _outcome(self.try_embedder())
-        return findings
+        return await check(self._parts)
 
     async def try_embedder(self) -> None:
         """Embeds a word, where there is an embedder.
@@ -610,11 +585,3 @@ class Memories(OpenedMemories):
     async def drain(self, timeout: float = 30.0) -> bool:
         parts = self._parts
         return await drain(parts.store, parts.worker, parts.deliveries, clock=parts.clock, seconds=timeout)
-
-
-async def _outcome(attempt: Awaitable[object]) -> str:
-    try:
-        await attempt
-    except KagentMemoryError as error:
-        return str(error)
-    return "ok"

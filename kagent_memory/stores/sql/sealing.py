@@ -82,7 +82,7 @@ class Sealing:
             return [self._scope(row, values) for row in rows]
         if "is_sealed" in first:
             return [self._indexed(row, values) if row["is_sealed"] else row for row in rows]
-        if query == "equal_memories" and self.ring is not None:
+        if query in ("equal_memories", "quarantined_memories") and self.ring is not None:
             former = {self._hash(values["scope_id"], one): one for one in values["hashes"]}
             return [{**row, "content_hash": former[bytes(row["content_hash"])]} for row in rows]
         return rows
@@ -145,6 +145,7 @@ class Sealing:
             "replace_hash": self._hashed,
             "keep_index": partial(self._index, ring),
             "equal_memories": self._equal,
+            "quarantined_memories": self._equal,
             "in_slots": self._slots,
             **dict.fromkeys(("insert_memory", "replace_memory", "reseal_memory"), memory),
             **dict.fromkeys(("insert_revision", "restore_revision", "reseal_revision"), revision),
@@ -238,7 +239,9 @@ class Sealing:
 
 
 _FILTERS = ("topics", "tags", "metadata", "author", "category")
-_KEYED = frozenset({"equal_memories", "in_slots", "insert_memory", "replace_memory", "reseal_memory"})
+_KEYED = frozenset(
+    {"equal_memories", "quarantined_memories", "in_slots", "insert_memory", "replace_memory", "reseal_memory"}
+)
 
 
 def sealed_error(sealed: bytes) -> str:
