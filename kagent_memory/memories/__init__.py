@@ -273,10 +273,7 @@ class Memories(OpenedMemories):
             elif len(memories) != 1:
                 raise InvalidInput("replaces= goes with exactly one item.")
             elif memories[0].state == "quarantined":
-                raise InvalidInput(
-                    f"What comes from the origin {memories[0].origin!r} waits to be confirmed and replaces nothing; "
-                    "leave replaces= out."
-                )
+                raise InvalidInput("What waits to be confirmed (quarantine) replaces nothing; leave replaces= out.")
             else:
                 old = await parts.get(scope, replaces)
                 changes = superseding(old, memories[0], now=now, who=who, why="replaced by its author")
