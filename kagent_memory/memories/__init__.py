@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from typing_extensions import Unpack, override
 
 from .. import telemetry
 from ..concurrency import cancel_and_wait, each_aside, run_in_thread
-from ..errors import Conflict, InvalidInput, KagentMemoryError
+from ..errors import Conflict, InvalidInput
 from ..ingestion.editing import Edit, edited, kept_fact, superseding
 from ..ingestion.extraction import SummaryProvider
 from ..models.embedding import Embedder, EmbeddingConfig
@@ -38,7 +38,6 @@ from ..records import (
     Vector,
     WhichScopes,
     checked_text,
-    new_id,
 )
 from ..redaction import redact as mask_secrets
 from ..retention.lifecycle import to_memory, ttl_days_of

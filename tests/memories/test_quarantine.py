@@ -219,3 +219,14 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "1 found" in capsys.readouterr().out
     assert main(["quarantine", *scope]) == 0
     assert "Nothing waits" in capsys.readouterr().out
+
+
+async def test_the_same_is_known_in_an_encrypted_store_too():
+    async with await opened(encryption_keys="k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=") as memories:
+        twice = await memories.add(SCOPE, [Fact(CLAIM, origin="tool")]) + await memories.add(
+            SCOPE, [Fact(CLAIM, origin="tool")]
+        )
+        assert len({*twice}) == 1
+        assert (await memories.audit(SCOPE, defects=["secret", "exact_duplicate", "orphan"])).is_clean
+        assert (await memories.confirm(SCOPE, twice[0])).content == CLAIM
+        assert [hit.memory.content for hit in await memories.recall(SCOPE, "warehouse code?")] == [CLAIM]
