@@ -28,6 +28,9 @@ _NAMED = re.compile(
     + "|".join(f"({names})" for _, names in _NAMES)
     + r""")(?:\\{0,3}["'\]])?[\s\u200b-\u200d\ufeff]{0,3}(?P<sign>=>|:=|==?|:|：|[–—]\s)\s{0,3}"""
 )
+_SIGN = re.compile("[=:：–—]")
+_TO_SIGN = 64  # characters from a name's first to its sign, which no name holds; those that there are take 30
+_PAST_SIGN = 5
 _QUOTED = re.compile(r"""(?P<quote>["'`])(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.){3,4096}+)(?P=quote)""")
 _ESCAPED = re.compile(r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n]){3,4096}+)(?P=quote)""")
 _BARE = re.compile(
@@ -153,7 +156,11 @@ def spans(text: str) -> Iterator[Span]:
 
 def _assigned(text: str, low: str) -> Iterator[Span]:
     at = 0
-    while name := _NAMED.search(low, at):
+    for sign in _SIGN.finditer(low):  # the names are many, and slow to look for everywhere
+        place = sign.start()
+        name = _NAMED.search(low, max(at, place - _TO_SIGN), place + _PAST_SIGN) if place >= at else None
+        if name is None or name.start("sign") != place:
+            continue
         at = name.end()
         kind = next(kind for (kind, _), found in zip(_NAMES, name.groups(), strict=False) if found)
         patterns = (_QUOTED, _ESCAPED, _BARE)

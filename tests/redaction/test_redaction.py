@@ -389,3 +389,10 @@ async def test_a_table_is_a_setting(tmp_path):
         await Memories.open("libsql:///:memory:", secrets_file=f"{tmp_path}/none.toml", llm=False)
     with pytest.raises(ConfigurationError, match="redact"):
         await Memories.open(uri, redact=str.lower, llm=False)
+
+
+@pytest.mark.parametrize("sign", ["=>", ":=", "==", "=", ":", "：", "– ", "— "])
+def test_a_sign_assigns_to_a_name_as_far_before_it_as_one_may_stand_and_signs_before_that_do_not_matter(sign):
+    value = "wJalrXUtnFEMI0K7MDENGbPxRfiCYEXAMPLEKEY"
+    told = f'= : "x":y –aws_secret_access_key\\\\\\"\u200b\u200b\u200b{sign}   {value} ='
+    assert value not in redact(told)
