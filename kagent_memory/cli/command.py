@@ -138,6 +138,13 @@ SCOPE_OPTIONS = (
     option("--app", help="the agent's app name; may be left out when only one fits"),
     option("--user", help="the user; may be left out when only one fits"),
 )
+BESIDE = option(
+    "--beside",
+    help="also in the memories of this agent and user, ranked together; may be repeated",
+    nargs=2,
+    metavar=("APP", "USER"),
+    action="append",
+)
 ID = option("id", help="the memory's id")
 LIMIT = option("--limit", help="how many at most, up to 1,000", type=between(1, 1000), default=20)
 DRY_RUN = option("--dry-run", help="only say what would be done", action="store_true")
@@ -223,6 +230,12 @@ def moment(given: str | None, name: str) -> datetime | None:
     except ValueError as error:
         raise InvalidInput(f"{name} takes a time such as 2026-01-31 or 2026-01-31T09:30Z, not {given!r}.") from error
     return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def beside(args: argparse.Namespace, memories: OpenedMemories) -> list[Scope]:
+    """The scopes that --beside names, of the same tenant."""
+    tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
+    return [Scope(tenant, user, app) for app, user in args.beside or ()]
 
 
 async def scope_of(args: argparse.Namespace, memories: OpenedMemories, *, new: bool = False) -> Scope:

@@ -10,7 +10,20 @@ from ..errors import InvalidInput, NotFound
 from ..memories import OpenedMemories
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision, Scope, Scopes, WhichScopes
 from ..stores.base import Order
-from .command import DRY_RUN, ID, LIMIT, SCOPE_OPTIONS, Command, exit_code, moment, opened, option, scope_of
+from .command import (
+    BESIDE,
+    DRY_RUN,
+    ID,
+    LIMIT,
+    SCOPE_OPTIONS,
+    Command,
+    beside,
+    exit_code,
+    moment,
+    opened,
+    option,
+    scope_of,
+)
 from .output import MEMORY_HEAD, Output, memory_row, printable
 
 WHO = "command line"
@@ -69,21 +82,21 @@ async def search(args: argparse.Namespace, say: Output) -> int:
 async def _searched(args: argparse.Namespace, memories: OpenedMemories) -> WhichScopes:
     """Whose memories a search is about: one agent's and user's, those named beside them, or all."""
     tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
-    beside = [Scope(tenant, user, app) for app, user in args.beside or ()]
+    others = beside(args, memories)
     if args.all_agents and args.all_users:
         if args.user is not None or args.app is not None:
             raise InvalidInput("--all-agents with --all-users searches the whole tenant; leave --app and --user out.")
-        return [Scopes(tenant=tenant), *beside]
+        return [Scopes(tenant=tenant), *others]
     if args.all_agents:
         if not args.user or args.app is not None:
             raise InvalidInput("--all-agents takes --user and no --app: all of them are searched.")
-        return [Scopes(tenant=tenant, user=args.user), *beside]
+        return [Scopes(tenant=tenant, user=args.user), *others]
     if args.all_users:
         if not args.app or args.user is not None:
             raise InvalidInput("--all-users takes --app and no --user: all of them are searched.")
-        return [Scopes(tenant=tenant, app=args.app), *beside]
+        return [Scopes(tenant=tenant, app=args.app), *others]
     own = await scope_of(args, memories)
-    return [own, *beside] if beside else own
+    return [own, *others] if others else own
 
 
 async def list_(args: argparse.Namespace, say: Output) -> int:
@@ -344,13 +357,7 @@ COMMANDS = (
             option("query", help="the question"),
             *SCOPE_OPTIONS,
             *FILTERS,
-            option(
-                "--beside",
-                help="also in the memories of this agent and user, ranked together; may be repeated",
-                nargs=2,
-                metavar=("APP", "USER"),
-                action="append",
-            ),
+            BESIDE,
             option("--as-of", help="answers as at this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
             option("--all-agents", help="in those of all agents of --user", action="store_true"),
             option(

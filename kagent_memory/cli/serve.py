@@ -7,15 +7,27 @@ import asyncio
 import logging
 import os
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import doctor
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
-from ..memories import Memories, utc_now
+from ..memories import Memories, OpenedMemories, utc_now
+from ..records import Scope
 from ..remote import is_remote
 from ..stores.base import Token
-from .command import FOUND_PROBLEMS, Command, between, opened, opened_here, option, scope_of, settings_of, stopping
+from .command import (
+    BESIDE,
+    FOUND_PROBLEMS,
+    Command,
+    beside,
+    between,
+    opened,
+    opened_here,
+    option,
+    scope_of,
+    settings_of,
+    stopping,
+)
 from .logs import LOG_FORMAT, logged
 from .output import Output, day
 
@@ -92,7 +104,11 @@ async def mcp(args: argparse.Namespace, say: Output) -> int:
     except ImportError as error:
         raise ConfigurationError(f'MCP needs an extra: pip install "kagent-memory[mcp]" ({error}).') from error
     logged(args.log_format, say, level=args.command.log_level)
-    await serve_stdio(opened(args, works=True), partial(scope_of, args))
+
+    async def scopes_of(memories: OpenedMemories) -> list[Scope]:
+        return list(dict.fromkeys([await scope_of(args, memories), *beside(args, memories)]))
+
+    await serve_stdio(opened(args, works=True), scopes_of)
     return 0
 
 
@@ -228,10 +244,12 @@ COMMANDS = (
         examples=[
             "kagent-memory mcp --uri libsql:////home/ada/memory.db --app assistant --user ada",
             "kagent-memory mcp --uri https://memory.example.org --app assistant --user ada",
+            "kagent-memory mcp --app assistant --user ada --beside assistant team",
         ],
         options=(
             option("--app", help="whose memories: the agent's app name", required=True),
             option("--user", help="whose memories: the user", required=True),
+            BESIDE,
             LOG_FORMAT,
         ),
         run=mcp,

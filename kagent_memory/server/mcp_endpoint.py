@@ -14,6 +14,7 @@ from ..records import Scope
 from .dependencies import caller_of, memories_of, who
 
 LONGEST_NAME = 1024
+MOST_BESIDE = 20
 MISSING = "Name the agent and the user in the URL, /mcp?app=…&user=…; a user's token names the user by itself."
 FOREIGN = "What the URL names (app, user, tenant) is not open to this caller."
 NO_EXTRA = 'MCP needs an extra where this server is installed: pip install "kagent-memory[mcp]".'
@@ -28,7 +29,7 @@ class McpEndpoint:
         try:
             if request.method != "POST":  # there is nothing to stream, and no session to end
                 raise HTTPException(405, "Only POST is answered here.", {"allow": "POST"})
-            scope = _scope_of(request)
+            scopes = _scopes_of(request)
             if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")  # the first time it takes long
@@ -37,21 +38,25 @@ class McpEndpoint:
             raise HTTPException(501, NO_EXTRA) from None
         except NotFound:  # as 404 it would tell a client of MCP that its session is over
             raise HTTPException(403, FOREIGN) from None
-        await serve_http(memories_of(request), scope, who("mcp", caller_of(request)), connection, receive, send)
+        await serve_http(memories_of(request), scopes, who("mcp", caller_of(request)), connection, receive, send)
 
 
-def _scope_of(request: Request) -> Scope:
-    """The scope that a request's URL and its caller name together.
+def _scopes_of(request: Request) -> list[Scope]:
+    """The scope that a request's URL and its caller name together, and those that the URL has searched beside it.
 
     Raises:
         InvalidInput: they leave it open.
-        NotFound: it is not the caller's.
+        NotFound: one of them is not the caller's.
     """
     caller, named = caller_of(request), request.query_params
     app, user = named.get("app", caller.app), named.get("user", caller.user)
     tenant = named.get("tenant", memories_of(request).settings.tenant if caller.tenant is None else caller.tenant)
     if not app or not user:
         raise InvalidInput(MISSING)
-    if max(map(len, (app, user, tenant))) > LONGEST_NAME:
+    apps, users = named.getlist("beside_app"), named.getlist("beside_user")
+    if len(apps) != len(users) or len(apps) > MOST_BESIDE or not all((*apps, *users)):
+        raise InvalidInput(f"beside_app and beside_user go in pairs, at most {MOST_BESIDE} of them.")
+    if max(map(len, (app, user, tenant, *apps, *users))) > LONGEST_NAME:
         raise InvalidInput(f"app, user and tenant have at most {LONGEST_NAME} characters.")
-    return caller.checked(Scope(tenant, user, app))
+    pairs = ((app, user), *zip(apps, users, strict=True))
+    return list(dict.fromkeys(caller.checked(Scope(tenant, user, app)) for app, user in pairs))

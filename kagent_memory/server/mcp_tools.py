@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO, TextIOWrapper
@@ -75,15 +75,18 @@ Answer: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """Whose memories a client of MCP may touch: one scope, fixed before it spoke.
+    """Whose memories a client of MCP may touch: scopes fixed before it spoke.
 
     Attributes:
+        scope: the one that it writes.
+        beside: further ones that its searches read.
         who: for the history.
         budget_tokens: of all texts in one answer.
     """
 
     memories: MemoryApi
     scope: Scope
+    beside: Sequence[Scope]
     who: str
     budget_tokens: int
 
@@ -98,8 +101,9 @@ async def _save(client: _Client, args: Mapping[str, Any]) -> Answer:
 async def _load(client: _Client, args: Mapping[str, Any]) -> Answer:
     query, limit, budget = given(args, "query"), whole(args, "limit"), client.budget_tokens
     most = None if limit is None else min(limit, MOST)
-    found = await client.memories.recall(client.scope, query, limit=most, budget_tokens=budget)
-    return await _fenced(client, [of_hit(hit) for hit in found])
+    whose = [client.scope, *client.beside] if client.beside else client.scope
+    found = await client.memories.recall(whose, query, limit=most, budget_tokens=budget)
+    return await _fenced(client, [of_hit(hit, shared=hit.scope != client.scope) for hit in found])
 
 
 async def _list(client: _Client, args: Mapping[str, Any]) -> Answer:
@@ -212,7 +216,8 @@ async def _called(client: _Client, name: str, args: Mapping[str, Any]) -> Answer
 
 
 async def serve_stdio(
-    opened: AbstractAsyncContextManager[OpenedMemories], scope_of: Callable[[OpenedMemories], Awaitable[Scope]]
+    opened: AbstractAsyncContextManager[OpenedMemories],
+    scopes_of: Callable[[OpenedMemories], Awaitable[Sequence[Scope]]],
 ) -> None:
     """Serves one client over standard input and output until it hangs up; opens the memories and closes them.
 
@@ -221,7 +226,8 @@ async def serve_stdio(
     """
     with _pipes() as (reading, writing), closing(_Lines(reading)) as lines:
         async with opened as memories:
-            server = _server(_Client(memories, await scope_of(memories), "mcp", memories.settings.load_tokens))
+            scope, *beside = await scopes_of(memories)
+            server = _server(_Client(memories, scope, beside, "mcp", memories.settings.load_tokens))
             output = TextIOWrapper(FileIO(writing, "w", closefd=False), encoding="utf-8", write_through=True)
             try:
                 async with (
@@ -322,10 +328,16 @@ class _Lines:
 
 
 async def serve_http(
-    memories: OpenedMemories, scope: Scope, who: str, connection: Connection, receive: Receive, send: Send
+    memories: OpenedMemories,
+    scopes: Sequence[Scope],
+    who: str,
+    connection: Connection,
+    receive: Receive,
+    send: Send,
 ) -> None:
     """Answers one request of streamable HTTP; nothing is kept between two, so any replica answers the next."""
-    server = _server(_Client(memories, scope, who, memories.settings.load_tokens))
+    scope, *beside = scopes
+    server = _server(_Client(memories, scope, beside, who, memories.settings.load_tokens))
     manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True)
     async with manager.run():
         await manager.handle_request(connection, receive, send)

@@ -459,6 +459,31 @@ async def test_a_token_opens_what_it_is_bound_to(guarded: tuple[str, dict[str, s
         assert await call(client, "list_memories") == {"memories": []}
 
 
+@pytest.mark.parametrize("door", ["stdio", "http"])
+async def test_scopes_beside_are_searched_and_neither_listed_changed_nor_forgotten(
+    uri: str, door: str, request: pytest.FixtureRequest
+):
+    team, other = Scope("", "team/of a", "demo"), Scope("", "eve", "demo")
+    async with await Memories.open(uri, worker=False) as memories:
+        [shared] = await memories.add(team, ["The team drinks oolong tea."])
+        await memories.add(other, ["Eve drinks tea."])
+    if door == "stdio":
+        opening: Any = Client(stdio_client(parameters(uri, *OF_ADA, "--beside", "demo", "team/of a")))
+    else:
+        url = request.getfixturevalue("served_memory")
+        opening = over_http(f"{url}&beside_app=demo&beside_user=team%2Fof%20a")
+    async with opening as client:
+        own = await call(client, "save_memory", content="Ada drinks sencha tea.")
+        found = {one["id"]: one for one in (await call(client, "load_memory", query="who drinks tea"))["memories"]}
+        assert set(found) == {own["id"], shared}
+        assert (found[shared].get("shared"), found[own["id"]].get("shared")) == (True, None)
+        assert [one["id"] for one in (await call(client, "list_memories"))["memories"]] == [own["id"]]
+        await failure(client, "forget_memory", id=shared)
+        await failure(client, "save_memory", content="Nobody drinks tea.", replaces=shared)
+    async with await Memories.open(uri, worker=False) as memories:
+        assert (await memories.get(team, shared)).content == "The team drinks oolong tea."
+
+
 async def test_the_history_names_who_saved(guarded: tuple[str, dict[str, str]], uri: str):
     url, tokens = guarded
     async with over_http(f"{url}?app=demo", tokens["ada"]) as client:
@@ -478,6 +503,13 @@ async def test_the_history_names_who_saved(guarded: tuple[str, dict[str, str]], 
         ("?app=demo&user=eve", "ada", 403, "not open"),
         ("?app=demo&user=ada&tenant=acme", "ada", 403, "not open"),
         ("?app=demo&user=ada&tenant=", "acme", 403, "not open"),
+        ("?app=demo&beside_app=demo&beside_user=eve", "ada", 403, "not open"),
+        ("?app=demo&beside_app=notes&beside_user=ada&beside_app=demo&beside_user=eve", "ada", 403, "not open"),
+        ("?app=demo&beside_app=demo", "ada", 400, "pairs"),
+        ("?app=demo&beside_user=ada", "ada", 400, "pairs"),
+        ("?app=demo&beside_app=&beside_user=ada", "ada", 400, "pairs"),
+        ("?app=demo" + "&beside_app=a&beside_user=ada" * 21, "ada", 400, "at most 20"),
+        (f"?app=demo&user=ada&beside_app=a&beside_user={'x' * 1025}", "all", 400, "1024"),
         ("?user=ada", "all", 400, "/mcp?app="),
         ("?app=demo", "all", 400, "/mcp?app="),
         ("?app=&user=ada", "all", 400, "/mcp?app="),
