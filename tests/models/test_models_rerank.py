@@ -128,5 +128,5 @@ def test_the_choice_decides_the_kind() -> None:
 
 async def test_a_local_reranker_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'kagent-memory\[local\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install .kagent-memory\[sentence-transformers\]"):
         await opened("local/any").rerank("tea", DOCUMENTS)

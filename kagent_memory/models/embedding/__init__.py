@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...settings import MemorySettings
 from .custom_embedder import CheckedEmbedder
-from .local_embedder import PREFIXES, SentenceTransformersEmbedder
+from .local_embedder import PREFIXES, LocalEmbedder
 from .provider_embedder import ProviderEmbedder
 from .provider_routes import EmbeddingConfig
 
@@ -18,8 +18,8 @@ __all__ = [
     "CheckedEmbedder",
     "Embedder",
     "EmbeddingConfig",
+    "LocalEmbedder",
     "ProviderEmbedder",
-    "SentenceTransformersEmbedder",
     "open_embedder",
 ]
 
@@ -51,7 +51,7 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     """
     if choice is None or choice == "":
         return None
-    if isinstance(choice, (ProviderEmbedder, SentenceTransformersEmbedder, CheckedEmbedder)):
+    if isinstance(choice, (ProviderEmbedder, LocalEmbedder, CheckedEmbedder)):
         return choice
     if isinstance(choice, Mapping):
         choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice))
@@ -60,8 +60,8 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     if isinstance(choice, (str, EmbeddingConfig)):
         for prefix in PREFIXES:
             if isinstance(choice, str) and choice.startswith(prefix):
-                return SentenceTransformersEmbedder(
-                    choice.removeprefix(prefix),
+                return LocalEmbedder(
+                    choice,
                     dimensions=settings.dimensions,
                     batch_size=settings.batch_size,
                     timeout_seconds=settings.embed_timeout_seconds,

@@ -1,26 +1,30 @@
-"""Embedding in this process, with sentence-transformers (extra `[local]`)."""
+"""Embedding in this process: with ONNX (extra `[local]`), or with torch (extra `[sentence-transformers]`)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from typing import Any, Literal
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
 
-from ...errors import ConfigurationError
+from ...errors import needs_extra
 from ..calls import RetryPolicy, named, with_retries
+from .onnx_model import FILES, OnnxModel, onnx_folder
 from .vector_checks import Matrix, batches, empty, fitted, matrix
 
-PREFIXES = ("local/", "sentence-transformers/")
-INSTALL = "pip install 'kagent-memory[local]'"
+LOCAL = "local/"
+PREFIXES = (LOCAL, "sentence-transformers/")
+Encode: TypeAlias = Callable[[Sequence[str], str, int], Any]
 
 
-class SentenceTransformersEmbedder:
+class LocalEmbedder:
     """Embeds with a sentence-transformers model, loaded at the first use, in a thread of its own.
 
     Args:
-        model: a name on Hugging Face, or a directory.
+        model: "local/" or "sentence-transformers/", and a name on Hugging Face or a directory. With "local/" the
+            model's ONNX file is run where it has one and onnxruntime is installed; else torch runs it.
         dimensions: what comes longer is cut and brought to length 1. None: as it comes.
         batch_size: texts in one pass of the model.
         timeout_seconds: the longest that one pass is waited for; loading the model, which may fetch it, counts.
@@ -29,19 +33,20 @@ class SentenceTransformersEmbedder:
     def __init__(
         self, model: str, *, dimensions: int | None = None, batch_size: int = 64, timeout_seconds: float = 30.0
     ) -> None:
-        self.name = f"sentence-transformers/{model}"
-        self._path = model
+        prefix, _, self._path = model.partition("/")
+        self._with_onnx = f"{prefix}/" == LOCAL
+        self.name = f"sentence-transformers/{self._path}"
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._timeout_seconds = timeout_seconds
-        self._model: Any = None
+        self._encode: Encode | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-embed")
 
     async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> Matrix:
         """One checked row per text.
 
         Raises:
-            ConfigurationError: sentence-transformers is not installed, or vectors are shorter than asked for.
+            ConfigurationError: the extra is not installed, or vectors are shorter than asked for.
             ModelError: the model cannot be loaded, failed, or took too long.
         """
         if not texts:
@@ -56,10 +61,25 @@ class SentenceTransformersEmbedder:
         return fitted(matrix(answer, len(texts), self.name), self._dimensions, self.name)
 
     def _encoded(self, texts: list[str], kind: str) -> Any:
-        if self._model is None:
-            self._model = sentence_transformers().SentenceTransformer(self._path)
-        encode = self._model.encode_query if kind == "query" else self._model.encode_document
-        return encode(texts, batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True)
+        if self._encode is None:
+            self._encode = self._loaded()
+        return self._encode(texts, kind, self._batch_size)
+
+    def _loaded(self) -> Encode:
+        has_torch = find_spec("sentence_transformers") is not None
+        if self._with_onnx and all(map(find_spec, ("onnxruntime", "tokenizers"))):
+            folder = onnx_folder(self._path)
+            if not has_torch or any((folder / name).is_file() for name in FILES):
+                return OnnxModel(folder).encode
+        if self._with_onnx and not has_torch:
+            raise needs_extra(f"The local model {self._path}", "local")
+        model: Any = sentence_transformers().SentenceTransformer(self._path)
+
+        def encode(texts: Sequence[str], kind: str, batch_size: int) -> Any:
+            embed = model.encode_query if kind == "query" else model.encode_document
+            return embed(list(texts), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+
+        return encode
 
 
 def sentence_transformers() -> Any:
@@ -71,4 +91,4 @@ def sentence_transformers() -> Any:
     try:
         return import_module("sentence_transformers")
     except ImportError as error:
-        raise ConfigurationError(f"Local models need sentence-transformers; install it: {INSTALL}") from error
+        raise needs_extra("A model that torch runs", "sentence-transformers", error) from error
