@@ -268,6 +268,5 @@ class Plan:
                 "why": change.why,
                 "event_ids": change.event_ids,
                 "group": change.group,
-                "sealed": None,
             }
         )

@@ -197,7 +197,8 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
     if plan.fresh:
         await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
     if plan.revisions:
-        await session.run_many("insert_revision", [{"scope_id": scope.id, **values} for values in plan.revisions])
+        revisions = [{"scope_id": scope.id, "sealed": None, **values} for values in plan.revisions]
+        await session.run_many("insert_revision", revisions)
 
 
 def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
