@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 MOST_MEMORIES = 50_000
 READ_AT_ONCE = 500
+ROW_WEIGHT = 100  # of looking at one memory, against a character of what else is worked on in a thread
 REWORDED_AT_MOST = 1000  # are embedded anew for one search; the others are found by words
 
 Nearest = list[tuple[str, float]]
@@ -125,9 +126,14 @@ class _PastScope:
     reworded: frozenset[str]
     index: ScopeIndex
 
-    def passing(self, filter: Filter, now: datetime) -> list[str]:
-        """The ids of those that readers saw then and that the filter lets through."""
-        return [one.id for one in self.memories.values() if self.is_seen(one, filter, now)]
+    async def passing(self, filter: Filter, now: datetime) -> list[Memory]:
+        """Those that readers saw then and that the filter lets through, newest first."""
+
+        def found() -> list[Memory]:
+            seen = (one for one in self.memories.values() if self.is_seen(one, filter, now))
+            return sorted(seen, key=lambda one: (one.created_at, one.id), reverse=True)
+
+        return await run_in_thread(ROW_WEIGHT * len(self.memories), found)
 
     @staticmethod
     def is_seen(memory: Memory, filter: Filter, now: datetime) -> bool:
@@ -179,9 +185,13 @@ class PastMemories:
     ) -> TextMatches:
         """See `MemoryStore`."""
         past = self._scopes[scope]
-        passing = past.passing(filter, now)
-        visible = past.index.visible(now, superseded=bool(filter.superseded), among=passing)
-        return replace(past.index.search(terms, visible, limit), passing=passing)
+        passing = [memory.id for memory in await past.passing(filter, now)]
+
+        def found() -> TextMatches:
+            visible = past.index.visible(now, superseded=bool(filter.superseded), among=passing)
+            return replace(past.index.search(terms, visible, limit), passing=passing)
+
+        return await run_in_thread(ROW_WEIGHT * len(passing), found)
 
     async def search_texts(
         self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
@@ -216,7 +226,7 @@ class PastMemories:
     ) -> list[Nearest]:
         """See `MemoryStore`; what was reworded since is embedded anew, as it was."""
         past = self._scopes[scope]
-        seen = past.passing(filter, now) if passing is None else passing
+        seen = [memory.id for memory in await past.passing(filter, now)] if passing is None else passing
         same = {id for id in seen if id not in past.reworded}
         found = await self._unchanged(scope, generation, vectors, same, limit)
         reworded = [past.memories[id] for id in sorted(seen) if id in past.reworded][-REWORDED_AT_MOST:]
@@ -283,11 +293,7 @@ class PastMemories:
         now: datetime,
     ) -> Page:
         """The newest that pass the filter; a search asks for no other order, and for one page."""
-        past = self._scopes[scope]
-        found = sorted(
-            (past.memories[id] for id in past.passing(filter, now)), key=lambda one: (one.created_at, one.id)
-        )
-        return Page(memories=tuple(found[::-1][:limit]))
+        return Page(memories=tuple((await self._scopes[scope].passing(filter, now))[:limit]))
 
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
