@@ -24,7 +24,7 @@ from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, KagentMemoryError, StoreError
 from kagent_memory.records import Change, Filter, Memory, new_id
 from kagent_memory.settings import MemorySettings, compose
-from kagent_memory.stores import open_store, text_index
+from kagent_memory.stores import open_store, planning, postings, text_index
 from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.encryption import KeyRing
 from kagent_memory.stores.sql import store as sql_store
@@ -175,6 +175,19 @@ async def test_nothing_that_was_said_is_seen_in_files_dumps_and_columns(uri):
     assert not shown(uri)
     assert [len(part) for part in sealed] == [len(part) for part in plain]
     assert {one.content for one in sealed[0]} == {one.content for one in plain[0]}
+
+
+async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
+    """Who holds a dump can hash what they guess; nothing there is such a hash."""
+    said = memory(1)
+    guessed = [planning.identity_of(said), postings.term_key("quokka77").to_bytes(8, "big")]
+    for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
+        async with await opened(uri, keys) as memories:
+            store = memories._parts.store
+            await store.apply(scope, Batch(changes=[Change(kind="add", memory=said, explicit=True)]), now=NOW)
+            dumped = await asyncio.to_thread(seen, uri)
+            assert [guess.hex().encode() in dumped.lower() for guess in guessed] == [confirmed] * 2
+            await memories.forget(scope, everything=True)
 
 
 async def test_rotation_from_plain_to_a_key_and_on_to_the_next_keeps_all(uri, monkeypatch):
