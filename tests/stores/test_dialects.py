@@ -100,6 +100,20 @@ def test_every_libsql_statement_fits_the_schema(name):
     assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(statement(text).names))
 
 
+NEWER_THAN_3_35 = re.compile(
+    r"->|\b(unixepoch|timediff|string_agg|octet_length|jsonb\w*|concat(_ws)?)\s*\("
+    r"|DISTINCT FROM|(RIGHT|FULL)\s+(OUTER\s+)?JOIN"
+    r"|\)\s*STRICT\b|group_concat\([^()]*ORDER BY",
+    re.IGNORECASE,
+)
+
+
+def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
+    assert NEWER_THAN_3_35.search("SELECT value ->> 0")
+    scripts = [*queries("libsql").values(), *(step.script for step in migrations("libsql"))]
+    assert [found[0] for script in scripts if (found := NEWER_THAN_3_35.search(script))] == []
+
+
 SCOPED = (
     "written_since",
     "indexed",
