@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from kagent_memory.errors import ConfigurationError
+from kagent_memory.retrieval.past import PastMemories
 from kagent_memory.stores import JobQueue, MemoryStore, Store, TokenStore, open_with
+from kagent_memory.stores.base import Batch
 from kagent_memory.testing import StoreContract
+from kagent_memory.testing.fixtures import DAY, NOW, a_memory, a_scope, add, changing, embed, vector
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "custom_store.py"
 
@@ -31,6 +34,24 @@ class TestDictStore(StoreContract):
 async def test_keys_are_refused_where_nothing_is_encrypted():
     with pytest.raises(ConfigurationError, match="does not encrypt"):
         await open_with(sample().DictStore, "dict://", encryption_keys="id:" + "A" * 43)
+
+
+async def test_the_past_is_searched_by_vectors_though_the_store_narrows_nothing_by_ids():
+    store, scope, later = await open_with(sample().DictStore, "dict://"), a_scope(), NOW + DAY
+    space = await store.add_generation("hash", 2, None)
+    then = [a_memory(f"then {number}") for number in range(3)]
+    await add(store, scope, *then)
+    await embed(store, scope, space, {memory.id: (number, 1) for number, memory in enumerate(then)})
+    since = [a_memory(f"since {number}", now=later) for number in range(9)]
+    await add(store, scope, *since, now=later)
+    await embed(store, scope, space, {memory.id: (0, 1) for memory in since})
+    reworded = changing(then[0], now=later, content="something else")
+    await store.apply(scope, Batch(changes=[reworded]), now=later)
+    past = await PastMemories.at(store, None, [scope], NOW)
+    [near] = await past.search_vector(scope, space.number, [vector(0, 1)], limit=2, now=NOW)
+    assert [id for id, _ in near] == [then[1].id, then[2].id]
+    assert (await past.get(scope, [then[0].id], now=NOW))[then[0].id].content == "then 0"
+    await store.close()
 
 
 def test_a_store_of_memories_alone_needs_eighteen_methods_at_most():
