@@ -18,6 +18,7 @@ from . import (
     dashboard,
     jobs,
     kagent,
+    oversight,
     pages,
 )
 from . import (
@@ -78,7 +79,16 @@ def create_app(
     app.state.access = access
     if isinstance(memories, Memories):
         app.state.memories = memories
-    for router in (kagent.router, api.router, upkeep.router, pages.router, jobs.router, dashboard.router, setup.router):
+    for router in (
+        kagent.router,
+        api.router,
+        upkeep.router,
+        pages.router,
+        oversight.router,
+        jobs.router,
+        dashboard.router,
+        setup.router,
+    ):
         app.include_router(router)
     app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
     app.add_api_route("/healthz", _healthy, include_in_schema=False)

@@ -169,16 +169,16 @@ async def receipts(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Sequence[Receipt]:
     """What was forgotten of a tenant, oldest first, without any of its content."""
-    return await memories.receipts(tenant=_own_tenant(caller, tenant), after=after, limit=limit)
+    return await memories.receipts(tenant=own_tenant(caller, tenant), after=after, limit=limit)
 
 
 @router.get("/receipts/check")
 async def check_receipts(memories: TheMemories, caller: TheCaller, tenant: TenantName = None) -> ReceiptCheck:
     """Whether every receipt of a tenant, or of all, is there and as it was written."""
-    return await memories.check_receipts(tenant=_own_tenant(caller, tenant))
+    return await memories.check_receipts(tenant=own_tenant(caller, tenant))
 
 
-def _own_tenant(caller: Caller, tenant: str | None) -> str | None:
+def own_tenant(caller: Caller, tenant: str | None) -> str | None:
     """The tenant that a caller asks for, or is bound to; None: any.
 
     Raises:

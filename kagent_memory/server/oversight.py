@@ -1,0 +1,138 @@
+"""Pages of oversight: what waits in quarantine, receipts, export, and forgetting by conditions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+
+from ..errors import InvalidInput, KagentMemoryError, family_of
+from ..memories.options import ForgetOptions
+from ..records import Filter
+from .dependencies import caller_of, known_id, memories_of, who
+from .error_responses import message_of
+from .maintenance import own_tenant
+from .page_helpers import field, own_form, page, page_scope, to
+
+router = APIRouter(include_in_schema=False)
+
+SHOWN = 50
+CONDITIONS = ("session_id", "tag", "author", "after", "before")
+
+
+@router.get("/quarantine")
+async def quarantine(request: Request) -> Response:
+    """What waits to be confirmed, newest first."""
+    memories, scope = memories_of(request), page_scope(request)
+    cursor = request.query_params.get("cursor") or None
+    found = await memories.list(scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor)
+    values = {"scope": scope, "memories": found.memories, "cursor": found.cursor}
+    return page(request, "quarantine.html", {**values, "total": (await memories.stats(scope)).quarantined})
+
+
+@router.post("/quarantine/{id}/confirm")
+async def confirm(request: Request, id: str) -> Response:
+    """Lets a memory out of quarantine."""
+    scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
+    await memories_of(request).confirm(scope, id, who=who("page", caller_of(request)))
+    return to("/quarantine", scope, done="confirmed")
+
+
+@router.post("/quarantine/{id}/reject")
+async def reject(request: Request, id: str) -> Response:
+    """Erases a memory in quarantine."""
+    scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
+    await memories_of(request).reject(scope, id, who=who("page", caller_of(request)))
+    return to("/quarantine", scope, done="rejected")
+
+
+@router.get("/receipts")
+async def receipts(request: Request) -> Response:
+    """What was forgotten of the tenant, and whether every receipt is there and as it was written."""
+    memories, scope = memories_of(request), page_scope(request)
+    tenant = own_tenant(caller_of(request), scope.tenant)
+    text = request.query_params.get("after", "")
+    after = int(text) if text.isdecimal() and len(text) < 10 else 0
+    found = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
+    checked = await memories.check_receipts(tenant=tenant)
+    values: dict[str, Any] = {"scope": scope, "receipts": found, "checked": checked, "more": len(found) == SHOWN}
+    values["problems"] = [problem for some in checked.problems.values() for problem in some]
+    return page(request, "receipts.html", values)
+
+
+@router.get("/export")
+async def export(request: Request) -> Response:
+    """All memories of the agent and user as a file that `kagent-memory import` takes."""
+    memories, scope = memories_of(request), page_scope(request)
+
+    async def lines() -> AsyncIterator[str]:
+        async for line in memories.export(tenant=scope.tenant, user=scope.user, app=scope.app):
+            yield f"{line}\n"
+
+    named = {"content-disposition": 'attachment; filename="memories.jsonl"', "cache-control": "no-store"}
+    return StreamingResponse(lines(), media_type="application/jsonl", headers=named)
+
+
+@router.get("/forget")
+async def forget_form(request: Request) -> Response:
+    """Asks which memories are to go."""
+    return _forget_page(request, dict.fromkeys(CONDITIONS, ""))
+
+
+@router.post("/forget/look")
+async def look(request: Request) -> Response:
+    """A dry run: how many would go, before anything does."""
+    return await _forgotten(request, dry_run=True)
+
+
+@router.post("/forget")
+async def forget(request: Request) -> Response:
+    """Erases what meets all conditions."""
+    return await _forgotten(request, dry_run=False)
+
+
+async def _forgotten(request: Request, *, dry_run: bool) -> Response:
+    scope, form = page_scope(request), await own_form(request)
+    typed = {name: field(form, name) for name in CONDITIONS}
+    try:
+        options = _options(typed)
+        options |= {"dry_run": dry_run, "who": who("page", caller_of(request))}
+        gone = await memories_of(request).forget(scope, **options)
+    except KagentMemoryError as error:
+        return _forget_page(request, typed, wrong=message_of(error), status=family_of(error).http_status)
+    return _forget_page(request, typed, gone=len(gone)) if dry_run else to("/memories", scope, done="forgotten")
+
+
+def _forget_page(
+    request: Request, typed: Mapping[str, str], *, wrong: str = "", gone: int | None = None, status: int = 200
+) -> Response:
+    values: dict[str, Any] = {"scope": page_scope(request), "typed": typed, "wrong": wrong, "gone": gone}
+    return page(request, "forget.html", values, status)
+
+
+def _options(typed: Mapping[str, str]) -> ForgetOptions:
+    """The conditions that the form names.
+
+    Raises:
+        InvalidInput: it names none, or a time that is none.
+    """
+    if not any(typed.values()):
+        raise InvalidInput("Name at least one condition. All memories go by Delete all memories.")
+    return {
+        "session_id": typed["session_id"] or None,
+        "tag": typed["tag"] or None,
+        "author": typed["author"] or None,
+        "after": _moment(typed["after"]),
+        "before": _moment(typed["before"]),
+    }
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise InvalidInput("A time is written as 2026-01-31 or 2026-01-31T09:30; it is UTC.") from error
+    return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)

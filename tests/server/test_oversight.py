@@ -1,0 +1,138 @@
+"""The pages of quarantine, receipts and forgetting by conditions: what they show, do, and refuse."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory import Fact, Filter
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.server.auth import Access
+
+from .ground import Clock, client_of
+from .test_pages import sent
+
+SCOPE = Scope("", "ada", "demo")
+HERE = "app=demo&user=ada"
+EVIL = "<script>alert(1)</script> Xylophone"
+
+
+@pytest.fixture
+async def memories(clock: Clock):
+    async with await Memories.open("libsql:///:memory:", clock=clock, worker=False, quarantine=["tool"]) as opened:
+        yield opened
+
+
+async def test_what_waits_is_confirmed_or_rejected_on_the_page(client: httpx.AsyncClient, memories: Memories):
+    assert "Nothing waits" in (await client.get(f"/quarantine?{HERE}")).text
+    first, second = await memories.add(SCOPE, [Fact(EVIL, origin="tool"), Fact("Two", origin="tool")])
+    text = (await client.get(f"/quarantine?{HERE}")).text
+    assert "2 wait." in text
+    assert "&lt;script&gt;" in text
+    assert "<script>alert" not in text
+    assert "Xylophone" not in (await client.get(f"/memories?{HERE}")).text
+    assert (await sent(client, f"/quarantine/{first}/confirm?{HERE}")).status_code == 303
+    assert (await sent(client, f"/quarantine/{second}/reject?{HERE}")).status_code == 303
+    assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
+    assert [one.who for one in await memories.history(SCOPE, first)] == ["page"]
+    assert [one.memories for one in await memories.receipts()] == [1]
+    for id in (second, "nonsense"):
+        for verb in ("confirm", "reject"):
+            assert (await sent(client, f"/quarantine/{id}/{verb}?{HERE}")).status_code == 404
+
+
+async def test_memories_are_forgotten_by_conditions_after_a_look(client: httpx.AsyncClient, memories: Memories):
+    await memories.add(SCOPE, [Fact("One", tags=("x",)), Fact("Two", tags=("x", EVIL)), "Three"])
+    assert "Look" in (await client.get(f"/forget?{HERE}")).text
+    text = (await sent(client, f"/forget/look?{HERE}", tag="x")).text
+    assert "2 memories would go" in text
+    assert (await memories.stats(SCOPE)).visible == 3
+    assert "1 memory would go" in (await sent(client, f"/forget/look?{HERE}", tag=EVIL)).text
+    assert "No memory meets" in (await sent(client, f"/forget/look?{HERE}", tag="x", before="2020-01-01")).text
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text.partition("would go")[2]))
+    assert (
+        await sent(client, f"/forget?{HERE}", **{**hidden, "csrf": client.cookies["kagent_memory_csrf"]})
+    ).status_code == 303
+    assert [one.content for one in (await memories.list(SCOPE)).memories] == ["Three"]
+    receipts = (await client.get(f"/receipts?{HERE}")).text
+    assert "checked just now: whole" in receipts
+    assert "page" in receipts
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"before": "soon"}, {"after": "9999999-01-01"}, {"tag": "\0"}, {"after": "0001-01-01T00:00+14:00"}],
+    ids=repr,
+)
+async def test_conditions_that_do_not_fit_are_told_and_nothing_goes(
+    client: httpx.AsyncClient, memories: Memories, fields: dict[str, str]
+):
+    await memories.add(SCOPE, ["One"])
+    for path in ("/forget/look", "/forget"):
+        answer = await sent(client, f"{path}?{HERE}", **fields)
+        assert answer.status_code == 400
+        assert 'role="alert"' in answer.text
+    assert (await memories.stats(SCOPE)).visible == 1
+
+
+async def test_an_export_is_downloaded_and_holds_this_scope_alone(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock, tmp_path: Path
+):
+    await memories.add(SCOPE, [EVIL, Fact("Two", origin="tool")])
+    for other in (Scope("acme", "ada", "demo"), Scope("", "ada", "other"), Scope("", "eve", "demo")):
+        await memories.add(other, ["Theirs"])
+    assert f'href="/export?{HERE.replace("&", "&amp;")}' in (await client.get(f"/memories?{HERE}")).text
+    answer = await client.get(f"/export?{HERE}")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert "Theirs" not in answer.text
+    path = tmp_path / "memories.jsonl"
+    path.write_bytes(answer.content)
+    async with await Memories.open("libsql:///:memory:", clock=clock, worker=False, embedding=None) as second:
+        assert (await second.import_(path)).added == 2
+        stats = await second.stats(SCOPE)
+        assert (stats.visible, stats.quarantined) == (1, 1)
+
+
+async def test_broken_receipts_are_told(client: httpx.AsyncClient, memories: Memories, clock: Clock):
+    await memories.store.add_receipt(SCOPE, "forget", ["01a20526-5a7b-7b4e-aa68-863bb7cf2dd3"], who=EVIL, now=clock())
+    text = (await client.get(f"/receipts?{HERE}")).text
+    assert "whole" in text
+    assert "<script>alert" not in text
+    store: Any = memories.store
+    await store._database.write(_spoil)
+    assert 'role="alert"' in (await client.get(f"/receipts?{HERE}")).text
+
+
+async def _spoil(session: Any) -> None:
+    session.connection.run("UPDATE receipt SET memories = 7", {})
+
+
+@pytest.mark.parametrize("path", ["/forget", "/forget/look", "/quarantine/{id}/confirm", "/quarantine/{id}/reject"])
+async def test_another_sites_form_does_nothing(client: httpx.AsyncClient, memories: Memories, path: str):
+    [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
+    await client.get("/")
+    answer = await client.post(f"{path.format(id=id)}?{HERE}", data={"csrf": "guessed", "tag": "x"})
+    assert answer.status_code == 400
+    assert len((await memories.list(SCOPE, filter=Filter(superseded="quarantined"))).memories) == 1
+
+
+async def test_pages_are_the_callers_own(memories: Memories, clock: Clock):
+    [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
+    own, _ = await memories.tokens.create(tenant="", user="ada")
+    theirs, _ = await memories.tokens.create(tenant="", user="eve")
+    async with client_of(memories, clock, Access(required=True)) as client:
+        for secret, status in ((theirs, 404), (own, 200)):
+            client.headers["authorization"] = f"Bearer {secret}"
+            assert (await client.get(f"/quarantine?{HERE}")).status_code == status
+            assert (await client.get(f"/forget?{HERE}")).status_code == status
+            assert (await client.get(f"/export?{HERE}")).status_code == status
+            assert (await client.get(f"/receipts?{HERE}")).status_code == 404  # of the whole tenant
+        client.headers["authorization"] = f"Bearer {theirs}"
+        assert (await sent(client, f"/quarantine/{id}/confirm?{HERE}")).status_code == 404
+        assert (await sent(client, f"/forget?{HERE}", tag="x")).status_code == 404
+    assert (await memories.stats(SCOPE)).quarantined == 1
