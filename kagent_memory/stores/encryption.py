@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from ..concurrency import LRU
-from ..errors import ConfigurationError, StoreError
+from ..errors import ConfigurationError, StoreError, needs_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -132,7 +132,7 @@ def _derived(key: bytes, salt: bytes, use: bytes, length: int) -> bytes:
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     except ImportError as error:
-        raise ConfigurationError("encryption_keys needs the extra: pip install 'kagent-memory[encryption]'.") from error
+        raise needs_extra("encryption_keys", "encryption", error) from error
     return HKDF(algorithm=SHA256(), length=length, salt=salt or None, info=b"kagent_memory " + use).derive(key)
 
 
