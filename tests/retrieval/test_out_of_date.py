@@ -149,15 +149,15 @@ async def test_the_model_of_a_made_up_answer_is_asked_once_however_often_is_sear
     assert llm.calls == calls + 1
 
 
-async def test_a_filter_and_superseded_memories_are_answered_by_the_database(pair, asked):
+async def test_a_filter_is_answered_by_the_database(pair, asked):
     here, _ = pair
     await here.add(SCOPE, ["green tea", "black tea"])
     await steady(here)
     asked.clear()
-    for filter in (Filter(superseded=True), Filter(tags=("x",)), Filter(author="ada")):
+    for filter in (Filter(tags=("x",)), Filter(author="ada")):
         await texts(here, "tea", filter=filter)
     assert "get_unchanged" not in asked
-    assert asked.count("search_texts") == 3
+    assert asked.count("search_texts") == 2
 
 
 async def test_a_store_that_knows_no_shorter_way_is_asked_as_ever(pair, asked, monkeypatch):
