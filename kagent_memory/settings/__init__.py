@@ -387,7 +387,7 @@ def _foreign(uri: str) -> str | None:
     scheme = parts.scheme.removeprefix("kagent+")
     database, _, driver = scheme.partition("+")
     host = parts.netloc.rpartition("@")[2].partition(":")[0].lower()
-    if host.endswith(TURSO) or (scheme == "libsql" and host):
+    if host.endswith(TURSO) or (database == "libsql" and (host or driver)):
         return (
             "This URI names a host, and a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db. "
             "Turso and other libSQL servers are not supported; many machines share postgresql://…"

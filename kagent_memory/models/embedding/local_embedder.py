@@ -28,14 +28,20 @@ class LocalEmbedder:
         dimensions: what comes longer is cut and brought to length 1. None: as it comes.
         batch_size: texts in one pass of the model.
         timeout_seconds: the longest that one pass is waited for; loading the model, which may fetch it, counts.
+
+    Raises:
+        ConfigurationError: nothing that runs a "local/" model is installed.
     """
 
     def __init__(
         self, model: str, *, dimensions: int | None = None, batch_size: int = 64, timeout_seconds: float = 30.0
     ) -> None:
         prefix, _, self._path = model.partition("/")
-        self._with_onnx = f"{prefix}/" == LOCAL
         self.name = f"sentence-transformers/{self._path}"
+        self._has_torch = find_spec("sentence_transformers") is not None
+        self._with_onnx = f"{prefix}/" == LOCAL and all(map(find_spec, ("onnxruntime", "tokenizers")))
+        if f"{prefix}/" == LOCAL and not (self._with_onnx or self._has_torch):
+            raise needs_extra(f"The local model {self._path}", "local")
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._timeout_seconds = timeout_seconds
@@ -66,13 +72,10 @@ class LocalEmbedder:
         return self._encode(texts, kind, self._batch_size)
 
     def _loaded(self) -> Encode:
-        has_torch = find_spec("sentence_transformers") is not None
-        if self._with_onnx and all(map(find_spec, ("onnxruntime", "tokenizers"))):
+        if self._with_onnx:
             folder = onnx_folder(self._path)
-            if not has_torch or any((folder / name).is_file() for name in FILES):
+            if not self._has_torch or any((folder / name).is_file() for name in FILES):
                 return OnnxModel(folder).encode
-        if self._with_onnx and not has_torch:
-            raise needs_extra(f"The local model {self._path}", "local")
         model: Any = sentence_transformers().SentenceTransformer(self._path)
 
         def encode(texts: Sequence[str], kind: str, batch_size: int) -> Any:
