@@ -220,6 +220,28 @@ async def distribute(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
+async def reembed(args: argparse.Namespace, say: Output) -> int:
+    """Has the store embedded anew by another embedder."""
+    if is_remote(args.uri):
+        raise ConfigurationError("This command works on the database itself; pass its URI instead of the server's.")
+    _, settings = compose(args.uri, None, settings_of(args), os.environ)
+    args.embedding = ""  # the store may still refuse the new one, and the former need not be at hand
+
+    def told(done: int) -> None:
+        if done // TELL_EVERY > reached[-1]:
+            reached.append(done // TELL_EVERY)
+            say.note(f"{done} memories embedded.")
+
+    reached = [0]
+    async with opened_here(args) as memories:
+        done = await memories.reembed(settings.embedding, drop_old=args.drop_old, progress=told)
+    say.value(done)
+    say.line(f"{done.memories} memories embedded; the store goes by {done.embedding} now.")
+    for name in done.dropped:
+        say.line(f"The vectors of {name} were dropped.")
+    return 0
+
+
 async def forget_tenant(args: argparse.Namespace, say: Output) -> int:
     """Erases all that is kept of a tenant."""
     async with opened(args) as memories:
@@ -373,6 +395,16 @@ COMMANDS = (
         examples=["kagent-memory stats", "kagent-memory stats --app demo --user ada --json"],
         options=SCOPE_OPTIONS,
         run=stats,
+    ),
+    Command(
+        name="reembed",
+        help="Embed all memories anew by another embedder, and go over to it; interrupted, it goes on when run again.",
+        examples=[
+            "kagent-memory reembed --embedding openai/text-embedding-3-small",
+            "kagent-memory reembed --embedding openai/text-embedding-3-small --drop-old",
+        ],
+        options=(option("--drop-old", help="drop the vectors that were replaced, in the end", action="store_true"),),
+        run=reembed,
     ),
     Command(
         name="forget-tenant",

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from ..errors import KagentMemoryError
 from ..records import Scope
-from ..retrieval.embedding_spaces import StoreEmbedder, embed_job
-from ..stores.base import Store
+from ..retrieval.embedding_spaces import StoreEmbedder
+from ..stores.base import Store, embed_job
 
 logger = logging.getLogger(__name__)
 
@@ -21,12 +21,16 @@ async def backfill(
 ) -> None:
     """Queues the embedding of all scopes that hold memories without a vector.
 
+    Not those of an embedder that is only to replace another one: they are made by `reembed`.
+
     Until then such memories are found by words. The embedder itself is not asked: a store that holds no vector of it
     lacks them all. Begun again at each opening, it goes on where it stopped.
     """
     told = False
     try:
         spaces = await store.generations()
+        if any(space.name == vectors.name and space.state != "current" for space in spaces):
+            return
         number = next((space.number for space in spaces if space.name == vectors.name), None)
         after: Scope | None = None
         while scopes := await store.scopes(after=after, limit=SCOPES_AT_ONCE):

@@ -16,7 +16,7 @@ from ..concurrency import run_in_thread
 from ..errors import Conflict, StoreError
 from ..models.llm import Meter, metered
 from ..records import Change, Fact, Filter, Message, Scope
-from ..retrieval.embedding_spaces import StoreEmbedder
+from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
 from ..settings import MemorySettings
 from ..stores.base import SESSION_END, Batch, Job, Store
 from .consolidator import Consolidation, Prepared
@@ -151,29 +151,15 @@ class JobHandlers:
         return replace(batch, taken=taken, reinforced=reinforced, job=(job.id, job.fence))
 
     async def _embed(self, job: Job) -> Job:
+        if self._vectors is None or not await self._vectors.serves(job.model):
+            raise ProviderUnavailable(f"This process has no embedder{f' {job.model!r}' if job.model else ''}.")
+        some = partial(embed_some, self._store, self._vectors, job.scope, limit=EMBED_AT_ONCE, clock=self._clock)
         while True:
-            if self._vectors is None:
-                raise ProviderUnavailable("This process has no embedder.")
-            now = self._clock()
-            version = await self._store.version(job.scope)
-            tenant = job.scope.tenant
-            generation, _ = await self._vectors.embed([], kind="document", tenant=tenant)
-            lacking = await self._store.unembedded(job.scope, generation.number, limit=EMBED_AT_ONCE, now=now)
-            texts = [memory.content for memory in lacking]
-            _, rows = await self._vectors.embed(texts, kind="document", tenant=tenant)
-            batch = Batch(
-                vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
-                generation=generation.number,
-                job=(job.id, job.fence) if len(lacking) < EMBED_AT_ONCE else None,
-                expected_version=version,
-            )
             try:
-                await self._store.apply(job.scope, batch, now=self._clock())
+                if await some(job=(job.id, job.fence)) < EMBED_AT_ONCE:
+                    return job
             except Conflict:
                 await self._still_ours(job)
-                continue
-            if batch.job is not None:
-                return job
 
     async def _merge(self, job: Job) -> Job:
         with metered() as meter:

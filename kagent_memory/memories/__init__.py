@@ -19,7 +19,8 @@ from ..concurrency import cancel_and_wait, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput
 from ..ingestion.editing import Edit, edited, kept_fact, superseding
 from ..ingestion.extraction import SummaryProvider
-from ..models.embedding import Embedder, EmbeddingConfig
+from ..ingestion.reembedding import Reembedded
+from ..models.embedding import EmbedderChoice
 from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import (
@@ -41,7 +42,6 @@ from ..records import (
 )
 from ..redaction import redact as mask_secrets
 from ..retention.lifecycle import to_memory, ttl_days_of
-from ..retention.prune import prune
 from ..retrieval.embedding_spaces import with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
@@ -60,9 +60,11 @@ from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
 from .importers import ImportOptions, Source
 from .options import AuditOptions, ForgetOptions, RecallOptions
+from .pruning import prune
 from .quarantine import confirm, reject
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
+from .reembedding import reembed
 from .tokens import Tokens
 from .transfer import Imported, export, import_
 from .undoing import undo
@@ -101,7 +103,8 @@ class Memories(OpenedMemories):
         cls,
         uri: str | None = None,
         *,
-        embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None = None,
+        embedding: EmbedderChoice = None,
+        former_embedding: EmbedderChoice = None,
         llm: str | bool | Llm | None = None,
         summary: SummaryProvider | None = None,
         rerank: str | Reranker | None = None,
@@ -120,6 +123,7 @@ class Memories(OpenedMemories):
         Args:
             uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or a libSQL file here.
             embedding: a model name, an `EmbeddingConfig`, or an object with `embed`; None: the setting.
+            former_embedding: the same for the embedder that this one replaces (see `reembed`); None: the setting.
             llm: a model name, an object with `complete`, or False; None: the setting.
             summary: turns transcripts into facts; None: by a model where one is at hand, else turns as they are.
             rerank: a rerank model's name or an object with `rerank`; None: the setting.
@@ -143,6 +147,7 @@ class Memories(OpenedMemories):
             await open_components(
                 uri,
                 embedding=embedding,
+                former_embedding=former_embedding,
                 llm=llm,
                 summary=summary,
                 rerank=rerank,
@@ -480,21 +485,7 @@ class Memories(OpenedMemories):
 
     @override
     async def prune(self, *, dry_run: bool = False) -> Pruned:
-        parts = self._parts
-        await parts.deliveries.flush()  # what is popular by now must not be deleted for a count that waits
-        pruned = await prune(
-            parts.store,
-            parts.vectors,
-            settings=parts.settings,
-            weights=parts.weights,
-            now=parts.clock(),
-            dry_run=dry_run,
-        )
-        if not dry_run:
-            if pruned.erased:
-                parts.forget_vectors()
-            telemetry.pruned(pruned.counts)
-        return pruned
+        return await prune(self._parts, dry_run=dry_run)
 
     @override
     async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
@@ -543,6 +534,31 @@ class Memories(OpenedMemories):
             ConfigurationError: the store takes no import, or the other database's URI does not fit.
         """
         return await import_(self._parts, place, source, options, tenant=tenant, dry_run=dry_run, progress=progress)
+
+    async def reembed(
+        self,
+        embedding: EmbedderChoice = None,
+        *,
+        drop_old: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Reembedded:
+        """Has the store embedded anew by another embedder, beside the vectors that there are, and goes over to it as a
+        whole when nothing lacks a new one. What was embedded stays: the same call goes on where one was interrupted.
+
+        Searches of these memories ask both meanwhile, and what is saved here goes to the new one; what other processes
+        save is embedded by it later.
+
+        Args:
+            embedding: as `open` takes it; None: the setting.
+            drop_old: drops the replaced vectors in the end: whoever still searches them answers by words.
+            progress: is told how many memories are embedded so far.
+
+        Raises:
+            ConfigurationError: no embedder is named, or the store cannot.
+            ModelError: it is unavailable, or answers what cannot be used; call again to go on.
+            Conflict: somebody began to replace the embedder by yet another one.
+        """
+        return await reembed(self._parts, embedding, drop_old=drop_old, progress=progress)
 
     @override
     async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:

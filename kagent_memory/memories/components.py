@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from typing_extensions import Unpack
 
@@ -16,7 +15,7 @@ from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.backfill import backfill
 from ..ingestion.extraction import SummaryProvider, with_settings
-from ..models.embedding import Embedder, EmbeddingConfig, open_embedder
+from ..models.embedding import Embedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.reranking import Reranker, open_reranker
 from ..records import Memory, Scope
@@ -44,6 +43,7 @@ def utc_now() -> datetime:
 class PartOptions(SettingOptions, total=False):
     """Settings, and the parts of `Memories.open` that any caller may bring."""
 
+    former_embedding: EmbedderChoice
     rerank: str | Reranker | None
     gate: Gate | bool | None
     rank: RankSettings | None
@@ -56,7 +56,7 @@ class PartOptions(SettingOptions, total=False):
 class OpenOptions(PartOptions, total=False):
     """All that `Memories.open` takes beside the URI."""
 
-    embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None
+    embedding: EmbedderChoice
     llm: str | bool | Llm | None
     summary: SummaryProvider | None
     resolve_llm: Callable[[str], Llm | None] | None
@@ -124,7 +124,8 @@ class Components:
 async def open_components(
     uri: str | None,
     *,
-    embedding: str | EmbeddingConfig | Mapping[str, Any] | Embedder | None,
+    embedding: EmbedderChoice,
+    former_embedding: EmbedderChoice,
     llm: str | bool | Llm | None,
     summary: SummaryProvider | None,
     rerank: str | Reranker | None,
@@ -144,7 +145,7 @@ async def open_components(
     bare, settings = compose(uri, settings, options, os.environ)
     summary = summary and with_settings(summary, settings)
     (gate, settings), redactors = with_gate(gate, settings), redactors_of(redact, settings)
-    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+    embedder, former = _embedders(embedding, former_embedding, settings)
     model = open_llm(settings.llm if llm is None else llm, settings)
     reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
     allow_model = llm is not False and (settings.llm is not False or llm is not None)
@@ -155,7 +156,7 @@ async def open_components(
 
     store = await _open_store(bare, settings, pool_size=settings.pool_size, pool=pool)
     try:
-        vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
+        vectors = StoreEmbedder(store, embedder, settings, former=former) if embedder is not None else None
         if vectors is not None:
             await vectors.check()
         retriever = Retriever(
@@ -199,6 +200,18 @@ async def open_components(
         clock=clock,
         weights=importance_weights,
     )
+
+
+def _embedders(
+    embedding: EmbedderChoice, former: EmbedderChoice, settings: MemorySettings
+) -> tuple[Embedder | None, Embedder | None]:
+    """The chosen embedder, and the one before it, whose width is its own."""
+    chosen = open_embedder(settings.embedding if embedding is None else embedding, settings)
+    own_width = settings.updated({"dimensions": None})
+    before = open_embedder(settings.former_embedding if former is None else former, own_width)
+    if before is not None and chosen is None:
+        raise ConfigurationError("former_embedding= goes with embedding=, the embedder that replaces it.")
+    return chosen, before
 
 
 async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, pool: object = None) -> Store:

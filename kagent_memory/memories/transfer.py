@@ -17,9 +17,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Change, Filter, Memory, Revision, Scope, checked_text
-from ..retrieval.embedding_spaces import embed_job
 from ..settings.kagent_config import DIMENSIONS
-from ..stores.base import Batch, checked_vector, external_name
+from ..stores.base import Batch, checked_vector, embed_job, external_name
 from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components

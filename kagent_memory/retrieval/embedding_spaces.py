@@ -1,9 +1,11 @@
-"""The embedder of one store: which generation its vectors belong to, checked before the first one is kept."""
+"""The embedder of one store: which generation its vectors belong to, checked before the first one is kept; and the one
+whose vectors it replaces.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,9 +14,9 @@ import numpy as np
 from ..errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswer
 from ..models.embedding import Embedder
 from ..models.embedding.vector_checks import ADVICE
-from ..records import Scope, Vector, new_id
+from ..records import Scope, Vector
 from ..settings import MemorySettings
-from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, Job, MemoryStore
+from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, MemoryStore, embed_job
 from ..stores.values import checked_vectors
 from .embedding_cache import EmbeddingCache, Kind
 
@@ -24,12 +26,17 @@ PROBE = "kagent_memory: the quick brown fox remembers."
 SAME_MODEL_COSINE = 0.98
 
 
-class StoreEmbedder:
-    """Embeds for one store, no text twice, and makes sure that two models never mix in it."""
+class ModelSpace:
+    """One embedder and the embedding space of its vectors: embeds no text twice, and makes sure that no other model's
+    vectors get in between.
+    """
 
-    def __init__(self, store: MemoryStore, embedder: Embedder, settings: MemorySettings = MemorySettings()) -> None:
+    def __init__(
+        self, store: MemoryStore, embedder: Embedder, settings: MemorySettings, *, replaces: bool = False
+    ) -> None:
         self._store = store
         self._embedder = embedder
+        self._replaces = replaces
         self._generation: EmbeddingSpace | None = None
         self._cache = EmbeddingCache(
             self._asked,
@@ -43,43 +50,36 @@ class StoreEmbedder:
         """The embedder's name."""
         return self._embedder.name
 
-    async def check(self, dimensions: int | None = None) -> None:
-        """Compares the embedder's name, and the width it answered with, with what the store holds.
+    async def check(self, dimensions: int | None = None) -> Sequence[EmbeddingSpace]:
+        """Compares the embedder's name, and the width it answered with, with what the store holds; gives that.
 
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        for held in await self._store.generations():
-            if held.name.startswith(EXTERNAL) or (held.name == self.name and dimensions in (None, held.dimensions)):
-                continue
-            given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
-            width = f" and dimensions={held.dimensions}" if held.name == self.name else ""
-            raise ConfigurationError(
-                f"This store holds vectors of {held.name!r} ({held.dimensions} dimensions), and {given} was given. "
-                f"Open it with embedding={held.name!r}{width}, or use another database or schema for the new embedder."
-            )
+        held = [space for space in await self._store.generations() if not space.name.startswith(EXTERNAL)]
+        own = [space for space in held if space.name == self.name and dimensions in (None, space.dimensions)]
+        if not held or any(space.state != "retired" for space in own):
+            return held
+        there = next((space for space in held if space.state == "current"), held[0])
+        given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
+        width = f" and dimensions={there.dimensions}" if there.name == self.name else ""
+        raise ConfigurationError(
+            f"This store holds vectors of {there.name!r} ({there.dimensions} dimensions), and {given} was given. Open "
+            f"it with embedding={there.name!r}{width}; or have it embedded anew: `kagent-memory reembed --embedding "
+            f"{self.name}`, or Memories.reembed."
+        )
 
     def forget(self) -> None:
         """Keeps no vector of a text that may have been forgotten."""
         self._cache.clear()
 
     async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
-        """The generation and one vector per text, shared with whoever asks for the same text of this tenant.
-
-        Raises:
-            ModelError: the embedder is unavailable or answers what cannot be used.
-            ConfigurationError: it is not the model whose vectors the store holds.
-        """
+        """See `StoreEmbedder.embed`."""
         generation = self._generation or await self._identify()
         return generation, await self._cache.vectors(texts, kind, tenant=tenant) if texts else []
 
     async def ping(self) -> None:
-        """Embeds a word, whatever is kept.
-
-        Raises:
-            ModelError: the embedder is unavailable or answers what cannot be used.
-            ConfigurationError: it is not the model whose vectors the store holds.
-        """
+        """See `StoreEmbedder.ping`."""
         if self._generation is None:
             await self._identify()
         await self._asked(["ping"], "query")
@@ -89,14 +89,18 @@ class StoreEmbedder:
 
     async def _identify(self) -> EmbeddingSpace:
         [probe] = await self._asked([PROBE], "document")
-        await self.check(len(probe))
-        generation = await self._store.add_generation(self.name, len(probe), probe)
+        if self._replaces:
+            generation = await self._store.replace_generation(self.name, len(probe), probe)
+        else:
+            await self.check(len(probe))
+            generation = await self._store.add_generation(self.name, len(probe), probe)
         held = generation.probe
         same = 1.0 if held is None else float(probe @ held / (np.linalg.norm(probe) * np.linalg.norm(held)))
         if same < SAME_MODEL_COSINE:
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was filled: it is another "
-                "model under the same name. Restore the former one, or use another database or schema."
+                "model under the same name. Restore the former one; or name this one differently, and have the store "
+                "embedded anew (`kagent-memory reembed`)."
             )
         self._generation = generation
         return generation
@@ -115,9 +119,131 @@ class StoreEmbedder:
             ) from error
 
 
-def embed_job(scope: Scope, now: datetime) -> Job:
-    """The job that embeds whatever in the scope lacks a vector; one at a time is enough."""
-    return Job(id=new_id(now), scope=scope, kind="embed", key="embed", run_after=now, created_at=now)
+class StoreEmbedder:
+    """The embedder of one store, and beside it the former one, while that one's vectors are being replaced.
+
+    Attributes:
+        former: whose vectors searches ask as well; None: nothing is being replaced, as far as this process knows.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        embedder: Embedder,
+        settings: MemorySettings = MemorySettings(),
+        *,
+        former: Embedder | None = None,
+    ) -> None:
+        self._store = store
+        self._current = ModelSpace(store, embedder, settings)
+        self._before = None if former is None else ModelSpace(store, former, settings)
+        self.former: ModelSpace | None = None
+
+    @property
+    def name(self) -> str:
+        """The embedder's name."""
+        return self._current.name
+
+    async def check(self) -> None:
+        """Compares the embedder's name with what the store holds, and finds out whether the former one is still asked.
+
+        Raises:
+            ConfigurationError: the store holds another embedder's vectors.
+        """
+        held = await self._current.check()
+        replaced = next((space.name for space in held if space.state == "current"), self.name)
+        coming = next((space.name for space in held if space.state == "filling"), self.name)
+        if self._before is not None and replaced == self._before.name != self.name:
+            self.former = self._before
+        elif replaced != self.name:
+            logger.warning(
+                "The vectors of %r are being replaced by those of %r: what these lack is found by words. Open the "
+                "store with former_embedding= as well, and searches ask both.",
+                replaced,
+                self.name,
+            )
+        elif coming != self.name:
+            logger.warning(
+                "The vectors of %r are being replaced by those of %r: what is saved from here is embedded by that one "
+                "later. Open the store with embedding=%r once that is done.",
+                self.name,
+                coming,
+                coming,
+            )
+
+    def succeed(self, successor: ModelSpace) -> None:
+        """Embeds as `successor` does from now on; until `finish` searches ask for the former's vectors too."""
+        if successor.name != self.name:
+            self.former, self._current = self._current, successor
+
+    def finish(self) -> None:
+        """Nothing is being replaced any more."""
+        self.former = None
+
+    async def serves(self, space: str) -> bool:
+        """Whether this process can do what is left to the embedder of this name ("": to any): it has it, or the store
+        has left that one behind for this one.
+        """
+        if space in ("", self.name):
+            return True
+        states = {held.name: held.state for held in await self._store.generations()}
+        return states.get(self.name) == "current" and states.get(space, "retired") == "retired"
+
+    def forget(self) -> None:
+        """Keeps no vector of a text that may have been forgotten."""
+        for space in (self._current, self._before, self.former):
+            if space is not None:
+                space.forget()
+
+    async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
+        """The generation and one vector per text, shared with whoever asks for the same text of this tenant.
+
+        Raises:
+            ModelError: the embedder is unavailable or answers what cannot be used.
+            ConfigurationError: it is not the model whose vectors the store holds.
+        """
+        return await self._current.embed(texts, kind=kind, tenant=tenant)
+
+    async def ping(self) -> None:
+        """Embeds a word, whatever is kept.
+
+        Raises:
+            ModelError: the embedder is unavailable or answers what cannot be used.
+            ConfigurationError: it is not the model whose vectors the store holds.
+        """
+        await self._current.ping()
+
+
+async def embed_some(
+    store: MemoryStore,
+    vectors: StoreEmbedder | ModelSpace,
+    scope: Scope,
+    *,
+    limit: int,
+    clock: Callable[[], datetime],
+    job: tuple[str, int] | None = None,
+) -> int:
+    """Embeds the oldest memories of a scope that lack a vector, and gives how many; the last of them end the job.
+
+    Raises:
+        Conflict: the scope was written to meanwhile, or the job is somebody else's.
+        ModelError: the embedder is unavailable or answers what cannot be used.
+        ConfigurationError: it is not the model whose vectors the store holds.
+    """
+    version = await store.version(scope)
+    generation, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
+    lacking = await store.unembedded(scope, generation.number, limit=limit, now=clock())
+    texts = [memory.content for memory in lacking]
+    _, rows = await vectors.embed(texts, kind="document", tenant=scope.tenant)
+    batch = Batch(
+        vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
+        generation=generation.number,
+        job=job if len(lacking) < limit else None,
+        expected_version=version,
+    )
+    if batch.vectors or batch.job:
+        await store.apply(scope, batch, now=clock())
+    return len(lacking)
 
 
 async def with_vectors(

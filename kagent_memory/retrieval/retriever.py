@@ -23,7 +23,7 @@ from ..records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
-from .embedding_spaces import StoreEmbedder
+from .embedding_spaces import ModelSpace, StoreEmbedder
 from .past import PastMemories
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
 from .ranking import (
@@ -34,6 +34,7 @@ from .ranking import (
     Selection,
     bare_dates,
     dense_text,
+    in_one_scale,
     join,
     matches_filter,
     named_spans,
@@ -136,6 +137,7 @@ class Retriever:
         self._importance = weights
         self._settings = settings
         self._embedder_breaker = CircuitBreaker("embedder")
+        self._former_breaker = CircuitBreaker("former embedder")
         self._rerank_breaker = CircuitBreaker("reranker")
 
     async def search(
@@ -298,19 +300,48 @@ class Retriever:
             asked = list(dict.fromkeys((search.text, *texts, *extra)))
             ranking = [asked.index(text) for text in dict.fromkeys(texts)]
             added = [asked.index(text) for text in dict.fromkeys(extra)]
-            seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
-            try:
-                with self._embedder_breaker.guard():
-                    embedded = self._embedder.embed(asked, kind="query", tenant=search.scopes.tenant)
-                    space, vectors = await asyncio.wait_for(embedded, seconds)
-            except (ModelError, TimeoutError) as error:
-                late = f"The embedder did not answer within {seconds:.3g} s."
-                reason = late if isinstance(error, TimeoutError) else str(error)
-                logger.warning("Searching by words only: %s", reason)
-                search.degraded.append(f"embedder: {reason}")
+            found = await self._by_meaning(search, self._embedder, asked)
+            if found is None:
                 return (), (), ()
+            return [found[number] for number in ranking], found[:1], [found[number] for number in added]
         lists = await search.scopes.nearest(space.number, vectors, limit=search.settings.vector_limit)
         return [lists[number] for number in ranking], lists[:1], [lists[number] for number in added]
+
+    async def _by_meaning(
+        self, search: _Search, embedder: StoreEmbedder, asked: Sequence[str]
+    ) -> Sequence[Nearest] | None:
+        """What is nearest to each text: by the embedder's vectors, and while they replace others by these as well."""
+        found = await self._in_space(search, embedder, self._embedder_breaker, asked)
+        if embedder.former is None:
+            return found
+        held = await self._in_space(search, embedder.former, self._former_breaker, asked)
+        if held is None or found is None:
+            return held or found
+        return [in_one_scale(new, former) for new, former in zip(found, held, strict=True)]
+
+    async def _in_space(
+        self, search: _Search, embedder: StoreEmbedder | ModelSpace, breaker: CircuitBreaker, asked: Sequence[str]
+    ) -> Sequence[Nearest] | None:
+        """What is nearest by one embedder; None where it is away, or its vectors were dropped."""
+        seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
+        try:
+            with breaker.guard():
+                embedded = embedder.embed(asked, kind="query", tenant=search.scopes.tenant)
+                space, vectors = await asyncio.wait_for(embedded, seconds)
+        except (ModelError, TimeoutError) as error:
+            late = f"The embedder did not answer within {seconds:.3g} s."
+            reason = late if isinstance(error, TimeoutError) else str(error)
+        else:
+            try:
+                return await search.scopes.nearest(space.number, vectors, limit=search.settings.vector_limit)
+            except InvalidInput:
+                reason = (
+                    f"The vectors of {embedder.name!r} were replaced by another embedder's and dropped; open the store "
+                    "with that one."
+                )
+        logger.warning("Searching without the vectors of %r: %s", embedder.name, reason)
+        search.degraded.append(f"embedder: {reason}")
+        return None
 
     async def _select(
         self, search: _Search, ranking: Ranking, budget_tokens: int | None

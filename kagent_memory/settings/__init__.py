@@ -66,6 +66,8 @@ class MemorySettings:
     Attributes:
         embedding: a model by LiteLLM's name (gemini/…, openai/…), or kagent's configuration of one (as text: its
             JSON); None: keyword mode.
+        former_embedding: the embedder whose vectors those of `embedding` are to replace, as long as `kagent-memory
+            reembed` goes on: searches ask both meanwhile.
         llm: a model by LiteLLM's name; None: the agent's own model where one is at hand; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
         secrets_file: a TOML table of further vendors' secrets to mask, in the form of `redact/vendors.toml`.
@@ -152,6 +154,7 @@ class MemorySettings:
     """
 
     embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
+    former_embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
     secrets_file: str | None = None
@@ -260,8 +263,8 @@ class MemorySettings:
 
 
 class SettingOptions(TypedDict, total=False):
-    """The fields of `MemorySettings` as keyword arguments, but for `embedding`, `llm`, `rerank` and `gate`: these take
-    objects as well, and are arguments of their own.
+    """The fields of `MemorySettings` as keyword arguments, but for `embedding`, `former_embedding`, `llm`, `rerank` and
+    `gate`: these take objects as well, and are arguments of their own.
     """
 
     tenant: str

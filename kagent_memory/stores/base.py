@@ -27,6 +27,7 @@ from ..language import tokenizer as text
 from ..records import Filter, Memory, Revision, Scope, Vector
 from .queue_and_tokens import JobQueue, Opened, TokenStore
 from .receipts import ReceiptStore
+from .replaceable import Replaceable
 from .values import (
     EXTERNAL,
     MAX_KEY_BYTES,
@@ -56,6 +57,7 @@ from .values import (
     checked_job,
     checked_key,
     checked_vector,
+    embed_job,
     external_name,
     rank_features,
 )
@@ -90,6 +92,7 @@ __all__ = [
     "checked_job",
     "checked_key",
     "checked_vector",
+    "embed_job",
     "external_name",
 ]
 
@@ -98,7 +101,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 PAGE = 500
 
 
-class MemoryStore(Opened):
+class MemoryStore(Opened, Replaceable):
     """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
 
     A store may be used by many tasks of one event loop. It never blocks that loop. Use after `close` raises

@@ -314,6 +314,18 @@ class StoreWithQueueBeside(Store):
         return await self._memories.add_generation(name, dimensions, probe)
 
     @override
+    async def replace_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        return await self._memories.replace_generation(name, dimensions, probe)
+
+    @override
+    async def finish_replacing(self, number: int) -> None:
+        await self._memories.finish_replacing(number)
+
+    @override
+    async def drop_retired(self) -> Sequence[str]:
+        return await self._memories.drop_retired()
+
+    @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
         return await self._memories.note_width(tenant, dimensions, most=most)
 

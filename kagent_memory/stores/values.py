@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,10 +15,11 @@ from typing_extensions import override
 from ..errors import InvalidInput
 from ..language.time_words import names_a_time
 from ..language.tokenizer import index_terms
-from ..records import Change, Memory, Revision, Scope, Vector, scaled
+from ..records import Change, Memory, Revision, Scope, Vector, new_id, scaled
 from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
+SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""
@@ -55,12 +57,18 @@ class OpenOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text."""
+    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text.
+
+    Attributes:
+        state: whether searches go by them ("current"), or they are made beside the current ones, which they are to
+            replace ("filling"), or were replaced ("retired").
+    """
 
     number: int
     name: str
     dimensions: int
     probe: Vector | None = None
+    state: SpaceState = "current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -453,6 +461,18 @@ def checked_job(job: Job) -> Job:
     checked_key(job.session_id, "The job's session id")
     checked_key(job.key, "The job's key")
     return job
+
+
+def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
+    """The job that embeds whatever in the scope lacks a vector; one at a time is enough.
+
+    Args:
+        scope: whose.
+        now: when it is due.
+        space: the name of the embedder that must do it; "": any.
+    """
+    key = f"embed {hashlib.blake2b(space.encode(), digest_size=8).hexdigest()}" if space else "embed"
+    return Job(id=new_id(now), scope=scope, kind="embed", key=key, model=space, run_after=now, created_at=now)
 
 
 def external_name(dimensions: int) -> str:

@@ -24,6 +24,7 @@ ALONE = {
         "set_locally",
         "act_for_scope",
         "act_for_all",
+        "act_for_self",
         "guard",
         "make_roles",
         "guard_schema",

@@ -28,10 +28,12 @@ EVERYWHERE = {
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {
-    "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "guard", "has_citus", "distributed",
-    "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
+    "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "act_for_self", "guard", "has_citus",
+    "distributed", "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
 }  # fmt: skip
-DEFINING = {name for name in queries("postgres") if name.startswith(("make_", "tune_", "guard_", "unguard_"))}
+DEFINING = {
+    name for name in queries("postgres") if name.startswith(("make_", "tune_", "guard_", "unguard_", "drop_vectors"))
+}
 BY_TYPE: dict[str, Any] = {
     "text": "x", "text[]": ["x"], "uuid": new_id(), "uuid[]": [new_id()], "timestamptz": NOW, "float8": 1.0,
     "integer": 1, "integer[]": [1], "boolean": True, "json": "{}", "jsonb": "{}", "numeric": 1, "bytea": b"x",
@@ -42,7 +44,7 @@ BY_NAME: dict[str, Any] = {
     "created_at": NOW, "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead",
     "tenant": "acme", "superseded": True, "limit": 5, "most": 5, "above": 5, "popular_after": 5,
     "fence": 1, "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x", "rows": "[]",
-    "step": 1,
+    "step": 1, "number": 1,
     **dict.fromkeys((
         "types", "topics", "tags", "origins", "metadata", "author", "category", "min_importance", "after_id",
         "created_after", "created_before", "happened_after", "happened_before",

@@ -477,3 +477,21 @@ def test_migrate_switches_it_on_beforehand_and_doctor_finds_nothing_lacking(guar
 def test_migrate_of_a_file_with_row_security_says_what_to_do(tmp_path, capsys):
     assert main(["migrate", "--rls", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 5
     assert "PostgreSQL's row level security" in capsys.readouterr().err
+
+
+async def test_a_guarded_store_is_embedded_anew_and_drops_what_its_owner_made_before(postgres_uri):
+    former, new = HashEmbedder(8, "before"), HashEmbedder(16, "after")
+    async with await Memories.open(postgres_uri, embedding=former, worker=False) as memories:
+        await memories.add(ADA, ["Ada keeps bees."])  # the vectors' table is its owner's
+    with psycopg.connect(postgres_uri) as connection:
+        async with await Memories.open(postgres_uri, embedding=former, rls=True, worker=False) as memories:
+            await memories.add(BEN, ["Ben keeps hens."])
+            done = await memories.reembed(new, drop_old=True)
+            assert (done.memories, done.dropped) == (2, ("before",))
+            [space] = await memories.store.generations()
+            assert [hit.memory.content for hit in await memories.recall(BEN, "hens")] == ["Ben keeps hens."]
+        guarded = connection.execute(
+            "SELECT relrowsecurity AND relforcerowsecurity FROM pg_class WHERE relname = %s",
+            (f"memory_vector_{space.number}",),
+        ).fetchone()
+        assert guarded == (True,)

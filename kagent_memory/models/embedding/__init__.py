@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import ConfigurationError
 from ...settings import MemorySettings
 from .custom_embedder import CheckedEmbedder
 from .local_embedder import PREFIXES, LocalEmbedder
@@ -17,6 +19,7 @@ from .provider_routes import EmbeddingConfig
 __all__ = [
     "CheckedEmbedder",
     "Embedder",
+    "EmbedderChoice",
     "EmbeddingConfig",
     "LocalEmbedder",
     "ProviderEmbedder",
@@ -41,6 +44,10 @@ class Embedder(Protocol):
         ...
 
 
+EmbedderChoice: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | Embedder | None
+"""What makes an embedder: a model name, kagent's configuration of one, or an object with `embed`."""
+
+
 def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     """The embedder of a choice: None, a model name, kagent's configuration (also as its JSON), or any embedder.
 
@@ -53,8 +60,7 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
         return None
     if isinstance(choice, (ProviderEmbedder, LocalEmbedder, CheckedEmbedder)):
         return choice
-    if isinstance(choice, Mapping):
-        choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice))
+    choice = _configuration(choice)
     if isinstance(choice, EmbeddingConfig) and choice.provider in ("local", "sentence-transformers"):
         choice = f"local/{choice.model}"
     if isinstance(choice, (str, EmbeddingConfig)):
@@ -79,3 +85,13 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
         batch_size=settings.batch_size,
         timeout_seconds=settings.embed_timeout_seconds,
     )
+
+
+def _configuration(choice: Any) -> Any:
+    """An `EmbeddingConfig`, where the choice is kagent's configuration; else the choice."""
+    if isinstance(choice, str) and choice.lstrip().startswith("{"):
+        try:
+            choice = json.loads(choice)
+        except ValueError as error:
+            raise ConfigurationError("The embedding configuration looks like JSON but is not valid.") from error
+    return EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice)) if isinstance(choice, Mapping) else choice

@@ -2,7 +2,7 @@
 
 from ...language.dates import bare_dates, named_spans, windows
 from ...language.tokenizer import estimated_tokens
-from .candidates import Candidates, Nearest, dense_text, join, shortlist
+from .candidates import Candidates, Nearest, dense_text, in_one_scale, join, shortlist
 from .filter_match import matches_filter
 from .rank import Ranked, Ranking, rank
 from .rank_settings import RankSettings
@@ -18,6 +18,7 @@ __all__ = [
     "bare_dates",
     "dense_text",
     "estimated_tokens",
+    "in_one_scale",
     "join",
     "matches_filter",
     "named_spans",

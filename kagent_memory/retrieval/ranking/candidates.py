@@ -19,6 +19,7 @@ from .rank_settings import RankSettings
 Nearest: TypeAlias = Sequence[tuple[str, float]]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.intp]
+_TELLING = 5  # pairs of cosines from which on they tell how much wider one embedder's lie than another's
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,29 @@ def join(
         cosines=cosines,
         has_vectors=any(nearest),
     )
+
+
+def in_one_scale(new: Nearest, former: Nearest) -> Nearest:
+    """What is nearest by two embedders as one list, each memory once, in the scale of the former one.
+
+    A memory that both have seen keeps the former's cosine; those that only the new one knows get theirs shifted and
+    stretched as those that both have seen tell.
+    """
+    held = dict(former)
+    pairs = [(cosine, held[key]) for key, cosine in new if key in held]
+    shift_from = shift_to = 0.0
+    stretch = 1.0
+    if pairs:
+        theirs, ours = (np.array(column) for column in zip(*pairs, strict=True))
+        shift_from, shift_to = float(theirs.mean()), float(ours.mean())
+        if len(pairs) >= _TELLING and theirs.std() > 0:
+            stretch = float(ours.std() / theirs.std())
+    alone = [
+        (key, round(min(1.0, max(-1.0, (cosine - shift_from) * stretch + shift_to)), 6))
+        for key, cosine in new
+        if key not in held
+    ]
+    return sorted([*former, *alone], key=lambda hit: (hit[1], hit[0]), reverse=True)
 
 
 def shortlist(candidates: Candidates, settings: RankSettings = RankSettings()) -> list[str]:

@@ -51,6 +51,17 @@ class LibSQLStore(SqlStore[LibSQLSession]):
             await session.run(statement, {}, generation=generation.number)
 
     @override
+    async def _drop_vectors(self, session: LibSQLSession, number: int) -> None:
+        await session.run("drop_vectors", {}, generation=number)
+
+    @override
+    async def drop_retired(self) -> Sequence[str]:
+        dropped = await super().drop_retired()
+        if dropped:
+            await self._erase()
+        return dropped
+
+    @override
     async def forget(
         self,
         scope: Scope,
@@ -123,16 +134,19 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         checked = await self._checked_vectors(generation, vectors)
         if not checked:
             return []
-        return await self._database.read(
-            nearest,
-            self._indexes,
-            self._cache,
-            scope,
+        return await self._searched(
             generation,
-            checked,
-            limit=bounded(limit),
-            filter=filter,
-            version=version,
-            passing=passing,
-            now=now,
+            self._database.read(
+                nearest,
+                self._indexes,
+                self._cache,
+                scope,
+                generation,
+                checked,
+                limit=bounded(limit),
+                filter=filter,
+                version=version,
+                passing=passing,
+                now=now,
+            ),
         )

@@ -136,6 +136,12 @@ class PostgresStore(SqlStore[PostgresSession]):
             await session.rows("distribute_table", {"name": f"memory_vector_{generation.number}"})
 
     @override
+    async def _drop_vectors(self, session: PostgresSession, number: int) -> None:
+        if session.row_security:  # the table may be older than the guard, and then another's than maintenance's
+            await session.rows("act_for_self", {})
+        await session.define("drop_vectors", number, 0)
+
+    @override
     async def search_vector(
         self,
         scope: Scope,
@@ -151,17 +157,20 @@ class PostgresStore(SqlStore[PostgresSession]):
         checked = await self._checked_vectors(generation, vectors)
         if not checked:
             return []
-        return await self._database.within(scope).read(
-            nearest,
-            self._indexes,
-            scope,
+        return await self._searched(
             generation,
-            checked,
-            limit=bounded(limit),
-            filter=filter,
-            version=version,
-            passing=passing,
-            now=now,
+            self._database.within(scope).read(
+                nearest,
+                self._indexes,
+                scope,
+                generation,
+                checked,
+                limit=bounded(limit),
+                filter=filter,
+                version=version,
+                passing=passing,
+                now=now,
+            ),
         )
 
 

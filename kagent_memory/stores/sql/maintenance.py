@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import Conflict
 from ...records import Scope, Vector
 from .. import codec
 from ..base import EmbeddingSpace, Pruned, external_name
 from ..codec import bounded
-from ..values import Gone
+from ..values import Gone, SpaceState
 from .decoding import named
 from .forgetting import erase
 from .session import Session
@@ -29,17 +30,19 @@ async def generations(session: Session) -> Sequence[EmbeddingSpace]:
             name=row["name"],
             dimensions=row["dimensions"],
             probe=None if row["probe"] is None else np.frombuffer(row["probe"], "<f4"),
+            state=row["state"],
         )
         for row in await session.rows("generations", {})
     ]
 
 
 async def insert_generation(
-    session: Session, name: str, dimensions: int, probe: Vector | None
+    session: Session, name: str, dimensions: int, probe: Vector | None, state: SpaceState = "current"
 ) -> EmbeddingSpace | None:
     """The new generation, still without its table; None when somebody else added one at the same time."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
-    if not await session.run("insert_generation", {"name": name, "dimensions": dimensions, "probe": packed}):
+    values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
+    if not await session.run("insert_generation", values):
         return None
     return found(await generations(session), name, dimensions)
 
@@ -47,6 +50,13 @@ async def insert_generation(
 def found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
     """The generation of this name and width among the known ones."""
     return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
+
+
+async def finish_replacing(session: Session, number: int) -> None:
+    """See `MemoryStore.finish_replacing`."""
+    if not await session.run("finish_generation", {"number": number}):
+        raise Conflict("Another embedder was chosen meanwhile to replace the current one; nothing was changed.")
+    await session.run("retire_generations", {"number": number})
 
 
 async def note_width(session: Session, *, tenant: str, dimensions: int, most: int) -> None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from typing_extensions import override
 
 from ...concurrency import LONG, LRU, cancel_and_wait, each_aside, run_in_thread
 from ...errors import ConfigurationError, InvalidInput, StoreError
-from ...records import Change, Filter, Memory, Revision, Scope, Vector
+from ...records import Change, Filter, Memory, Revision, Scope
 from .. import planning
 from ..base import (
     Applied,
     Batch,
     Delivery,
-    EmbeddingSpace,
     Facets,
     Job,
     JobKind,
@@ -33,10 +30,8 @@ from ..base import (
     Pruned,
     RankFeatures,
     ScopeStats,
-    Store,
     TextMatches,
     Token,
-    checked_vector,
 )
 from ..codec import bounded
 from ..encryption import KeyRing
@@ -46,11 +41,11 @@ from . import forgetting, maintenance, queue, receipts, rotation, tokens, transf
 from . import read_queries as reading
 from . import write_queries as writing
 from .index_cache import Indexes
-from .session import Database, Session
+from .session import Database
+from .spaces import ATTEMPTS, AnySession, SpaceStore
 
 logger = logging.getLogger(__name__)
 
-AnySession = TypeVar("AnySession", bound=Session)
 CACHE_MB = 256
 CANDIDATES = 20
 SERVED = 100
@@ -58,13 +53,12 @@ SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to re
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
 MOST_PACKED = 64 * 2**20
-ATTEMPTS = 20
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
 RESEALED = 200
 
 
-class SqlStore(Store, Generic[AnySession]):
+class SqlStore(SpaceStore[AnySession]):
     """A store whose verbs are the scripts of `stores.sql`, run by an adapter's `Database`.
 
     An adapter adds `open` and `search_vector`, which are its own, and how the table of an embedding space is made.
@@ -75,13 +69,11 @@ class SqlStore(Store, Generic[AnySession]):
     def __init__(
         self, database: Database[AnySession], *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None
     ) -> None:
-        self._database = database
+        super().__init__(database)
         self._ring = ring
-        self._dimensions: dict[int, int] = {}
         self._indexes = Indexes(cache_mb * 2**20)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
         self._packing: set[asyncio.Task[None]] = set()
-        self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     @override
     async def close(self) -> None:
@@ -107,20 +99,9 @@ class SqlStore(Store, Generic[AnySession]):
         except StoreError as error:
             logger.warning("A scope's index could not be kept; each process loads it memory by memory: %s", error)
 
-    @abstractmethod
-    async def _make_vectors(self, session: AnySession, generation: EmbeddingSpace) -> None:
-        """Makes the table of a new generation's vectors."""
-
     def _of(self, scopes: Collection[Scope]) -> Database[AnySession]:
         """The database for scripts of these scopes: held to the one where it is one."""
         return self._database.within(*scopes) if len(scopes) == 1 else self._database
-
-    async def _dimensions_of(self, generation: int) -> int:
-        if generation not in self._dimensions:
-            self._dimensions.update((one.number, one.dimensions) for one in await self.generations())
-        if generation not in self._dimensions:
-            raise InvalidInput(f"There is no embedding space {generation} here.")
-        return self._dimensions[generation]
 
     # -- one scope: writing ---------------------------------------------------------------------
 
@@ -216,10 +197,6 @@ class SqlStore(Store, Generic[AnySession]):
         return await self._database.within(scope).read(
             reading.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
-
-    async def _checked_vectors(self, generation: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
-        dimensions = await self._dimensions_of(generation)
-        return [checked_vector(vector, dimensions) for vector in vectors]
 
     @override
     async def search_texts(
@@ -323,29 +300,6 @@ class SqlStore(Store, Generic[AnySession]):
         return await self._database.within(scope).read(reading.stats, scope, now=now, popular_after=popular_after)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
-
-    @override
-    async def generations(self) -> Sequence[EmbeddingSpace]:
-        return await self._database.read(maintenance.generations)
-
-    @override
-    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        for attempt in range(ATTEMPTS):
-            async with self._making:
-                present = maintenance.found(await self.generations(), name, dimensions)
-                made = present or await self._database.write(self._made, name, dimensions, probe)
-            if made is not None:
-                return made
-            await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
-        raise StoreError("Several processes are registering embedders at the same time; try again.")
-
-    async def _made(
-        self, session: AnySession, name: str, dimensions: int, probe: Vector | None
-    ) -> EmbeddingSpace | None:
-        generation = await maintenance.insert_generation(session, name, dimensions, probe)
-        if generation is not None:
-            await self._make_vectors(session, generation)
-        return generation
 
     @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:

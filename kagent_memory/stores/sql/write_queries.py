@@ -10,12 +10,12 @@ from typing import Any
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
 from .. import codec
-from ..base import SESSION_END, Applied, Batch, Delivery
+from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
 from .decoding import to_memory
 from .queue import put, touching
-from .session import Session
+from .session import Row, Session
 
 _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
 
@@ -43,10 +43,10 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
         for id, vector in batch.vectors.items()
         if id not in held and (id in plan.given or id in plan.stored)
     }
-    if vectors:
+    if vectors and met.writable:
         values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
         await session.run_many("put_vector", values, generation=batch.generation)
-    await put(session, batch.jobs)
+    await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
     return Applied(ids=ids, version=met.version)
 
@@ -66,6 +66,8 @@ class _Met:
         waiting: the same of those in quarantine.
         positions: the next free one of each session that it adds to.
         taken: whether an event of it was taken in before.
+        writable: whether the embedding space of its vectors is still there.
+        embedders: those that must embed what it writes as well, since their vectors replace its own.
     """
 
     version: int
@@ -75,6 +77,8 @@ class _Met:
     waiting: dict[bytes, str]
     positions: dict[str, int]
     taken: bool
+    writable: bool
+    embedders: Sequence[str]
 
 
 async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: Texts) -> _Met:
@@ -88,6 +92,7 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     equal, held = ([row["id"] for row in found.get(name, ())] for name in ("equal_memories", "quarantined_memories"))
     stored.update(await _stored(session, scope, {*equal, *held}.difference(stored)))
     twins, waiting = ({texts.identity(stored[id]): id for id in ids if id in stored} for ids in (equal, held))
+    spaces = found.get("written_spaces", ())
     return _Met(
         version=row["version"],
         salt=row["key"],
@@ -96,7 +101,15 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
         waiting=waiting,
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
         taken=bool(found.get("taken_pairs")),
+        writable=any(one["number"] == batch.generation and one["state"] != "dropped" for one in spaces),
+        embedders=_replacing(spaces, batch.generation),
     )
+
+
+def _replacing(spaces: Sequence[Row], written: int | None) -> Sequence[str]:
+    own = next((one["state"] for one in spaces if one["number"] == written), "dropped")
+    by = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
+    return [one["name"] for one in spaces if one["number"] != written and one["state"] == by]
 
 
 def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
@@ -109,6 +122,7 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
         "quarantined_memories": {"hashes": _hashes(batch, ("quarantined",), texts)},
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
         "taken_pairs": _pairs(_events(batch)),
+        "written_spaces": {"numbers": [batch.generation] if batch.vectors else []},
     }
     return {name: lists for name, lists in values.items() if any(lists.values())}
 

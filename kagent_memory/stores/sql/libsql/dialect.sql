@@ -23,3 +23,6 @@ LIMIT :limit
 
 -- name: count_vectors
 SELECT count(*) FROM memory_vector_{generation} WHERE scope_id = :scope_id
+
+-- name: drop_vectors
+DROP TABLE memory_vector_{generation}

@@ -140,3 +140,8 @@ INSERT INTO memory_stats (
 ) VALUES (
     :scope_id, :id, :retrieved, :delivered, :delivered_total, :last_delivered_at, :successes, :failures
 )
+
+-- name: written_spaces
+-- The embedding space that vectors are written to, and those that the store's vectors are to be in.
+SELECT number, name, state FROM embedder
+WHERE number IN (SELECT value FROM json_each(:numbers)) OR (state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-')

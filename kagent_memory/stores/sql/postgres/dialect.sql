@@ -46,3 +46,10 @@ ALTER TABLE memory_vector_{generation}
 ALTER TABLE memory_vector_{generation}
     ALTER COLUMN embedding SET STORAGE EXTERNAL,
     SET (autovacuum_vacuum_insert_scale_factor = 0.02)
+
+-- name: drop_vectors
+DROP TABLE memory_vector_{generation}
+
+-- name: act_for_self
+-- For one transaction: as the user who logged in, who owns the tables, or may act as whoever made them.
+SELECT set_config('role', 'none', true)

@@ -85,13 +85,30 @@ ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 
 -- name: generations
-SELECT number, name, dimensions, probe FROM embedder ORDER BY number
+SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
 
 -- name: insert_generation
 -- No row when somebody else adds one at the same time: read again.
-INSERT INTO embedder (number, name, dimensions, probe)
-SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s FROM embedder
+INSERT INTO embedder (number, name, dimensions, probe, state)
+SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s, %(state)s FROM embedder
 ON CONFLICT DO NOTHING
+
+-- name: fill_generation
+-- One embedder's vectors are made beside the current one's; what another was to be replaced by is given up.
+UPDATE embedder SET state = CASE WHEN number = %(number)s THEN 'filling' ELSE 'retired' END
+WHERE (number = %(number)s AND state <> 'current') OR (number <> %(number)s AND state = 'filling')
+
+-- name: finish_generation
+UPDATE embedder SET state = 'current' WHERE number = %(number)s AND state IN ('filling', 'current')
+
+-- name: retire_generations
+-- All that the given one replaces; vectors that callers bring are replaced by nothing.
+UPDATE embedder SET state = 'retired'
+WHERE number <> %(number)s AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
+
+-- name: mark_dropped
+-- Another embedder may have the name again, but nobody the number, by which processes know what they hold in memory.
+UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')' WHERE number = %(number)s
 
 -- name: note_width
 -- Into the tenant's lowest free slot; no row when the width is noted, no slot is free, or somebody was first: read again.

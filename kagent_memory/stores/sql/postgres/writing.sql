@@ -153,3 +153,8 @@ INSERT INTO memory_stats (
     %(scope_id)s, %(id)s, %(retrieved)s, %(delivered)s, %(delivered_total)s, %(last_delivered_at)s, %(successes)s,
     %(failures)s
 )
+
+-- name: written_spaces
+-- The embedding space that vectors are written to, and those that the store's vectors are to be in.
+SELECT number, name, state FROM embedder
+WHERE number = ANY(%(numbers)s::integer[]) OR (state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-')

@@ -1,0 +1,124 @@
+"""The embedding spaces of an SQL store: their tables are made, replaced and dropped, safely with several at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import abstractmethod
+from collections.abc import Awaitable, Sequence
+from typing import Generic, TypeVar
+
+from typing_extensions import override
+
+from ...errors import InvalidInput, StoreError
+from ...records import Vector
+from ..base import EXTERNAL, EmbeddingSpace, Store, checked_vector
+from . import maintenance
+from .session import Database, Session
+
+AnySession = TypeVar("AnySession", bound=Session)
+Answer = TypeVar("Answer")
+ATTEMPTS = 20
+
+
+class SpaceStore(Store, Generic[AnySession]):
+    """What an `SqlStore` does for its embedding spaces."""
+
+    def __init__(self, database: Database[AnySession]) -> None:
+        self._database = database
+        self._dimensions: dict[int, int] = {}
+        self._making = asyncio.Lock()  # of this process; others may be first all the same
+
+    @abstractmethod
+    async def _make_vectors(self, session: AnySession, generation: EmbeddingSpace) -> None:
+        """Makes the table of a new generation's vectors."""
+
+    @abstractmethod
+    async def _drop_vectors(self, session: AnySession, number: int) -> None:
+        """Drops the table of a generation's vectors, in the transaction that marks it as dropped."""
+
+    async def _dimensions_of(self, generation: int) -> int:
+        if generation not in self._dimensions:
+            self._dimensions.update((one.number, one.dimensions) for one in await self.generations())
+        if generation not in self._dimensions:
+            raise InvalidInput(f"There is no embedding space {generation} here.")
+        return self._dimensions[generation]
+
+    async def _searched(self, generation: int, found: Awaitable[Answer]) -> Answer:
+        """What a search of one generation's vectors finds, which another process may have dropped."""
+        try:
+            return await found
+        except StoreError as error:
+            if any(one.number == generation for one in await self.generations()):
+                raise
+            raise InvalidInput(f"There is no embedding space {generation} here any more.") from error
+
+    async def _checked_vectors(self, generation: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
+        dimensions = await self._dimensions_of(generation)
+        return [checked_vector(vector, dimensions) for vector in vectors]
+
+    @override
+    async def generations(self) -> Sequence[EmbeddingSpace]:
+        return await self._database.read(maintenance.generations)
+
+    @override
+    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        for attempt in range(ATTEMPTS):
+            async with self._making:
+                present = maintenance.found(await self.generations(), name, dimensions)
+                made = present or await self._database.write(self._made, name, dimensions, probe)
+            if made is not None:
+                return made
+            await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
+        raise StoreError("Several processes are registering embedders at the same time; try again.")
+
+    async def _made(
+        self, session: AnySession, name: str, dimensions: int, probe: Vector | None
+    ) -> EmbeddingSpace | None:
+        generation = await maintenance.insert_generation(session, name, dimensions, probe)
+        if generation is not None:
+            await self._make_vectors(session, generation)
+        return generation
+
+    @override
+    async def replace_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        for attempt in range(ATTEMPTS):
+            async with self._making:
+                made = await self._database.write(self._begun, name, dimensions, probe)
+            if made is not None:
+                return made
+            await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
+        raise StoreError("Several processes are registering embedders at the same time; try again.")
+
+    async def _begun(
+        self, session: AnySession, name: str, dimensions: int, probe: Vector | None
+    ) -> EmbeddingSpace | None:
+        known = await maintenance.generations(session)
+        replaced = any(one.state == "current" and not one.name.startswith(EXTERNAL) for one in known)
+        generation = maintenance.found(known, name, dimensions)
+        if generation is None:
+            state = "filling" if replaced else "current"
+            generation = await maintenance.insert_generation(session, name, dimensions, probe, state)
+            if generation is None:
+                return None
+            await self._make_vectors(session, generation)
+        if generation.state != "current":
+            await session.run("fill_generation", {"number": generation.number})
+        if not replaced:
+            await maintenance.finish_replacing(session, generation.number)
+        return maintenance.found(await maintenance.generations(session), name, dimensions)
+
+    @override
+    async def finish_replacing(self, number: int) -> None:
+        await self._database.write(maintenance.finish_replacing, number)
+
+    @override
+    async def drop_retired(self) -> Sequence[str]:
+        return await self._database.write(self._dropped)
+
+    async def _dropped(self, session: AnySession) -> Sequence[str]:
+        retired = [one for one in await maintenance.generations(session) if one.state == "retired"]
+        for one in retired:
+            await session.run("mark_dropped", {"number": one.number})
+            await self._drop_vectors(session, one.number)
+        return [one.name for one in retired]

@@ -1,0 +1,45 @@
+"""`kagent-memory reembed` from the shell's side: another model for a store that holds vectors of one already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback import Loopback
+
+from kagent_memory.cli import main
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch):
+    with Loopback(dimensions=8) as provider:
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+        def named(name: str) -> str:
+            return json.dumps({"provider": "openai", "model": name, "base_url": provider.url})
+
+        yield named
+
+
+def test_a_store_goes_from_one_model_to_another(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    uri = ["--uri", f"libsql:///{tmp_path}/memory.db"]
+    scope = ["--app", "demo", "--user", "ada"]
+    old, new = ["--embedding", model("text-embedding-3-small")], ["--embedding", model("text-embedding-3-large")]
+    assert main(["add", "Oolong is a tea.", *scope, *uri, *old]) == 0
+    assert main(["search", "oolong", *scope, *uri, *new]) == 5
+    assert "kagent-memory reembed --embedding" in capsys.readouterr().err
+    assert main(["reembed", *uri]) == 5
+    assert "Name the embedder" in capsys.readouterr().err
+    assert main(["reembed", *uri, *new, "--drop-old", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["memories"], len(done["dropped"])) == (1, 1)
+    assert main(["search", "oolong", *scope, *uri, *new, "--json"]) == 0
+    assert main(["search", "oolong", *scope, *uri, *old]) == 5
+    assert main(["reembed", "--uri", "http://127.0.0.1:9", *new]) == 5
+
+
+def test_what_is_not_there_is_not_made(model: Any, tmp_path: Path):
+    assert main(["reembed", "--uri", f"libsql:///{tmp_path}/none.db", "--embedding", model("m")]) == 5
+    assert not (tmp_path / "none.db").exists()
