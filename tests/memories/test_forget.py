@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
@@ -213,6 +214,20 @@ async def test_no_byte_of_what_was_forgotten_is_left_and_the_neighbours_are(uri,
         connection.close()
         for file in tmp_path.glob("m.db*"):
             assert CANARY.encode() not in file.read_bytes(), file
+        return
+    with psycopg.connect(uri, autocommit=True, options="-c search_path=kagent_memory") as connection:
+        tables = [
+            name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema")
+        ]
+        assert "memory" in tables
+        for table in tables:
+            connection.execute(f"VACUUM FULL {table}")
+        connection.execute("CHECKPOINT")
+        for table in tables:
+            assert CANARY not in str(connection.execute(f"SELECT * FROM {table}").fetchall()), table
+            read = connection.execute(f"SELECT pg_read_binary_file(pg_relation_filepath('{table}'))").fetchone()
+            assert read is not None
+            assert CANARY.encode() not in bytes(read[0]), table
 
 
 async def test_the_same_over_a_server():
