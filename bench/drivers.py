@@ -97,7 +97,7 @@ async def measured(driver: Literal["sqlite3", "libsql"], folder: str, memories: 
     rows = np.random.default_rng(7).normal(size=(512, 384)).astype(np.float32)
     figures: dict[str, float] = {}
     async with await open_store(f"libsql:///{folder}/memory.db", driver=driver) as store:
-        space = (await store.add_generation("bench", 384, None)).number
+        space = (await store.add_embedding_space("bench", 384, None)).number
 
         async def add(count: int = 1) -> None:
             made = [
@@ -108,7 +108,7 @@ async def measured(driver: Literal["sqlite3", "libsql"], folder: str, memories: 
             ]
             vectors = {memory.id: chance.choice(rows) for memory in made}
             changes = [Change(kind="add", memory=memory) for memory in made]
-            await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, generation=space), now=NOW)
+            await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=space), now=NOW)
 
         async def by_vector() -> None:
             await store.search_vector(SCOPE, space, [chance.choice(rows)], limit=10, now=NOW)

@@ -136,7 +136,7 @@ def report(title: str, figures: Mapping[str, Taken], bases: Sequence[str], unit:
 
 RAW_SEARCH = """
 WITH v AS MATERIALIZED (
-    SELECT id, embedding <=> %(q)s AS d FROM memory_vector_{generation}
+    SELECT id, embedding <=> %(q)s AS d FROM memory_vector_{space}
     WHERE scope_id = %(scope)s ORDER BY d LIMIT 10
 )
 SELECT v.id, v.d, m.content FROM v JOIN memory AS m ON m.scope_id = %(scope)s AND m.id = v.id ORDER BY v.d
@@ -154,11 +154,11 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
     async with await Memories.open(uri, **options) as memories:
         scope = Scope("bench", f"reader{size}-{time.time_ns()}", "bench")
         await filled(memories, scope, size)
-        generation = (await memories.store.generations())[-1].number
+        space_number = (await memories.store.embedding_spaces())[-1].number
 
         async def leg() -> None:
             now = datetime.now(UTC)
-            await memories.store.search_vector(scope, generation, [vector()], limit=10, now=now)
+            await memories.store.search_vector(scope, space_number, [vector()], limit=10, now=now)
 
         async def hybrid() -> None:
             assert len(await memories.recall(scope, question(), limit=10)) == 10
@@ -174,7 +174,7 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
         if pool is not None:
             async with pool.connection() as connection:
                 await connection.execute("VACUUM (ANALYZE)")
-            calls = {"raw": raw_search(pool, generation, scope), **calls}
+            calls = {"raw": raw_search(pool, space_number, scope), **calls}
         times = 40 if size < 2000 else 15
         alone = {**calls, "hybrid recall, scope not seen before": cold}
         single = {name: partial(one_caller, call, times) for name, call in alone.items()}
@@ -184,8 +184,8 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
         report(f"{CALLERS} callers, {size:,} memories in the scope", await interleaved(many, rounds), bases, "calls/s")
 
 
-def raw_search(pool: AsyncConnectionPool, generation: int, scope: Scope) -> Call:
-    statement = RAW_SEARCH.format(generation=generation)
+def raw_search(pool: AsyncConnectionPool, space_number: int, scope: Scope) -> Call:
+    statement = RAW_SEARCH.format(space=space_number)
 
     async def raw() -> None:
         async with pool.connection() as connection:

@@ -154,9 +154,9 @@ class DictStore(MemoryStore):
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:  # noqa: C901 one straight road
         kept = self._kept(scope)
-        if batch.vectors and batch.generation is None:
+        if batch.vectors and batch.space_number is None:
             raise InvalidInput("Vectors need the number of their embedding space.")
-        batch = checked(batch, None if batch.generation is None else self._space(batch.generation).dimensions)
+        batch = checked(batch, None if batch.space_number is None else self._space(batch.space_number).dimensions)
         if batch.expected_version not in (None, kept.version):
             raise Conflict(f"The scope moved on from version {batch.expected_version}; read it again and retry.")
         if any(pair[1] != SESSION_END and pair in kept.taken for pair in batch.taken):
@@ -203,7 +203,7 @@ class DictStore(MemoryStore):
         for id, row in batch.vectors.items():
             holder = plan.given.get(id, id)
             if id not in held and holder in kept.memories:
-                kept.vectors.setdefault(batch.generation or 0, {})[holder] = row
+                kept.vectors.setdefault(batch.space_number or 0, {})[holder] = row
         going_on = {session_id for session_id, event_id in batch.taken if event_id != SESSION_END}
         kept.taken -= {(session_id, SESSION_END) for session_id in going_on}
         kept.taken |= set(batch.taken)
@@ -384,7 +384,7 @@ class DictStore(MemoryStore):
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[np.ndarray],
         *,
         limit: int,
@@ -393,9 +393,9 @@ class DictStore(MemoryStore):
         passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
-        space, kept = self._space(generation), self._kept(scope)
+        space, kept = self._space(space_number), self._kept(scope)
         queries = [checked_vector(vector, space.dimensions).astype(np.float64) for vector in vectors]
-        rows = kept.vectors.get(generation, {})
+        rows = kept.vectors.get(space_number, {})
         among = [(memory.id, rows[memory.id]) for memory in kept.passing(now, filter) if memory.id in rows]
         found = []
         for query in queries:
@@ -437,12 +437,12 @@ class DictStore(MemoryStore):
 
     # -- across scopes
 
-    async def generations(self) -> Sequence[EmbeddingSpace]:
+    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
         self._all()
         return list(self._spaces)
 
-    async def add_generation(self, name: str, dimensions: int, probe: np.ndarray | None) -> EmbeddingSpace:
-        for space in await self.generations():
+    async def add_embedding_space(self, name: str, dimensions: int, probe: np.ndarray | None) -> EmbeddingSpace:
+        for space in await self.embedding_spaces():
             if (space.name, space.dimensions) == (name, dimensions):
                 return space
         made = EmbeddingSpace(number=len(self._spaces) + 1, name=name, dimensions=dimensions, probe=probe)

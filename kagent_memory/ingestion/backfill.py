@@ -28,7 +28,7 @@ async def backfill(
     """
     told = False
     try:
-        spaces = await store.generations()
+        spaces = await store.embedding_spaces()
         if any(space.name == vectors.name and space.state != "current" for space in spaces):
             return
         number = next((space.number for space in spaces if space.name == vectors.name), None)

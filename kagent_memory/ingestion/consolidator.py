@@ -142,11 +142,11 @@ class Consolidation:
     async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
         """The ids of the memories whose vectors their callers brought."""
         found: set[str] = set()
-        for generation in await self._store.generations():
-            if generation.name.startswith(EXTERNAL):
-                any_way = np.eye(1, generation.dimensions, dtype=np.float32)
+        for space in await self._store.embedding_spaces():
+            if space.name.startswith(EXTERNAL):
+                any_way = np.eye(1, space.dimensions, dtype=np.float32)
                 [held] = await self._store.search_vector(
-                    scope, generation.number, list(any_way), limit=ALL_OF_A_SCOPE, now=now
+                    scope, space.number, list(any_way), limit=ALL_OF_A_SCOPE, now=now
                 )
                 found.update(id for id, _ in held)
         return frozenset(found)
@@ -163,5 +163,5 @@ class Consolidation:
         }
         rest = [Change(kind="add", memory=memory) for id, memory in active.items() if id not in known]
         more = await with_vectors(self._vectors, scope, Batch(changes=rest), now)
-        generation = prepared.made.generation if prepared.made.generation is not None else more.generation
-        return replace(batch, vectors={**known, **more.vectors}, generation=generation, jobs=more.jobs)
+        space_number = prepared.made.space_number if prepared.made.space_number is not None else more.space_number
+        return replace(batch, vectors={**known, **more.vectors}, space_number=space_number, jobs=more.jobs)

@@ -64,19 +64,19 @@ class Reembedding:
 
     async def run(self) -> Reembedded:
         """Goes on where it stopped before, to the end."""
-        generation, _ = await self._space.embed([], kind="document", tenant="")
+        space, _ = await self._space.embed([], kind="document", tenant="")
         left = True
         while left:  # what was written meanwhile may lack a vector again
             left = False
-            async for scopes in _lacking(self._store, generation.number, self._clock):
+            async for scopes in _lacking(self._store, space.number, self._clock):
                 left = True
                 async with asyncio.TaskGroup() as group:
                     for scope in scopes:
                         group.create_task(self._embed(scope))
                 if self._failed:
                     raise self._failed[0]
-        await self._store.finish_replacing(generation.number)
-        return Reembedded(embedding=generation.name, dimensions=generation.dimensions, memories=self._done)
+        await self._store.finish_replacing(space.number)
+        return Reembedded(embedding=space.name, dimensions=space.dimensions, memories=self._done)
 
     async def _embed(self, scope: Scope) -> None:
         count = self._batch_size

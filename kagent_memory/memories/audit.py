@@ -236,7 +236,7 @@ class _ScopeAudit:
 
     async def _space(self) -> EmbeddingSpace | None:
         """The newest space of vectors that were made here; those that callers bring lie beside them."""
-        spaces = await self._parts.store.generations()
+        spaces = await self._parts.store.embedding_spaces()
         return next((one for one in reversed(spaces) if not one.name.startswith(EXTERNAL)), None)
 
 

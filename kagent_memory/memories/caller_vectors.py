@@ -47,7 +47,7 @@ class CallerVectors:
         checked = [checked_vector(vector, len(first)) for vector in embedding]
         space = await self.space_for(scope, name, first)
         vectors = {memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory}
-        return replace(batch, vectors=vectors, generation=space.number)
+        return replace(batch, vectors=vectors, space_number=space.number)
 
     async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
         """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.
@@ -82,7 +82,7 @@ class CallerVectors:
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()
             self._noted.add((scope.tenant, width))
-        return held or await self._store.add_generation(external_name(width), width, None)
+        return held or await self._store.add_embedding_space(external_name(width), width, None)
 
     async def space(self, scopes: Sequence[Scope], name: str | None, vector: Vector) -> EmbeddingSpace | None:
         """The embedding space that a caller's own vector belongs to; None when it is an external one still to be made.
@@ -91,7 +91,7 @@ class CallerVectors:
             InvalidInput: there is no embedding space of this name and the vector's width; or without a name, one of
                 the scopes holds callers' vectors of other widths only.
         """
-        width, known = len(vector), await self._store.generations()
+        width, known = len(vector), await self._store.embedding_spaces()
         wanted = name or external_name(width)
         found = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
         if wanted == external_name(width):

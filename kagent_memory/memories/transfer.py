@@ -200,7 +200,7 @@ async def _keep_vectors(parts: Components, scope: Scope, lines: Sequence[_Line])
     }
     if vectors:
         space = await parts.caller_vectors.space_for(scope, external_name(DIMENSIONS), next(iter(vectors.values())))
-        batch = Batch(changes=[], vectors=vectors, generation=space.number)
+        batch = Batch(changes=[], vectors=vectors, space_number=space.number)
         await parts.store.apply(scope, batch, now=parts.clock())
 
 

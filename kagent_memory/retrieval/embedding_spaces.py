@@ -1,4 +1,4 @@
-"""The embedder of one store: which generation its vectors belong to, checked before the first one is kept; and the one
+"""The embedder of one store: which space its vectors belong to, checked before the first one is kept; and the one
 whose vectors it replaces.
 """
 
@@ -37,7 +37,7 @@ class ModelSpace:
         self._store = store
         self._embedder = embedder
         self._replaces = replaces
-        self._generation: EmbeddingSpace | None = None
+        self._space: EmbeddingSpace | None = None
         self._cache = EmbeddingCache(
             self._asked,
             batch_size=settings.batch_size,
@@ -56,7 +56,7 @@ class ModelSpace:
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        held = [space for space in await self._store.generations() if not space.name.startswith(EXTERNAL)]
+        held = [space for space in await self._store.embedding_spaces() if not space.name.startswith(EXTERNAL)]
         own = [space for space in held if space.name == self.name and dimensions in (None, space.dimensions)]
         if not held or any(space.state != "retired" for space in own):
             return held
@@ -75,26 +75,26 @@ class ModelSpace:
 
     async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
         """See `StoreEmbedder.embed`."""
-        generation = self._generation or await self._identify()
-        return generation, await self._cache.vectors(texts, kind, tenant=tenant) if texts else []
+        space = self._space or await self._identify()
+        return space, await self._cache.vectors(texts, kind, tenant=tenant) if texts else []
 
     async def ping(self) -> None:
         """See `StoreEmbedder.ping`."""
-        if self._generation is None:
+        if self._space is None:
             await self._identify()
         await self._asked(["ping"], "query")
 
     async def _asked(self, texts: Sequence[str], kind: Kind) -> list[Vector]:
-        return self._checked(await self._embedder.embed(texts, kind=kind), len(texts), self._generation)
+        return self._checked(await self._embedder.embed(texts, kind=kind), len(texts), self._space)
 
     async def _identify(self) -> EmbeddingSpace:
         [probe] = await self._asked([PROBE], "document")
         if self._replaces:
-            generation = await self._store.replace_generation(self.name, len(probe), probe)
+            space = await self._store.replace_embedding_space(self.name, len(probe), probe)
         else:
             await self.check(len(probe))
-            generation = await self._store.add_generation(self.name, len(probe), probe)
-        held = generation.probe
+            space = await self._store.add_embedding_space(self.name, len(probe), probe)
+        held = space.probe
         same = 1.0 if held is None else float(probe @ held / (np.linalg.norm(probe) * np.linalg.norm(held)))
         if same < SAME_MODEL_COSINE:
             raise ConfigurationError(
@@ -102,17 +102,17 @@ class ModelSpace:
                 "model under the same name. Restore the former one; or name this one differently, and have the store "
                 "embedded anew (`kagent-memory reembed`)."
             )
-        self._generation = generation
-        return generation
+        self._space = space
+        return space
 
-    def _checked(self, answer: object, count: int, generation: EmbeddingSpace | None) -> list[Vector]:
+    def _checked(self, answer: object, count: int, space: EmbeddingSpace | None) -> list[Vector]:
         rows = np.asarray(answer)
         if rows.ndim != 2 or rows.shape[0] != count:
             raise UnusableAnswer(
                 f"The embedder {self.name!r} returned an array of shape {rows.shape} for {count} text(s); {ADVICE}."
             )
         try:
-            return checked_vectors(list(rows), generation.dimensions if generation else rows.shape[1])
+            return checked_vectors(list(rows), space.dimensions if space else rows.shape[1])
         except InvalidInput as error:
             raise UnusableAnswer(
                 f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, {ADVICE}."
@@ -186,7 +186,7 @@ class StoreEmbedder:
         """
         if space in ("", self.name):
             return True
-        states = {held.name: held.state for held in await self._store.generations()}
+        states = {held.name: held.state for held in await self._store.embedding_spaces()}
         return states.get(self.name) == "current" and states.get(space, "retired") == "retired"
 
     def forget(self) -> None:
@@ -196,7 +196,7 @@ class StoreEmbedder:
                 space.forget()
 
     async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
-        """The generation and one vector per text, shared with whoever asks for the same text of this tenant.
+        """The space and one vector per text, shared with whoever asks for the same text of this tenant.
 
         Raises:
             ModelError: the embedder is unavailable or answers what cannot be used.
@@ -231,13 +231,13 @@ async def embed_some(
         ConfigurationError: it is not the model whose vectors the store holds.
     """
     version = await store.version(scope)
-    generation, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
-    lacking = await store.unembedded(scope, generation.number, limit=limit, now=clock())
+    space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
+    lacking = await store.unembedded(scope, space.number, limit=limit, now=clock())
     texts = [memory.content for memory in lacking]
     _, rows = await vectors.embed(texts, kind="document", tenant=scope.tenant)
     batch = Batch(
         vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
-        generation=generation.number,
+        space_number=space.number,
         job=job if len(lacking) < limit else None,
         expected_version=version,
     )
@@ -266,10 +266,10 @@ async def with_vectors(
     if vectors is None or not texts:
         return batch
     try:
-        generation, rows = await vectors.embed(list(texts.values()), kind="document", tenant=scope.tenant)
+        space, rows = await vectors.embed(list(texts.values()), kind="document", tenant=scope.tenant)
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
-    return replace(batch, vectors=dict(zip(texts, rows, strict=True)), generation=generation.number)
+    return replace(batch, vectors=dict(zip(texts, rows, strict=True)), space_number=space.number)

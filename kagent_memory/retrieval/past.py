@@ -61,7 +61,7 @@ class Searchable(Protocol):
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
@@ -215,7 +215,7 @@ class PastMemories:
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
@@ -228,22 +228,22 @@ class PastMemories:
         past = self._scopes[scope]
         seen = [memory.id for memory in await past.passing(filter, now)] if passing is None else passing
         same = {id for id in seen if id not in past.reworded}
-        found = await self._unchanged(scope, generation, vectors, same, limit)
+        found = await self._unchanged(scope, space_number, vectors, same, limit)
         reworded = [past.memories[id] for id in sorted(seen) if id in past.reworded][-REWORDED_AT_MOST:]
-        others = await self._reworded(scope, generation, vectors, reworded)
+        others = await self._reworded(scope, space_number, vectors, reworded)
         both = (one + more for one, more in zip(found, others, strict=True))
         merged = [sorted(hits, key=lambda hit: (hit[1], hit[0]), reverse=True) for hits in both]
         return [one[:limit] for one in merged]
 
     async def _unchanged(
-        self, scope: Scope, generation: int, vectors: Sequence[Vector], ids: set[str], limit: int
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], ids: set[str], limit: int
     ) -> list[Nearest]:
         """The nearest of memories that say today what they said then, so that their vectors are still kept."""
 
         async def asked(limit: int) -> list[Nearest]:
             return await self._store.search_vector(
                 scope,
-                generation,
+                space_number,
                 vectors,
                 limit=limit,
                 filter=Filter(superseded=True),
@@ -257,7 +257,7 @@ class PastMemories:
         return [[hit for hit in hits if hit[0] in ids] for hits in found]
 
     async def _reworded(
-        self, scope: Scope, generation: int, vectors: Sequence[Vector], memories: Sequence[Memory]
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], memories: Sequence[Memory]
     ) -> list[Nearest]:
         none: list[Nearest] = [[] for _ in vectors]
         if not memories or self._embedder is None:
@@ -268,7 +268,7 @@ class PastMemories:
         except ModelError as error:
             logger.warning("What was reworded since is searched by words only: %s", error)
             return none
-        if space.number != generation:
+        if space.number != space_number:
             return none
         matrix = np.asarray(rows, np.float64)
         norms = np.linalg.norm(matrix, axis=1)

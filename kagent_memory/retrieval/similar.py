@@ -28,10 +28,8 @@ async def neighbours(
 
     An embedder that is down leaves the text leg.
     """
-    generation, rows = await _embedded(vectors, scope, memories)
-    nearest = (
-        await store.search_vector(scope, generation.number, rows, limit=NEAREST, now=now) if generation and rows else []
-    )
+    space, rows = await _embedded(vectors, scope, memories)
+    nearest = await store.search_vector(scope, space.number, rows, limit=NEAREST, now=now) if space and rows else []
     queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
     matches = await store.search_texts(scope, queries, limit=NEAREST, now=now)
     likeness = [
@@ -44,7 +42,7 @@ async def neighbours(
         for place, found in enumerate(likeness)
     }
     made = {memory.id: row for memory, row in zip(memories, rows, strict=False)}
-    return near, Batch(vectors=made, generation=generation.number if generation else None)
+    return near, Batch(vectors=made, space_number=space.number if space else None)
 
 
 async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], near: Near, *, now: datetime) -> Near:
@@ -74,11 +72,11 @@ async def _embedded(
         return None, ()
     rows: list[Vector] = []
     try:
-        generation, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
+        space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
         for start in range(0, len(memories), EMBED_AT_ONCE):
             texts = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
             rows += (await vectors.embed(texts, kind="document", tenant=scope.tenant))[1]
-        return generation, rows
+        return space, rows
     except ModelError as error:
         logger.warning("Looking for similar memories by words only: %s", error)
         return None, ()

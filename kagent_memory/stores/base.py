@@ -173,13 +173,13 @@ class MemoryStore(Opened, Replaceable):
         an active or a quarantined one leaves that as it is. Without `explicit`, a change whose event
         ids meet a tombstone, or whose text was forgotten in that session, is held back (id None). `position` of an
         added memory with a session is the next free one of that session, in batch order. Two equal memories added
-        by one batch become one. A replaced memory whose content changed loses its vectors of every generation, but
+        by one batch become one. A replaced memory whose content changed loses its vectors of every embedding space, but
         for the one this batch brings. A vector for a memory that is not there is left out.
 
         Raises:
             Conflict: expected_version, a revision, a fence or a taken event does not fit any more, or a replaced
                 memory would equal another active one.
-            InvalidInput: a vector does not fit its generation, which must be there, or a key is too long.
+            InvalidInput: a vector does not fit its embedding space, which must be there, or a key is too long.
             NotFound: a change replaces a memory that is not there.
         """
 
@@ -332,7 +332,7 @@ class MemoryStore(Opened, Replaceable):
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
@@ -348,7 +348,7 @@ class MemoryStore(Opened, Replaceable):
         (`TextMatches.passing`), so that the filter need not be evaluated again.
 
         Raises:
-            InvalidInput: a vector does not fit the generation, or there is none of this number.
+            InvalidInput: a vector does not fit the embedding space, or there is none of this number.
         """
 
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
@@ -400,30 +400,30 @@ class MemoryStore(Opened, Replaceable):
         ]
         return sorted(revisions, key=lambda revision: (revision.at, revision.memory_id, revision.revision))
 
-    async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
-        """Visible memories without a vector of this generation, oldest first.
+    async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+        """Visible memories without a vector of this embedding space, oldest first.
 
         Raises:
-            InvalidInput: there is no generation of this number.
+            InvalidInput: there is no embedding space of this number.
         """
-        space = next((space for space in await self.generations() if space.number == generation), None)
+        space = next((space for space in await self.embedding_spaces() if space.number == space_number), None)
         if space is None:
-            raise InvalidInput(f"There is no embedding space {generation} here.")
+            raise InvalidInput(f"There is no embedding space {space_number} here.")
         anywhere = checked_vector([1.0] * space.dimensions, space.dimensions)
         everything = (await self.stats(scope, now=now)).visible
-        [embedded] = await self.search_vector(scope, generation, [anywhere], limit=everything, now=now)
+        [embedded] = await self.search_vector(scope, space_number, [anywhere], limit=everything, now=now)
         there = {id for id, _ in embedded}
         lacking = [memory async for memory in _each(self, scope, now=now) if memory.id not in there]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
-    async def unembedded_ids(self, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
-        """The ids of all visible memories without a vector of this generation, in order.
+    async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
+        """The ids of all visible memories without a vector of this embedding space, in order.
 
         Raises:
-            InvalidInput: there is no generation of this number.
+            InvalidInput: there is no embedding space of this number.
         """
         everything = (await self.stats(scope, now=now)).visible
-        return sorted(one.id for one in await self.unembedded(scope, generation, limit=everything, now=now))
+        return sorted(one.id for one in await self.unembedded(scope, space_number, limit=everything, now=now))
 
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
         """Of what lies beside memories and should have gone with them: memory id → where, by the kind of it."""
@@ -457,12 +457,12 @@ class MemoryStore(Opened, Replaceable):
     # -- across scopes: embedding spaces, maintenance -------------------------------------------
 
     @abstractmethod
-    async def generations(self) -> Sequence[EmbeddingSpace]:
+    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
         """All embedders that ever wrote here, oldest first. Crosses scopes."""
 
     @abstractmethod
-    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        """The generation of this name and width, made (with its table) if it is new. Crosses scopes."""
+    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        """The embedding space of this name and width, made (with its table) if it is new. Crosses scopes."""
 
     @abstractmethod
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
@@ -502,15 +502,15 @@ class MemoryStore(Opened, Replaceable):
         """
         raise ConfigurationError(f"{type(self).__name__} does not encrypt what it keeps.")
 
-    async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
-        """Those of the scopes that hold a visible memory without a vector of this generation, in order of (tenant, app,
+    async def lacking_vectors(self, scopes: Sequence[Scope], space_number: int, *, now: datetime) -> Sequence[Scope]:
+        """Those of the scopes that hold a visible memory without a vector of this embedding space, by (tenant, app,
         user). Crosses scopes.
 
         Raises:
-            InvalidInput: there is no generation of this number.
+            InvalidInput: there is no embedding space of this number.
         """
         ordered = sorted(scopes, key=lambda scope: (scope.tenant, scope.app, scope.user))
-        return [scope for scope in ordered if await self.unembedded(scope, generation, limit=1, now=now)]
+        return [scope for scope in ordered if await self.unembedded(scope, space_number, limit=1, now=now)]
 
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
         """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.

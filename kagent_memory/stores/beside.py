@@ -250,7 +250,7 @@ class StoreWithQueueBeside(Store):
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
@@ -260,7 +260,7 @@ class StoreWithQueueBeside(Store):
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
         return await self._memories.search_vector(
-            scope, generation, vectors, limit=limit, filter=filter, version=version, passing=passing, now=now
+            scope, space_number, vectors, limit=limit, filter=filter, version=version, passing=passing, now=now
         )
 
     @override
@@ -286,16 +286,16 @@ class StoreWithQueueBeside(Store):
         return await self._memories.group(scope, group)
 
     @override
-    async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
-        return await self._memories.unembedded(scope, generation, limit=limit, now=now)
+    async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+        return await self._memories.unembedded(scope, space_number, limit=limit, now=now)
 
     @override
-    async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
-        return await self._memories.lacking_vectors(scopes, generation, now=now)
+    async def lacking_vectors(self, scopes: Sequence[Scope], space_number: int, *, now: datetime) -> Sequence[Scope]:
+        return await self._memories.lacking_vectors(scopes, space_number, now=now)
 
     @override
-    async def unembedded_ids(self, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
-        return await self._memories.unembedded_ids(scope, generation, now=now)
+    async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
+        return await self._memories.unembedded_ids(scope, space_number, now=now)
 
     @override
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
@@ -306,16 +306,16 @@ class StoreWithQueueBeside(Store):
         return await self._memories.version(scope)
 
     @override
-    async def generations(self) -> Sequence[EmbeddingSpace]:
-        return await self._memories.generations()
+    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
+        return await self._memories.embedding_spaces()
 
     @override
-    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        return await self._memories.add_generation(name, dimensions, probe)
+    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        return await self._memories.add_embedding_space(name, dimensions, probe)
 
     @override
-    async def replace_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        return await self._memories.replace_generation(name, dimensions, probe)
+    async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        return await self._memories.replace_embedding_space(name, dimensions, probe)
 
     @override
     async def finish_replacing(self, number: int) -> None:

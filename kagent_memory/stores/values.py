@@ -113,7 +113,7 @@ class Batch:
     """What one `apply` writes, whole or not at all.
 
     Attributes:
-        vectors: by memory id, of `generation`; a vector for a memory that exists already goes to the existing one.
+        vectors: by memory id, of `space_number`; a vector for a memory that exists already goes to the existing one.
         taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict. `SESSION_END` as
             an event id says that the session has ended, until a later batch takes in an event of it.
         reinforced: ids of memories that were met again: expiry renewed by their own TTL.
@@ -125,7 +125,7 @@ class Batch:
 
     changes: Sequence[Change] = ()
     vectors: Mapping[str, Vector] = field(default_factory=dict[str, Vector])
-    generation: int | None = None
+    space_number: int | None = None
     taken: Sequence[tuple[str, str]] = ()
     reinforced: Sequence[str] = ()
     job: tuple[str, int] | None = None
@@ -476,7 +476,7 @@ def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
 
 
 def external_name(dimensions: int) -> str:
-    """The name of the generation that holds callers' own vectors of this width, whoever they are."""
+    """The name of the embedding space that holds callers' own vectors of this width, whoever they are."""
     return f"{EXTERNAL}{dimensions}"
 
 

@@ -28,10 +28,10 @@ from .fixtures import (
 )
 
 
-async def bad_batches(store: Store, scope: Scope, stored: Memory, generation: EmbeddingSpace) -> dict[str, Any]:
+async def bad_batches(store: Store, scope: Scope, stored: Memory, space: EmbeddingSpace) -> dict[str, Any]:
     """Name → (batch that must not be written, the error it gives); the good changes in it come first."""
     good = adding(a_memory("good, and first"))
-    number, fresh = generation.number, a_memory("with a vector")
+    number, fresh = space.number, a_memory("with a vector")
     await store.apply(scope, Batch(taken=[("s", "taken")]), now=NOW)
     job = a_job(scope)
     await store.enqueue([job])
@@ -66,7 +66,7 @@ BAD = (
 
 
 def _with_vector(memory: Memory, number: int, row: Any) -> Batch:
-    return Batch(changes=adding(a_memory("good, and first"), memory), vectors={memory.id: row}, generation=number)
+    return Batch(changes=adding(a_memory("good, and first"), memory), vectors={memory.id: row}, space_number=number)
 
 
 class ApplyContract(ContractPart):
@@ -75,10 +75,10 @@ class ApplyContract(ContractPart):
     @pytest.mark.parametrize("fault", BAD)
     async def test_a_batch_with_one_fault_writes_nothing(self, store: Store, fault: str) -> None:
         scope = a_scope()
-        generation = await store.add_generation("hash", 2, None)
+        space = await store.add_embedding_space("hash", 2, None)
         id, _ = await add_texts(store, scope, "the first", "the other")
         stored = await the(store, scope, id)
-        batch, error = (await bad_batches(store, scope, stored, generation))[fault]
+        batch, error = (await bad_batches(store, scope, stored, space))[fault]
         version, jobs = await store.version(scope), list(await store.jobs(scope=scope))
 
         with pytest.raises(error):
@@ -90,7 +90,7 @@ class ApplyContract(ContractPart):
         assert await store.version(scope) == version
         assert await store.taken(scope, "s", ["new"]) == frozenset()
         assert list(await store.jobs(scope=scope)) == jobs
-        assert await store.search_vector(scope, generation.number, [vector(1, 1)], limit=9, now=NOW) == [[]]
+        assert await store.search_vector(scope, space.number, [vector(1, 1)], limit=9, now=NOW) == [[]]
         assert len(await add_texts(store, scope, "good, and first")) == 1
 
     async def test_a_key_of_1024_bytes_is_kept_whole(self, store: Store) -> None:
@@ -102,13 +102,13 @@ class ApplyContract(ContractPart):
 
     async def test_every_writing_batch_moves_the_version_by_one_and_the_others_leave_it(self, store: Store) -> None:
         scope = a_scope()
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         memory = a_memory("one", ttl_days=3)
         assert await store.version(scope) == 0
         steps = (
             (Batch(), 0),
             (Batch(changes=adding(memory, a_memory("two"))), 1),
-            (Batch(vectors={memory.id: vector(1, 0)}, generation=generation), 1),
+            (Batch(vectors={memory.id: vector(1, 0)}, space_number=space_number), 1),
             (Batch(jobs=[a_job(scope)]), 1),
             (Batch(taken=[("s", "e")]), 2),
             (Batch(reinforced=[memory.id]), 3),
@@ -210,23 +210,23 @@ class ApplyContract(ContractPart):
 
     async def test_a_vector_of_an_added_double_goes_to_the_memory_that_is_there(self, store: Store) -> None:
         scope = a_scope()
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         first, double = a_memory("the same"), a_memory("the same")
         await add(store, scope, first)
-        batch = Batch(changes=adding(double), vectors={double.id: vector(0, 1)}, generation=generation)
+        batch = Batch(changes=adding(double), vectors={double.id: vector(0, 1)}, space_number=space_number)
         assert (await store.apply(scope, batch, now=NOW)).ids == (first.id,)
-        found = await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW)
+        found = await store.search_vector(scope, space_number, [vector(0, 1)], limit=9, now=NOW)
         assert found == [[(first.id, 1.0)]]
 
     async def test_a_vector_for_a_memory_that_is_gone_is_left_out(self, store: Store) -> None:
         scope = a_scope()
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         memory = a_memory("gone by then")
         await add(store, scope, memory)
         await store.forget(scope, ids=[memory.id], now=NOW)
-        await store.apply(scope, Batch(vectors={memory.id: vector(0, 1)}, generation=generation), now=NOW)
+        await store.apply(scope, Batch(vectors={memory.id: vector(0, 1)}, space_number=space_number), now=NOW)
         assert await add(store, scope, memory, explicit=True) == (memory.id,)
-        assert await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW) == [[]]
+        assert await store.search_vector(scope, space_number, [vector(0, 1)], limit=9, now=NOW) == [[]]
 
     async def test_a_superseded_text_added_again_is_a_new_memory(self, store: Store) -> None:
         scope = a_scope()

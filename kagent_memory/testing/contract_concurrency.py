@@ -111,10 +111,10 @@ class ConcurrencyContract(ContractPart):
         ids = [job.id for some in (*claimed, rest) for job in some]
         assert sorted(ids) == sorted(job.id for job in jobs)
 
-    async def test_a_generation_asked_for_by_many_is_made_once(self, store: Store) -> None:
-        made = await asyncio.gather(*(store.add_generation("hash", 3, None) for _ in range(6)))
-        assert len({generation.number for generation in made}) == 1
-        assert len(await store.generations()) == 1
+    async def test_an_embedding_space_asked_for_by_many_is_made_once(self, store: Store) -> None:
+        made = await asyncio.gather(*(store.add_embedding_space("hash", 3, None) for _ in range(6)))
+        assert len({space.number for space in made}) == 1
+        assert len(await store.embedding_spaces()) == 1
 
     async def test_two_prunes_at_once_do_every_memory_once(self, store: Store) -> None:
         scope = a_scope()

@@ -139,13 +139,13 @@ class FilterContract(ContractPart):
     @pytest.mark.parametrize("name", FILTERS)
     async def test_list_and_both_searches_give_exactly_what_passes(self, store: Store, name: str) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
-        await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, generation=generation), now=NOW)
+        await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, space_number=space_number), now=NOW)
         expected = {memory.id for memory in crowd if passes(memory, wanted)}
 
         listed = (await store.list(scope, filter=wanted, limit=99, now=NOW)).memories
-        near = await store.search_vector(scope, generation, [vector(1, 1)], limit=99, filter=wanted, now=NOW)
+        near = await store.search_vector(scope, space_number, [vector(1, 1)], limit=99, filter=wanted, now=NOW)
         found = await store.search_text(scope, ["zebra"], limit=99, filter=wanted, now=NOW)
         assert {memory.id for memory in listed} == expected
         assert {id for id, _ in near[0]} == expected
@@ -155,16 +155,16 @@ class FilterContract(ContractPart):
     @pytest.mark.parametrize("name", ["one tag", "metadata absent", "all at once"])
     async def test_what_passed_the_text_search_need_not_be_found_again(self, store: Store, name: str) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
-        await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, generation=generation), now=NOW)
+        await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, space_number=space_number), now=NOW)
         found = await store.search_text(scope, [], limit=0, filter=wanted, now=NOW)
         for limit in (1, 3, 99):
             queries = [vector(1, 1), vector(-1, 2)]
-            alone = await store.search_vector(scope, generation, queries, limit=limit, filter=wanted, now=NOW)
+            alone = await store.search_vector(scope, space_number, queries, limit=limit, filter=wanted, now=NOW)
             seen, passing = found.version, found.passing
             assert alone == await store.search_vector(
-                scope, generation, queries, limit=limit, filter=wanted, version=seen, passing=passing, now=NOW
+                scope, space_number, queries, limit=limit, filter=wanted, version=seen, passing=passing, now=NOW
             )
 
     async def test_filters_page_like_everything_else(self, store: Store) -> None:

@@ -32,8 +32,8 @@ async def assert_gone(store: Store, scope: Scope, *ids: str) -> None:
     for id in ids:
         assert list(await store.history(scope, id)) == []
     assert list(await store.places(scope, ids, now=NOW)) == []
-    for generation in await store.generations():
-        missing = await store.unembedded(scope, generation.number, limit=1000, now=NOW)
+    for space in await store.embedding_spaces():
+        missing = await store.unembedded(scope, space.number, limit=1000, now=NOW)
         assert {memory.id for memory in missing}.isdisjoint(ids)
 
 
@@ -42,12 +42,12 @@ class ForgetContract(ContractPart):
 
     async def test_forgotten_by_id_is_gone_from_every_read(self, store: Store) -> None:
         scope = a_scope()
-        generation = await store.add_generation("hash", 2, None)
+        space = await store.add_embedding_space("hash", 2, None)
         secret, kept = await add_texts(store, scope, "zebra secret", "zebra kept", session_id="s")
-        await embed(store, scope, generation, {secret: (1, 0), kept: (0, 1)})
+        await embed(store, scope, space, {secret: (1, 0), kept: (0, 1)})
         edited = changing(await the(store, scope, secret), content="zebra secret again")
         await store.apply(scope, Batch(changes=[edited]), now=NOW)
-        await embed(store, scope, generation, {secret: (1, 0)})
+        await embed(store, scope, space, {secret: (1, 0)})
         version = await store.version(scope)
 
         assert await store.forget(scope, ids=[secret, "unknown", secret], now=NOW) == (secret,)
@@ -55,7 +55,7 @@ class ForgetContract(ContractPart):
         await assert_gone(store, scope, secret)
         found = await store.search_text(scope, ["zebra", "secret"], limit=9, now=NOW)
         assert (found.documents, set(found.matches)) == (1, {kept})
-        near = await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=NOW)
+        near = await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, now=NOW)
         assert near == [[(kept, 0.0)]]
         assert [place.id for place in await store.places(scope, [kept], reach=5, now=NOW)] == [kept]
         assert await store.version(scope) > version

@@ -43,11 +43,11 @@ class IsolationContract(ContractPart):
 
     @pytest.mark.parametrize(("home", "other"), PAIRS)
     async def test_no_read_shows_what_another_scope_holds(self, store: Store, home: Scope, other: Scope) -> None:
-        generation = (await store.add_generation("hash", 2, None)).number
-        unused = (await store.add_generation("another", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
+        unused = (await store.add_embedding_space("another", 2, None)).number
         memory = a_memory("the tea is green", session_id="s", event_ids=("e",))
         batch = Batch(
-            changes=[*adding(memory)], vectors={memory.id: vector(1, 0)}, generation=generation, taken=[("s", "e")]
+            changes=[*adding(memory)], vectors={memory.id: vector(1, 0)}, space_number=space_number, taken=[("s", "e")]
         )
         await store.apply(home, batch, now=NOW)
         await store.apply(home, Batch(changes=[changing(memory, importance=0.9)]), now=NOW)
@@ -56,7 +56,7 @@ class IsolationContract(ContractPart):
 
         assert await store.get(other, ids, now=NOW, superseded=True) == {}
         assert await contents(store, other) == []
-        assert await store.search_vector(other, generation, [vector(1, 0)], limit=9, now=NOW) == [[]]
+        assert await store.search_vector(other, space_number, [vector(1, 0)], limit=9, now=NOW) == [[]]
         found = await store.search_text(other, ["tea", "green"], limit=9, now=NOW)
         assert (found.documents, found.average_length, found.frequencies, found.matches) == (0, 0.0, {}, {})
         assert list(await store.places(other, ids, reach=3, now=NOW)) == []
@@ -72,7 +72,7 @@ class IsolationContract(ContractPart):
 
     @pytest.mark.parametrize(("home", "other"), PAIRS)
     async def test_no_write_reaches_into_another_scope(self, store: Store, home: Scope, other: Scope) -> None:
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         memory = a_memory("the tea is green", session_id="s", event_ids=("e",))
         await add(store, home, memory)
         version = await store.version(home)
@@ -83,14 +83,14 @@ class IsolationContract(ContractPart):
         with pytest.raises(NotFound):
             await store.feedback(other, memory.id, success=True)
         await store.deliver(other, retrieved=[memory.id], delivered=[memory.id], now=NOW)
-        await store.apply(other, Batch(vectors={memory.id: vector(1, 0)}, generation=generation), now=NOW)
+        await store.apply(other, Batch(vectors={memory.id: vector(1, 0)}, space_number=space_number), now=NOW)
         assert await store.forget(other, ids=[memory.id], now=NOW) == ()
         assert await store.forget(other, session_id="s", now=NOW) == ()
         assert await store.forget(other, everything=True, now=NOW) == ()
 
         assert await the(store, home, memory.id) == stored
         assert await store.version(home) == version
-        assert [m.id for m in await store.unembedded(home, generation, limit=9, now=NOW)] == [memory.id]
+        assert [m.id for m in await store.unembedded(home, space_number, limit=9, now=NOW)] == [memory.id]
         assert await store.taken(home, "s", ["e"]) == frozenset()
 
     @pytest.mark.parametrize(("home", "other"), PAIRS)

@@ -67,14 +67,14 @@ class KeepingContract(ContractPart):
 
     async def test_what_is_pinned_never_expires_for_any_read(self, store: Store) -> None:
         scope = a_scope()
-        generation = await store.add_generation("hash", 2, None)
+        space = await store.add_embedding_space("hash", 2, None)
         pinned = a_memory("zebra pinned", ttl_days=1, pinned=True, session_id="s", tags=("x",), importance=0.9)
         ending, loose = a_memory("zebra ending", ttl_days=9, session_id="s"), a_memory("zebra loose", ttl_days=1)
         await add(store, scope, pinned, ending, loose)
         later, narrow = NOW + 5 * DAY, Filter(tags=("x",))
         kept = {pinned.id, ending.id}
-        assert {one.id for one in await store.unembedded(scope, generation.number, limit=9, now=later)} == kept
-        await embed(store, scope, generation, {pinned.id: (1, 0), ending.id: (0, 1), loose.id: (1, 1)})
+        assert {one.id for one in await store.unembedded(scope, space.number, limit=9, now=later)} == kept
+        await embed(store, scope, space, {pinned.id: (1, 0), ending.id: (0, 1), loose.id: (1, 1)})
         assert set(await store.get(scope, [pinned.id, ending.id, loose.id], now=later)) == kept
         assert await contents(store, scope, order="expires", now=later) == ["zebra ending", "zebra pinned"]
         assert await contents(store, scope, filter=narrow, now=later) == ["zebra pinned"]
@@ -84,9 +84,7 @@ class KeepingContract(ContractPart):
             pinned.id
         }
         for filter, ids in ((Filter(), kept), (narrow, {pinned.id})):
-            [near] = await store.search_vector(
-                scope, generation.number, [vector(1, 0)], limit=9, filter=filter, now=later
-            )
+            [near] = await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, filter=filter, now=later)
             assert {id for id, _ in near} == ids
         assert {place.id for place in await store.places(scope, [pinned.id], reach=1, now=later)} == kept
         stats = await store.stats(scope, now=later)
@@ -99,10 +97,10 @@ class KeepingContract(ContractPart):
 
     async def test_what_the_prune_deleted_leaves_no_trace_and_may_come_again(self, store: Store) -> None:
         scope = a_scope()
-        generation = await store.add_generation("hash", 2, None)
+        space = await store.add_embedding_space("hash", 2, None)
         memory = a_memory("zebra", ttl_days=1, session_id="s", event_ids=("e",))
         await add(store, scope, memory)
-        await embed(store, scope, generation, {memory.id: (1, 0)})
+        await embed(store, scope, space, {memory.id: (1, 0)})
         await store.apply(scope, Batch(changes=[changing(memory, importance=0.9)]), now=NOW)
         later = NOW + 2 * DAY
         assert await store.prune(now=later, popular_after=10) == Pruned(deleted=1)
@@ -110,7 +108,7 @@ class KeepingContract(ContractPart):
         again = a_memory("zebra", now=later, ttl_days=1, session_id="s", event_ids=("e",))
         assert await add(store, scope, again, now=later) == (again.id,)
         assert (await the(store, scope, again.id, now=later)).usage.delivered == 0
-        assert await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=later) == [[]]
+        assert await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, now=later) == [[]]
 
     async def test_an_eviction_leaves_as_many_as_it_should_and_takes_neither_pinned_nor_unseen_ones(
         self, store: Store
@@ -136,16 +134,16 @@ class KeepingContract(ContractPart):
 
     async def test_what_was_evicted_leaves_no_trace_and_may_come_again(self, store: Store) -> None:
         scope = a_scope()
-        generation = await store.add_generation("hash", 2, None)
+        space = await store.add_embedding_space("hash", 2, None)
         memory = a_memory("zebra", session_id="s", event_ids=("e",))
         await add(store, scope, memory)
-        await embed(store, scope, generation, {memory.id: (1, 0)})
+        await embed(store, scope, space, {memory.id: (1, 0)})
         await store.apply(scope, Batch(changes=[changing(memory, importance=0.9)]), now=NOW)
         await store.feedback(scope, memory.id, success=True)
         assert await store.evict(scope, [memory.id], keep=0, now=NOW) == (memory.id,)
         assert list(await store.history(scope, memory.id)) == []
         assert (await store.search_text(scope, ["zebra"], limit=9, now=NOW)).matches == {}
-        assert await store.search_vector(scope, generation.number, [vector(1, 0)], limit=9, now=NOW) == [[]]
+        assert await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, now=NOW) == [[]]
         again = a_memory("zebra", session_id="s", event_ids=("e",))
         assert await add(store, scope, again) == (again.id,)
         assert (await the(store, scope, again.id)).usage.successes == 0
@@ -253,8 +251,8 @@ class KeepingContract(ContractPart):
         assert list(await store.note_width("", 9, most=1)) == [9]
 
     async def test_the_prune_forgets_the_widths_of_which_a_tenant_keeps_nothing(self, store: Store) -> None:
-        space = await store.add_generation("external-3", 3, None)
-        own = await store.add_generation("own", 3, None)
+        space = await store.add_embedding_space("external-3", 3, None)
+        own = await store.add_embedding_space("own", 3, None)
         mine, theirs = a_scope(), replace(a_scope(), tenant="other")
         for scope in (mine, theirs):
             await store.note_width(scope.tenant, 3, most=2)

@@ -120,7 +120,7 @@ class PagingContract(ContractPart):
 
     async def test_expired_superseded_and_quarantined_memories_are_invisible_at_once(self, store: Store) -> None:
         scope = a_scope()
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         kept, expired, past, suspect = (a_memory(f"zebra {n}", ttl_days=n + 1, session_id="s") for n in (9, 0, 8, 7))
         await add(store, scope, kept, expired, past, suspect)
         changes = [changing(past, "supersede", state="superseded"), changing(suspect, state="quarantined")]
@@ -132,7 +132,7 @@ class PagingContract(ContractPart):
         assert set(await store.get(scope, ids, now=end)) == {kept.id}
         assert set(await store.get(scope, ids, now=end, superseded=True)) >= {kept.id, past.id}
         assert [m.id for m in (await store.list(scope, now=end)).memories] == [kept.id]
-        assert [m.id for m in await store.unembedded(scope, generation, limit=9, now=end)] == [kept.id]
+        assert [m.id for m in await store.unembedded(scope, space_number, limit=9, now=end)] == [kept.id]
         assert [place.id for place in await store.places(scope, ids, reach=9, now=end)] == [kept.id]
         found = await store.search_text(scope, ["zebra"], limit=9, now=end)
         assert (found.documents, set(found.matches)) == (1, {kept.id})

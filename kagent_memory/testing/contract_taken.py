@@ -78,16 +78,16 @@ class TakenContract(ContractPart):
 
     async def test_what_a_tombstone_holds_back_leaves_the_rest_of_its_batch(self, store: Store) -> None:
         scope = a_scope()
-        generation = (await store.add_generation("hash", 2, None)).number
+        space_number = (await store.add_embedding_space("hash", 2, None)).number
         gone = a_memory("gone", session_id="s", event_ids=("e",))
         await add(store, scope, gone)
         await store.forget(scope, ids=[gone.id], now=NOW)
         held, free = a_memory("gone", session_id="s", event_ids=("e",)), a_memory("free", session_id="s")
         rows = {held.id: vector(1, 0), free.id: vector(0, 1)}
-        batch = Batch(changes=adding(held, free), vectors=rows, generation=generation, taken=[("s", "e")])
+        batch = Batch(changes=adding(held, free), vectors=rows, space_number=space_number, taken=[("s", "e")])
         assert (await store.apply(scope, batch, now=NOW)).ids == (None, free.id)
         assert await contents(store, scope) == ["free"]
-        near = await store.search_vector(scope, generation, [vector(0, 1)], limit=9, now=NOW)
+        near = await store.search_vector(scope, space_number, [vector(0, 1)], limit=9, now=NOW)
         assert near == [[(free.id, 1.0)]]
 
     @pytest.mark.parametrize("kind", ["supersede", "merge", "update"])

@@ -36,7 +36,7 @@ examples = settings(
 HOSTILE = (
     "'; DROP TABLE memory; --",
     'x" OR "1"="1',
-    "100% _under_ %s %(name)s $1 :name ? {generation}",
+    "100% _under_ %s %(name)s $1 :name ? {space}",
     "back\\slash \\' \\x00 \\u0000",
     "NEAR(a b) AND OR NOT * ^ col:val",
     'un"balanced (quotes',
@@ -100,10 +100,10 @@ async def add_texts(store: Store, scope: Scope, *texts: str, **values: Any) -> t
     return tuple(id for id in await add(store, scope, *memories) if id)
 
 
-async def embed(store: Store, scope: Scope, generation: EmbeddingSpace, rows: Mapping[str, Sequence[float]]) -> None:
+async def embed(store: Store, scope: Scope, space: EmbeddingSpace, rows: Mapping[str, Sequence[float]]) -> None:
     """Sets the vectors of stored memories."""
     vectors = {id: vector(*row) for id, row in rows.items()}
-    await store.apply(scope, Batch(vectors=vectors, generation=generation.number), now=NOW)
+    await store.apply(scope, Batch(vectors=vectors, space_number=space.number), now=NOW)
 
 
 def vector(*numbers: float) -> Vector:

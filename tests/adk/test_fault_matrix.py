@@ -197,7 +197,7 @@ async def check_recovered(uri: str, cell: Cell, *, accepted: bool) -> None:
             [*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if accepted else [])]
         )
         assert [job for job in await memories.jobs() if job.kind != "consolidate"] == []
-        [space] = await memories.store.generations()
+        [space] = await memories.store.embedding_spaces()
         assert list(await memories.store.unembedded(SCOPE, space.number, limit=9, now=later)) == []
         found = await memories.recall(SCOPE, "Is the spare key with Grace?")
         assert (found.mode, found.degraded, found[0].memory.content) == ("hybrid", (), KNOWN[1])

@@ -39,7 +39,7 @@ async def filled(uri: str) -> None:
 
 
 async def lacking(memories: Memories, scope: Scope) -> int:
-    spaces = await memories.store.generations()
+    spaces = await memories.store.embedding_spaces()
     if not spaces:
         return -1
     return len(await memories.store.unembedded(scope, spaces[-1].number, limit=9, now=datetime.now(UTC)))

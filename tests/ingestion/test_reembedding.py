@@ -65,12 +65,12 @@ async def filled(uri: str, count: int = 20, model: Model | None = None) -> None:
 
 
 async def lacking(memories: Memories, scope: Scope, name: str) -> int:
-    [number] = [space.number for space in await memories.store.generations() if space.name == name]
+    [number] = [space.number for space in await memories.store.embedding_spaces() if space.name == name]
     return len(await memories.store.unembedded(scope, number, limit=1000, now=datetime.now(UTC)))
 
 
 async def states(memories: Memories) -> dict[str, str]:
-    return {space.name: space.state for space in await memories.store.generations()}
+    return {space.name: space.state for space in await memories.store.embedding_spaces()}
 
 
 async def test_the_refusal_names_the_command_and_the_store_goes_over_as_a_whole(store_uri):
@@ -139,7 +139,7 @@ async def test_killed_at_forty_per_cent_nothing_is_done_twice(store_uri):
             memory.content
             for scope in (ADA, BEN)
             for memory in await memories.store.unembedded(
-                scope, (await memories.store.generations())[-1].number, limit=99, now=datetime.now(UTC)
+                scope, (await memories.store.embedding_spaces())[-1].number, limit=99, now=datetime.now(UTC)
             )
         }
         assert 0 < len(left) <= 41 - 16
@@ -191,7 +191,7 @@ async def test_another_process_asks_both_when_it_is_told_the_former_one(store_ur
     meanings = {"Quaxel mimtor": 0, "Where is the boat?": 0}
     async with await Memories.open(store_uri, embedding=Senses(OLD, meanings), worker=False) as memories:
         await memories.add(ADA, ["Quaxel mimtor", "Nothing of that"])
-        await memories.store.replace_generation(NEW, 8, None)
+        await memories.store.replace_embedding_space(NEW, 8, None)
     new, old = Senses(NEW, {}), Senses(OLD, meanings)
     async with await Memories.open(store_uri, embedding=new, former_embedding=old, worker=False) as memories:
         [first, *_] = (await memories.recall(ADA, "Where is the boat?")).hits
@@ -276,10 +276,10 @@ async def test_back_to_the_former_costs_what_was_written_since_and_all_once_it_i
         assert back.documents == ["Ben drinks tea."]
         assert (await memories.recall(BEN, "tea")).mode == "hybrid"
         await memories.reembed(Model(NEW), drop_old=True)
-        numbers = [space.number for space in await memories.store.generations()]
+        numbers = [space.number for space in await memories.store.embedding_spaces()]
         again = Model(OLD)
         assert (await memories.reembed(again)).memories == 22
-        assert max(space.number for space in await memories.store.generations()) > max(numbers)
+        assert max(space.number for space in await memories.store.embedding_spaces()) > max(numbers)
 
 
 async def test_another_choice_meanwhile_ends_the_first(store_uri):
@@ -325,7 +325,7 @@ async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
         gone, edited = page.memories[0], page.memories[1]
         await memories.forget(ADA, gone.id)
         await memories.edit(ADA, edited.id, content="Ada keeps no key at all.")
-        for space in await memories.store.generations():
+        for space in await memories.store.embedding_spaces():
             [found] = await memories.store.search_vector(
                 ADA, space.number, [np.ones(32, np.float32)], limit=20, now=datetime.now(UTC)
             )
@@ -338,7 +338,7 @@ async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
 async def test_a_search_of_a_dropped_space_says_so(store_uri):
     await filled(store_uri, 2)
     async with await Memories.open(store_uri, worker=False) as behind:
-        [old] = await behind.store.generations()
+        [old] = await behind.store.embedding_spaces()
         vector = np.ones(32, np.float32)
         await behind.store.search_vector(ADA, old.number, [vector], limit=1, now=datetime.now(UTC))
         async with await Memories.open(store_uri, worker=False) as memories:

@@ -91,7 +91,7 @@ async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
     assert set(await memories.store.restore(scope, [Whole(one) for one in ones], now=now)) == {"added"}
     vectors = await HashEmbedder().embed([one.content for one in ones], kind="document")
     given = dict(zip((one.id for one in ones), vectors, strict=True))
-    await memories.store.apply(scope, Batch(vectors=given, generation=1), now=now)
+    await memories.store.apply(scope, Batch(vectors=given, space_number=1), now=now)
     return [one.id for one in ones]
 
 

@@ -52,9 +52,9 @@ def an_entry(text: str) -> MemoryEntry:
 async def all_of(memories: Any) -> tuple[Any, ...]:
     """What a refused call must leave as it was; the version in the stats moves with every write."""
     store = memories.store if isinstance(memories, Memories) else None
-    generations = [held.name for held in await store.generations()] if store else []
+    embedding_spaces = [held.name for held in await store.embedding_spaces()] if store else []
     stored = (await memories.list(SCOPE, order="oldest")).memories
-    return await memories.stats(SCOPE), await memories.jobs(), stored, generations
+    return await memories.stats(SCOPE), await memories.jobs(), stored, embedding_spaces
 
 
 async def turn(service: KagentMemoryService, *calls: types.Part, auto_save: bool = True) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ async def memories(store_uri: str) -> AsyncIterator[Memories]:
 
 
 async def tables(memories: Memories) -> dict[str, int]:
-    return {held.name: held.dimensions for held in await memories.store.generations()}
+    return {held.name: held.dimensions for held in await memories.store.embedding_spaces()}
 
 
 @pytest.mark.parametrize("width", [1, 3, 767, 769, 1536])
@@ -49,7 +49,7 @@ async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(memories: M
 
 
 async def test_a_store_where_the_name_was_once_taken_by_another_width_heals(memories: Memories):
-    await memories.store.add_generation(external_name(768), 3, None)
+    await memories.store.add_embedding_space(external_name(768), 3, None)
     [id] = await memories.add(ADA, ["kept"], embedding=[unit(768)])
     assert [(memory.id, cosine) for memory, cosine in await memories.nearest(ADA, unit(768), limit=5)] == [(id, 1.0)]
     with pytest.raises(InvalidInput, match="by their width"):
@@ -134,7 +134,7 @@ async def test_vectors_go_into_any_embedding_space_that_the_store_has_and_are_se
     async with await Memories.open(store_uri, embedding=first, llm=False, worker=False) as memories:
         await memories.add(ADA, ["The kettle is on the blue shelf"])
         probe = (await second.embed(["probe"], kind="document"))[0]
-        await memories.store.add_generation("second", 64, probe)
+        await memories.store.add_embedding_space("second", 64, probe)
         [other] = await memories.add(ADA, ["of the second"], embedding=[unit(64, 5)], embedding_space="second")
         [brought] = await memories.add(ADA, ["of the first"], embedding=[unit(64, 9)], embedding_space="first")
         [own] = await memories.add(ADA, ["of nobody"], embedding=[unit(64, 5)], embedding_space=external_name(64))

@@ -361,14 +361,14 @@ async def test_rewrite_and_hyde_ask_the_model_and_fall_back(store_uri: str):
         await Memories.open(store_uri, hyde=True)
 
 
-async def test_vectors_that_callers_bring_have_a_generation_of_their_own(store_uri: str):
+async def test_vectors_that_callers_bring_have_an_embedding_space_of_their_own(store_uri: str):
     async with await Memories.open(store_uri, worker=False) as memories:
         vectors = np.eye(3, 768, dtype=np.float32)
         ids = await memories.add(SCOPE, ["one", "two", "three"], embedding=list(vectors))
         found = await memories.recall(SCOPE, "", embedding=vectors[1], limit=1)
         assert [hit.memory.id for hit in found] == [ids[1]]
         assert found[0].cosine == pytest.approx(1.0)
-        assert [held.name for held in await memories.store.generations()] == ["external-768"]
+        assert [held.name for held in await memories.store.embedding_spaces()] == ["external-768"]
         with pytest.raises(InvalidInput):
             await memories.recall(SCOPE, "x", embedding=vectors[0], embedding_space="nobody's")
 

@@ -252,7 +252,7 @@ async def test_vectors_are_made_anew(tmp_path):
     async with await opened(embedder=HashEmbedder(dimensions=24)) as other:
         await other.import_(path)
         await other.work(until_idle=True)
-        (space,) = await other.store.generations()
+        (space,) = await other.store.embedding_spaces()
         assert space.dimensions == 24
         assert await other.store.unembedded(ADA, space.number, limit=9, now=START) == []
         assert (await other.recall(ADA, "skis")).mode == "hybrid"

@@ -129,7 +129,7 @@ class RandomLife(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.generation = self.both(lambda store: store.add_generation("life", 3, None)).number
+        self.space_number = self.both(lambda store: store.add_embedding_space("life", 3, None)).number
 
     def teardown(self) -> None:
         async def leave(store: MemoryStore) -> None:
@@ -152,7 +152,7 @@ class RandomLife(RuleBasedStateMachine):
         memories = [self.a_memory(values) for values in added]
         changes = [Change(kind="add", memory=memory, explicit=explicit) for memory in memories]
         vectors = {memories[0].id: vector(*row)} if row else {}
-        self.apply(*changes, vectors=vectors, generation=self.generation if row else None)
+        self.apply(*changes, vectors=vectors, space_number=self.space_number if row else None)
 
     @rule(turns=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=2, unique=True), session=st.sampled_from("sS"))
     def take_turns(self, turns: list[str], session: str) -> None:
@@ -217,7 +217,7 @@ class RandomLife(RuleBasedStateMachine):
     @rule(numbers=some, row=rows)
     def embed(self, numbers: list[int], row: list[int]) -> None:
         vectors = {id: vector(*row) for id in self.pick(numbers)}
-        self.apply(vectors=vectors, generation=self.generation)
+        self.apply(vectors=vectors, space_number=self.space_number)
 
     @rule(popular_after=st.integers(1, 2), dry_run=st.booleans())
     def prune(self, popular_after: int, dry_run: bool) -> None:
@@ -249,7 +249,7 @@ class RandomLife(RuleBasedStateMachine):
         visible = replace(filter, superseded=False)
         self.both(
             lambda store: store.search_vector(
-                self.scope, self.generation, asked, limit=limit, filter=visible, now=self.now
+                self.scope, self.space_number, asked, limit=limit, filter=visible, now=self.now
             )
         )
 
@@ -268,7 +268,7 @@ class RandomLife(RuleBasedStateMachine):
         ids = self.pick(numbers)
         self.both(lambda store: store.get(self.scope, ids, now=self.now))
         self.both(lambda store: store.places(self.scope, ids, reach=reach, now=self.now))
-        self.both(lambda store: store.unembedded(self.scope, self.generation, limit=limit, now=self.now))
+        self.both(lambda store: store.unembedded(self.scope, self.space_number, limit=limit, now=self.now))
         self.both(lambda store: store.taken(self.scope, "s", EVENTS))
         self.both(lambda store: store.stats(self.scope, now=self.now))
         self.both(lambda store: store.version(self.scope))

@@ -52,7 +52,7 @@ if CITUS:
     def test_tables_that_come_later_are_distributed_too(citus_uri):
         async def make() -> None:
             async with await open_store(citus_uri) as store:
-                await store.add_generation("late", 8, None)
+                await store.add_embedding_space("late", 8, None)
 
         asyncio.run(make())
         with psycopg.connect(citus_uri) as connection:

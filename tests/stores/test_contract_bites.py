@@ -81,8 +81,8 @@ class TakesAnyCursor(LibSQLStore):
 
 
 class CutsBeforeItFilters(LibSQLStore):
-    async def search_vector(self, scope, generation, vectors, *, limit, filter=Filter(), now):
-        near = await super().search_vector(scope, generation, vectors, limit=limit, now=now)
+    async def search_vector(self, scope, space_number, vectors, *, limit, filter=Filter(), now):
+        near = await super().search_vector(scope, space_number, vectors, limit=limit, now=now)
         kept = {memory.id for memory in (await self.list(scope, filter=filter, limit=999, now=now)).memories}
         return [[hit for hit in hits if hit[0] in kept] for hits in near]
 

@@ -38,7 +38,7 @@ async def test_keys_are_refused_where_nothing_is_encrypted():
 
 async def test_the_past_is_searched_by_vectors_though_the_store_narrows_nothing_by_ids():
     store, scope, later = await open_with(sample().DictStore, "dict://"), a_scope(), NOW + DAY
-    space = await store.add_generation("hash", 2, None)
+    space = await store.add_embedding_space("hash", 2, None)
     then = [a_memory(f"then {number}") for number in range(3)]
     await add(store, scope, *then)
     await embed(store, scope, space, {memory.id: (number, 1) for number, memory in enumerate(then)})

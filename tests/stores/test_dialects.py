@@ -83,9 +83,9 @@ def test_migrations_have_the_same_numbers_but_for_tuning():
 
 
 @pytest.mark.parametrize("dialect", sorted(ALONE))
-def test_every_statement_is_static_but_for_a_generations_number_and_width(dialect):
+def test_every_statement_is_static_but_for_an_embedding_spaces_number_and_width(dialect):
     for name, text in queries(dialect).items():
-        assert set(re.findall(r"\{.*?\}", text)) <= {"{generation}", "{dimensions}"}, name
+        assert set(re.findall(r"\{.*?\}", text)) <= {"{space}", "{dimensions}"}, name
 
 
 @pytest.mark.parametrize("name", sorted(queries("libsql")))
@@ -93,11 +93,11 @@ def test_every_libsql_statement_fits_the_schema(name):
     connection = Connection(":memory:")
     migrate(connection)
     for made in ("make_vectors", "index_vectors", "index_vector_changes"):
-        text = queries("libsql")[made].replace("{generation}", "1")
+        text = queries("libsql")[made].replace("{space}", "1")
         if made == name:
             break
         connection.run(text, {})
-    text = queries("libsql")[name].replace("{generation}", "1")
+    text = queries("libsql")[name].replace("{space}", "1")
     assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(statement(text).names))
 
 
@@ -132,8 +132,8 @@ def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_th
     connection = Connection(":memory:")
     migrate(connection)
     for made in ("make_vectors", "index_vectors", "index_vector_changes"):
-        connection.run(queries("libsql")[made].replace("{generation}", "1"), {})
-    text = queries("libsql")[name].replace("{generation}", "1")
+        connection.run(queries("libsql")[made].replace("{space}", "1"), {})
+    text = queries("libsql")[name].replace("{space}", "1")
     plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
     steps = [row["detail"] for row in plan if row["detail"].startswith(("SEARCH", "SCAN"))]
     steps = [step for step in steps if "VIRTUAL TABLE" not in step and step.split()[1] not in ("dead", "passing")]

@@ -268,14 +268,14 @@ def weighings(monkeypatch):
 async def test_a_search_costs_no_more_however_many_scopes_were_searched(pair, weighings):
     here, _ = pair
     scopes = [Scope("acme", f"user {number}", "app") for number in range(120)]
-    generation = (await here.add_generation("hash", 2, None)).number
+    space_number = (await here.add_embedding_space("hash", 2, None)).number
     near = [np.asarray([1, 0], np.float32)]
     costs = []
     for scope in scopes:
         await add(here, memory("tea"), scope=scope)
         weighings.clear()
         assert len(await found(here, "tea", scope=scope)) == 1
-        await here.search_vector(scope, generation, near, limit=3, now=NOW)
+        await here.search_vector(scope, space_number, near, limit=3, now=NOW)
         costs.append(weighings.total())
     assert len(here._indexes) == len(scopes)
     assert max(costs) == costs[0] <= 6

@@ -239,11 +239,11 @@ async def test_a_cancelled_write_is_there_whole_or_not_at_all(store):
 
 
 async def test_a_batch_that_fails_midway_leaves_nothing(store):
-    generation = await store.add_generation("hash", 2, None)
+    space = await store.add_embedding_space("hash", 2, None)
     gone = a_memory("nobody")
     changes = [*adding(a_memory("tea")), *adding(a_memory("cake"))]
     batch = Batch(
-        changes=changes, taken=[("s", "e")], reinforced=[gone.id], generation=generation.number, job=(gone.id, 1)
+        changes=changes, taken=[("s", "e")], reinforced=[gone.id], space_number=space.number, job=(gone.id, 1)
     )
     with pytest.raises(Exception, match="fence"):
         await store.apply(SCOPE, batch, now=NOW)
@@ -262,11 +262,11 @@ async def test_the_driver_is_never_called_on_the_loops_thread(path, kind, monkey
 
     monkeypatch.setattr(driver, "_mapped_errors", noted)
     async with await open_store(f"libsql:///{path}", driver=kind) as store:
-        generation = await store.add_generation("hash", 2, None)
+        space = await store.add_embedding_space("hash", 2, None)
         (memory_id,) = await keep(store, "tea")
-        batch = Batch(vectors={memory_id: vector(1, 0)}, generation=generation.number)
+        batch = Batch(vectors={memory_id: vector(1, 0)}, space_number=space.number)
         await store.apply(SCOPE, batch, now=NOW)
-        await store.search_vector(SCOPE, generation.number, [vector(1, 0)], limit=5, now=NOW)
+        await store.search_vector(SCOPE, space.number, [vector(1, 0)], limit=5, now=NOW)
         await store.deliver(SCOPE, retrieved=[memory_id], delivered=[memory_id], now=NOW)
         await store.forget(SCOPE, everything=True, now=NOW)
         await store.prune(now=NOW, popular_after=10)
@@ -321,27 +321,27 @@ async def test_a_log_that_another_process_reads_in_is_emptied_after_the_next_wri
 # -- vectors that others write ------------------------------------------------------------------
 
 
-async def nearest(store, generation):
-    found = await store.search_vector(SCOPE, generation.number, [vector(1, 0)], limit=10, now=NOW)
+async def nearest(store, space):
+    found = await store.search_vector(SCOPE, space.number, [vector(1, 0)], limit=10, now=NOW)
     return [memory_id for memory_id, _ in found[0]]
 
 
 async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path, kind):
-    generation = await store.add_generation("hash", 2, None)
+    space = await store.add_embedding_space("hash", 2, None)
     async with await open_store(f"libsql:///{path}", driver=kind) as second:
         first_id, second_id = await keep(store, "tea", "cake")
         vectors = {first_id: vector(1, 0), second_id: vector(1, 1)}
-        await second.apply(SCOPE, Batch(vectors=vectors, generation=generation.number), now=NOW)
-        assert await nearest(store, generation) == [first_id, second_id]
+        await second.apply(SCOPE, Batch(vectors=vectors, space_number=space.number), now=NOW)
+        assert await nearest(store, space) == [first_id, second_id]
         moved = {first_id: vector(0, 1)}
-        await second.apply(SCOPE, Batch(vectors=moved, generation=generation.number), now=NOW)
-        assert await nearest(store, generation) == [second_id, first_id]
+        await second.apply(SCOPE, Batch(vectors=moved, space_number=space.number), now=NOW)
+        assert await nearest(store, space) == [second_id, first_id]
         await second.forget(SCOPE, ids=[second_id], now=NOW)
-        assert await nearest(store, generation) == [first_id]
+        assert await nearest(store, space) == [first_id]
 
 
 async def test_a_large_scope_is_searched_exactly_among_expired_and_filtered_memories(store):
-    generation = await store.add_generation("hash", 8, None)
+    space = await store.add_embedding_space("hash", 8, None)
     numbers = np.random.default_rng(3).normal(size=(600, 8)).astype(np.float32)
     good = []
     for start in range(0, 600, 100):
@@ -351,11 +351,11 @@ async def test_a_large_scope_is_searched_exactly_among_expired_and_filtered_memo
         ]
         rows = {memory.id: numbers[int(memory.content)] for memory in memories}
         good += [memory.id for memory in memories if memory.expires_at is None]
-        batch = Batch(changes=adding(*memories), vectors=rows, generation=generation.number)
+        batch = Batch(changes=adding(*memories), vectors=rows, space_number=space.number)
         await store.apply(SCOPE, batch, now=NOW)
     later: datetime = NOW + 5 * DAY
-    (found,) = await store.search_vector(SCOPE, generation.number, [numbers[1]], limit=500, now=later)
+    (found,) = await store.search_vector(SCOPE, space.number, [numbers[1]], limit=500, now=later)
     assert {memory_id for memory_id, _ in found} == set(good)
-    (found,) = await store.search_vector(SCOPE, generation.number, [numbers[1]], limit=100, now=later)
+    (found,) = await store.search_vector(SCOPE, space.number, [numbers[1]], limit=100, now=later)
     assert len(found) == 100
     assert [cosine for _, cosine in found] == sorted((cosine for _, cosine in found), reverse=True)

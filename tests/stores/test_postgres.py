@@ -38,11 +38,11 @@ def _memory(text: str, **values: Any) -> Memory:
     return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
 
 
-async def _fill(store: MemoryStore, scope: Scope, rows: np.ndarray, generation: int) -> list[str]:
+async def _fill(store: MemoryStore, scope: Scope, rows: np.ndarray, space_number: int) -> list[str]:
     memories = [_memory(f"{scope.user} {number}") for number in range(len(rows))]
     vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
     changes = [Change(kind="add", memory=memory, explicit=True) for memory in memories]
-    await store.apply(scope, Batch(changes=changes, vectors=vectors, generation=generation), now=NOW)
+    await store.apply(scope, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW)
     return [memory.id for memory in memories]
 
 
@@ -50,12 +50,12 @@ async def test_a_thousand_closer_rows_of_others_take_no_place(postgres_uri):
     random = np.random.default_rng(7)
     query = random.normal(size=32).astype(np.float32)
     async with await open_store(postgres_uri) as store:
-        generation = (await store.add_generation("g", 32, None)).number
+        space_number = (await store.add_embedding_space("g", 32, None)).number
         for user in range(10):
-            await _fill(store, Scope("t", f"other{user}", "a"), query + random.normal(0, 0.01, (100, 32)), generation)
+            await _fill(store, Scope("t", f"other{user}", "a"), query + random.normal(0, 0.01, (100, 32)), space_number)
         far = -query + random.normal(0, 0.5, (12, 32))
-        mine = await _fill(store, Scope("t", "me", "a"), far, generation)
-        [found] = await store.search_vector(Scope("t", "me", "a"), generation, [query], limit=10, now=NOW)
+        mine = await _fill(store, Scope("t", "me", "a"), far, space_number)
+        [found] = await store.search_vector(Scope("t", "me", "a"), space_number, [query], limit=10, now=NOW)
     cosines = far @ query / np.linalg.norm(far, axis=1) / np.linalg.norm(query)
     assert [id for id, _ in found] == [mine[place] for place in np.argsort(-cosines)[:10]]
 
@@ -64,21 +64,21 @@ async def test_a_thousand_closer_rows_of_others_take_no_place(postgres_uri):
 async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approximate_index(postgres_uri, dimensions):
     scope = Scope("t", "u", "a")
     async with await open_store(postgres_uri) as store:
-        generation = (await store.add_generation("g", dimensions, None)).number
+        space_number = (await store.add_embedding_space("g", dimensions, None)).number
         rows = np.random.default_rng(1).normal(size=(40, dimensions)).astype(np.float32)
-        await _fill(store, scope, rows, generation)
+        await _fill(store, scope, rows, space_number)
         with psycopg.connect(postgres_uri, autocommit=True, options="-csearch_path=kagent_memory,public") as connection:
             register_vector(connection)
             connection.execute(
-                f"CREATE INDEX tempting ON memory_vector_{generation} USING hnsw (embedding halfvec_cosine_ops)"
+                f"CREATE INDEX tempting ON memory_vector_{space_number} USING hnsw (embedding halfvec_cosine_ops)"
             )
             connection.execute("VACUUM ANALYZE")
             connection.execute("SET enable_seqscan = off")
             for among in (None, [new_id()]):
                 values = bound({"scope_id": scope.id, "vectors": [rows[0]], "limit": 5, "among": among})
-                plan = connection.execute("EXPLAIN " + statement("search_vector", generation), values).fetchall()
+                plan = connection.execute("EXPLAIN " + statement("search_vector", space_number), values).fetchall()
                 text = "\n".join(line for (line,) in plan)
-                assert f"memory_vector_{generation}_pkey" in text
+                assert f"memory_vector_{space_number}_pkey" in text
                 assert "tempting" not in text
 
 
@@ -86,8 +86,8 @@ async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_
     async with await open_store(postgres_uri) as store:
         for _ in range(2):
             with pytest.raises(ConfigurationError, match="set dimensions=16000 or less"):
-                await store.add_generation("giant", 16_001, None)
-            assert list(await store.generations()) == []
+                await store.add_embedding_space("giant", 16_001, None)
+            assert list(await store.embedding_spaces()) == []
     embedder = HashEmbedder(20_000)
     async with await Memories.open(postgres_uri, embedding=embedder, worker=False) as memories:
         with pytest.raises(ConfigurationError, match="up to 16,000 dimensions"):
@@ -98,7 +98,7 @@ async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_
 async def test_a_database_whose_long_vectors_could_not_be_written_is_mended_by_its_upgrade(postgres_uri):
     scope, row = Scope("t", "u", "a"), np.random.default_rng(2).normal(size=4096).astype(np.float32)
     async with await open_store(postgres_uri) as store:
-        number = (await store.add_generation("long", 4096, None)).number
+        number = (await store.add_embedding_space("long", 4096, None)).number
     with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory,public") as connection:  # as it was
         connection.execute(f"ALTER TABLE memory_vector_{number} ALTER embedding SET STORAGE PLAIN")
         connection.execute(f"ALTER TABLE memory_vector_{number} SET (toast_tuple_target = 8160)")
@@ -132,10 +132,12 @@ async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):
         await store.close()
 
 
-async def test_several_that_add_embedders_at_once_agree_on_their_generations(postgres_uri):
+async def test_several_that_add_embedders_at_once_agree_on_their_embedding_spaces(postgres_uri):
     stores = [await open_store(postgres_uri) for _ in range(3)]
     names = ["one", "two"] * 3
-    made = await asyncio.gather(*(stores[place % 3].add_generation(name, 4, None) for place, name in enumerate(names)))
+    made = await asyncio.gather(
+        *(stores[place % 3].add_embedding_space(name, 4, None) for place, name in enumerate(names))
+    )
     assert {one.number for one in made} == {1, 2}
     assert len({(one.name, one.number) for one in made}) == 2
     for store in stores:
@@ -145,8 +147,8 @@ async def test_several_that_add_embedders_at_once_agree_on_their_generations(pos
 async def test_a_connection_goes_on_working_after_it_made_a_vector_table(postgres_uri):
     async with await open_store(postgres_uri, pool_size=1) as store:
         for name in ("one", "two", "three"):
-            await store.add_generation(name, 4, None)
-            assert [await store.generations() for _ in range(3)][-1][-1].name == name
+            await store.add_embedding_space(name, 4, None)
+            assert [await store.embedding_spaces() for _ in range(3)][-1][-1].name == name
 
 
 async def test_overlapping_deliveries_all_count_and_none_deadlocks(postgres_uri):

@@ -98,13 +98,13 @@ async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape
             await asyncio.gather(*(store.apply(SCOPE, adding(*texts), now=NOW) for texts in rows))
             assert (await store.stats(SCOPE, now=NOW)).visible == 1000
         else:
-            generation = (await store.add_generation("wide", 4096, None)).number
+            space_number = (await store.add_embedding_space("wide", 4096, None)).number
             memories = [a_memory(f"row {number}") for number in range(1000)]
             rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
             vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
             changes = [Change(kind="add", memory=memory) for memory in memories]
-            await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, generation=generation), now=NOW)
-            [found] = await store.search_vector(SCOPE, generation, [rows[7]], limit=1, now=NOW)
+            await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW)
+            [found] = await store.search_vector(SCOPE, space_number, [rows[7]], limit=1, now=NOW)
             assert found[0][0] == memories[7].id
 
 
@@ -145,7 +145,7 @@ VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
     "deliver": lambda store: store.deliver(SCOPE, retrieved=[new_id()], delivered=[], now=NOW),
     "claim": lambda store: store.claim("me", now=NOW, lease_seconds=5),
     "pending": lambda store: store.pending(now=NOW),
-    "add_generation": lambda store: store.add_generation("another", 3, None),
+    "add_embedding_space": lambda store: store.add_embedding_space("another", 3, None),
 }
 STALLED = ("search_vector", "large apply")  # the others have no way of their own; test-slow tries them all
 
@@ -155,7 +155,7 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]
     """A store over a network that can go bad; statements may take a second."""
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=3) as store:
-            await store.add_generation("g", 3, None)
+            await store.add_embedding_space("g", 3, None)
             await store.apply(SCOPE, adding("zebra one", "zebra two"), now=NOW)
             await store.search_vector(SCOPE, 1, [np.ones(3, np.float32)], limit=5, now=NOW)
             yield relay, store

@@ -42,7 +42,7 @@ def a_memory(text: str, **values: object) -> Memory:
 async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Random) -> int:
     """Writes and reads of one store, each answer looked at: whatever comes back must bear the store's own mark."""
     scope = Scope("t", "the same user", "app")  # the same in every store: only the schema tells them apart
-    generation = (await store.add_generation("g", 4, None)).number
+    space_number = (await store.add_embedding_space("g", 4, None)).number
     looked = 0
     for turn in range(turns):
         memory = a_memory(f"{mark} zebra {turn} {chance.random()}", session_id=mark, metadata={"of": mark})
@@ -50,7 +50,7 @@ async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Ra
         batch = Batch(
             changes=[Change(kind="add", memory=memory, explicit=True)],
             vectors={memory.id: row},
-            generation=generation,
+            space_number=space_number,
             jobs=[Job(id=new_id(), scope=scope, kind="embed", key=mark, run_after=NOW, created_at=NOW)],
         )
         applied = await store.apply(scope, batch, now=NOW)
@@ -60,7 +60,7 @@ async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Ra
         assert {one.metadata["of"] for one in listed} == {mark}
         matches = (await store.search_text(scope, ["zebra"], limit=1000, now=NOW)).matches
         assert set(matches) == {one.id for one in listed}
-        [near] = await store.search_vector(scope, generation, [row], limit=1000, now=NOW)
+        [near] = await store.search_vector(scope, space_number, [row], limit=1000, now=NOW)
         assert {id for id, _ in near} == set(matches)
         assert {job.key for job in await store.jobs()} == {mark}
         await store.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
@@ -124,11 +124,11 @@ async def test_a_pooler_is_found_out_at_each_connection_and_can_be_told(postgres
         (postgres_uri, True, True),
     ):
         async with await open_store(uri, postgres_pooler=told) as store:
-            await asyncio.gather(*(store.generations() for _ in range(3)))
+            await asyncio.gather(*(store.embedding_spaces() for _ in range(3)))
             assert {connection.pooled for connection in store._database.pool._idle} == {pooled}  # type: ignore[attr-defined]
     with Relay(postgres_uri) as relay:  # something that only forwards is no pooler
         async with await open_store(relay.uri) as store:
-            await store.generations()
+            await store.embedding_spaces()
             assert [connection.pooled for connection in store._database.pool._idle] == [False]  # type: ignore[attr-defined]
 
 

@@ -130,7 +130,7 @@ def guarded_uri(request: pytest.FixtureRequest, postgres_uri: str) -> Iterator[s
 
 async def fill(store: MemoryStore) -> None:
     """Rows of two scopes in every table that holds such."""
-    generation = (await store.add_generation("g", 4, None)).number
+    space_number = (await store.add_embedding_space("g", 4, None)).number
     for scope in (ADA, BEN):
         first, second = (
             Memory(
@@ -146,7 +146,7 @@ async def fill(store: MemoryStore) -> None:
         batch = Batch(
             changes=[Change(kind="add", memory=one) for one in (first, second)],
             vectors={one.id: np.asarray([1, 2, 3, 4], np.float32) for one in (first, second)},
-            generation=generation,
+            space_number=space_number,
             taken=[("s", "0"), ("s", "1")],
             jobs=[Job(id=new_id(), scope=scope, kind="embed", run_after=NOW, created_at=NOW)],
         )
@@ -156,7 +156,7 @@ async def fill(store: MemoryStore) -> None:
         again = Batch(
             changes=[Change(kind="edit", memory=edited, who="me")],
             vectors={first.id: np.asarray([4, 3, 2, 1], np.float32)},
-            generation=generation,
+            space_number=space_number,
         )
         await store.apply(scope, again, now=NOW)
         await store.forget(scope, ids=[second.id], who="me", now=NOW)
@@ -280,7 +280,7 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
         for _ in range(20):
             calls = [store.list(scope, now=NOW) for scope in (ADA, BEN)]
             calls += [store.deliver(scope, retrieved=["x"], delivered=[], now=NOW) for scope in (ADA, BEN)]
-            calls += [store.generations(), database.within(ADA).write(failing, ADA)]
+            calls += [store.embedding_spaces(), database.within(ADA).write(failing, ADA)]
             ended = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(one).__name__ for one in ended if isinstance(one, BaseException)] == ["ValueError"]
         for _ in range(20):
@@ -324,10 +324,10 @@ async def test_the_roles_may_not_log_in_pass_the_policies_by_or_own_anything(gua
 async def test_an_embedding_space_that_is_made_later_is_guarded_as_it_is_made(guarded_uri):
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
-        later = (await store.add_generation("later", 5000, None)).number
+        later = (await store.add_embedding_space("later", 5000, None)).number
         [memory] = (await store.list(ADA, now=NOW)).memories
         vector = np.ones(5000, np.float32)
-        await store.apply(ADA, Batch(vectors={memory.id: vector}, generation=later), now=NOW)
+        await store.apply(ADA, Batch(vectors={memory.id: vector}, space_number=later), now=NOW)
         assert await store.search_vector(ADA, later, [vector], limit=9, now=NOW) == [[(memory.id, 1.0)]]
         assert await store.search_vector(BEN, later, [vector], limit=9, now=NOW) == [[]]
         for setting, count in (("", 0), (BEN.id.hex(), 0), (ADA.id.hex(), 1)):
@@ -344,7 +344,7 @@ async def test_switching_it_on_keeps_what_is_there_and_every_store_opened_afterw
     async with await open_store(guarded_uri) as store:  # says nothing of it
         assert await store.list(ADA, now=NOW) == before
         assert len(await store.scopes()) == 2
-        await store.add_generation("more", 9, None)
+        await store.add_embedding_space("more", 9, None)
     with raw(guarded_uri, APP, "") as connection:
         assert rows(connection, "kagent_memory.memory") == 0
         assert rows(connection, "kagent_memory.memory_vector_2") == 0
@@ -488,7 +488,7 @@ async def test_a_guarded_store_is_embedded_anew_and_drops_what_its_owner_made_be
             await memories.add(BEN, ["Ben keeps hens."])
             done = await memories.reembed(new, drop_old=True)
             assert (done.memories, done.dropped) == (2, ("before",))
-            [space] = await memories.store.generations()
+            [space] = await memories.store.embedding_spaces()
             assert [hit.memory.content for hit in await memories.recall(BEN, "hens")] == ["Ben keeps hens."]
         guarded = connection.execute(
             "SELECT relrowsecurity AND relforcerowsecurity FROM pg_class WHERE relname = %s",

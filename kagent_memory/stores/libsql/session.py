@@ -105,9 +105,9 @@ def encoded(value: object) -> Any:
 
 
 @cache
-def sql(query: str, generation: int | None = None) -> str:
+def sql(query: str, space_number: int | None = None) -> str:
     """The text of a named query."""
-    return queries(DIALECT)[query].replace("{generation}", str(generation))
+    return queries(DIALECT)[query].replace("{space}", str(space_number))
 
 
 class LibSQLSession:
@@ -117,13 +117,13 @@ class LibSQLSession:
         self.connection = connection
         self._sealing = Sealing(ring)
 
-    async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
+    async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
         sent = await self._sent(query, values)
         if query in ANSWERED_BY:
-            text = sql(query, generation)
+            text = sql(query, space_number)
             self.connection.run(text, bound(text, sent))
-        text = sql(ANSWERED_BY.get(query, query), generation)
+        text = sql(ANSWERED_BY.get(query, query), space_number)
         found = [decoded(row) for row in self.connection.rows(text, bound(text, sent))]
         return self._sealing.given(query, values, found)
 
@@ -136,17 +136,17 @@ class LibSQLSession:
         """The rows of several named queries, in their order."""
         return [await self.rows(query, values) for query, values in queries]
 
-    async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
+    async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """How many rows the named statement changed."""
-        text = sql(query, generation)
+        text = sql(query, space_number)
         return self.connection.run(text, bound(text, await self._sent(query, values)))
 
     async def pause(self) -> None:
         """Nothing: the driver thread holds up no event loop."""
 
-    async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
+    async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values."""
-        text = sql(query, generation)
+        text = sql(query, space_number)
         if query in SIDE_BY_SIDE:
             for chunk in (chunk for one in values for chunk in _chunks(SIDE_BY_SIDE[query], one)):
                 self.connection.run(text, bound(text, chunk))

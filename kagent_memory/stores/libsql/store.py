@@ -46,13 +46,13 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         return await Database.exists(uri)
 
     @override
-    async def _make_vectors(self, session: LibSQLSession, generation: EmbeddingSpace) -> None:
+    async def _make_vectors(self, session: LibSQLSession, space: EmbeddingSpace) -> None:
         for statement in ("make_vectors", "index_vectors", "index_vector_changes"):
-            await session.run(statement, {}, generation=generation.number)
+            await session.run(statement, {}, space_number=space.number)
 
     @override
     async def _drop_vectors(self, session: LibSQLSession, number: int) -> None:
-        await session.run("drop_vectors", {}, generation=number)
+        await session.run("drop_vectors", {}, space_number=number)
 
     @override
     async def drop_retired(self) -> Sequence[str]:
@@ -122,7 +122,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
@@ -131,17 +131,17 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
-        checked = await self._checked_vectors(generation, vectors)
+        checked = await self._checked_vectors(space_number, vectors)
         if not checked:
             return []
         return await self._searched(
-            generation,
+            space_number,
             self._database.read(
                 nearest,
                 self._indexes,
                 self._cache,
                 scope,
-                generation,
+                space_number,
                 checked,
                 limit=bounded(limit),
                 filter=filter,

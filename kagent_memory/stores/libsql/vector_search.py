@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ScopeVectors:
-    """The vectors of one scope and generation, as float32 rows that grow in place."""
+    """The vectors of one scope and embedding space, as float32 rows that grow in place."""
 
     def __init__(self, dimensions: int) -> None:
         self.version = -1
@@ -163,7 +163,7 @@ async def nearest(
     indexes: Indexes,
     cache: VectorCache,
     scope: Scope,
-    generation: int,
+    space_number: int,
     vectors: Sequence[Vector],
     *,
     limit: int,
@@ -180,13 +180,13 @@ async def nearest(
 
     def load(after: int, limit: int) -> Sequence[tuple[int, str, bytes]]:
         values = {"scope_id": scope.id, "seq": after, "limit": limit}
-        return session.connection.tuples(sql("vectors_since", generation), values)
+        return session.connection.tuples(sql("vectors_since", space_number), values)
 
     def count() -> int:
-        return session.connection.tuples(sql("count_vectors", generation), {"scope_id": scope.id})[0][0]
+        return session.connection.tuples(sql("count_vectors", space_number), {"scope_id": scope.id})[0][0]
 
     def shown(ids: Sequence[str] | None) -> Set[str]:
         return index.shown(visible, ids)
 
-    held = cache.current((scope.id, generation), len(vectors[0]), version=index.version, loader=load, count=count)
+    held = cache.current((scope.id, space_number), len(vectors[0]), version=index.version, loader=load, count=count)
     return search(held, vectors, limit, shown if passing is not None or index.hidden(visible) else None)

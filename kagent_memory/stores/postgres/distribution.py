@@ -44,7 +44,7 @@ async def left_to_distribute(connection: Connection) -> Mapping[str, Place]:
     if not found["migrated"]:
         raise ConfigurationError("There are no tables to distribute yet: run `kagent-memory migrate` first.")
     there = {row["name"] for row in await session.rows("distributed", {})}
-    vectors = [f"memory_vector_{row['number']}" for row in await session.rows("generations", {})]
+    vectors = [f"memory_vector_{row['number']}" for row in await session.rows("embedding_spaces", {})]
     places: dict[str, Place] = dict.fromkeys((*DISTRIBUTED, *vectors), "by scope")
     places |= dict.fromkeys(REFERENCE, "on every node")
     return {name: place for name, place in places.items() if name not in there}

@@ -34,10 +34,10 @@ STACKED = frozenset({"put_vector"})
 
 
 @cache
-def statement(query: str, generation: int | None = None, dimensions: int | None = None) -> LiteralString:
+def statement(query: str, space_number: int | None = None, dimensions: int | None = None) -> LiteralString:
     """The text of a named query, for one vector table where it has to do with one."""
     text = queries(DIALECT)[query]
-    return cast("LiteralString", text.replace("{generation}", str(generation)).replace("{dimensions}", str(dimensions)))
+    return cast("LiteralString", text.replace("{space}", str(space_number)).replace("{dimensions}", str(dimensions)))
 
 
 def bound(values: Values) -> Mapping[str, Any]:
@@ -167,9 +167,9 @@ class PostgresSession:
         """Whether the tables here are guarded, so that new ones must be."""
         return self._connection.row_security
 
-    async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
+    async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
-        [found] = await self._asked([(statement(query, generation), await self._sent(query, values))])
+        [found] = await self._asked([(statement(query, space_number), await self._sent(query, values))])
         return self._sealing.given(query, values, found)
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
@@ -201,10 +201,10 @@ class PostgresSession:
     async def _executed(self, text: LiteralString, values: Values) -> AsyncCursor[Row]:
         return await self._connection.execute(text, bound(values), binary=True, prepare=True)
 
-    async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
+    async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """How many rows the named statement changed."""
         sent = await self._sent(query, values)
-        cursor = await self._connection.execute(statement(query, generation), bound(sent), prepare=True)
+        cursor = await self._connection.execute(statement(query, space_number), bound(sent), prepare=True)
         await self._sync()
         return cursor.rowcount
 
@@ -212,9 +212,9 @@ class PostgresSession:
         """Lets other tasks of the event loop have their turn."""
         await asyncio.sleep(0)
 
-    async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
+    async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
-        text = statement(query, generation)
+        text = statement(query, space_number)
         sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
         for piece in pieces(query, sent):
             if len(piece) == 1:
@@ -223,9 +223,9 @@ class PostgresSession:
                 await self._connection.cursor().executemany(text, [bound(one) for one in piece])
             await self._flush()
 
-    async def define(self, query: str, generation: int, dimensions: int) -> None:
+    async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
-        await self._connection.execute(statement(query, generation, dimensions))
+        await self._connection.execute(statement(query, space_number, dimensions))
         if self._pipeline is not None:
             # The driver forgets its prepared statements when it sees the answer, but tells the server only after the
             # next statement: that one must not be a prepared one, or the server would forget what the driver knows.

@@ -120,20 +120,20 @@ class PostgresStore(SqlStore[PostgresSession]):
         return left
 
     @override
-    async def _make_vectors(self, session: PostgresSession, generation: EmbeddingSpace) -> None:
-        width = generation.dimensions
+    async def _make_vectors(self, session: PostgresSession, space: EmbeddingSpace) -> None:
+        width = space.dimensions
         if width > MOST_DIMENSIONS:
             raise ConfigurationError(
-                f"PostgreSQL keeps vectors of up to {MOST_DIMENSIONS:,} dimensions, and {generation.name!r} has "
+                f"PostgreSQL keeps vectors of up to {MOST_DIMENSIONS:,} dimensions, and {space.name!r} has "
                 f"{width:,}; set dimensions={MOST_DIMENSIONS} or less, choose another model, or use libSQL."
             )
         made = "make_vectors" if width <= COVERED_DIMENSIONS else "make_wide_vectors"
         tuned = "tune_vectors" if width <= INLINE_DIMENSIONS else "tune_long_vectors"
         guarded = ("guard_tables",) if session.row_security else ()
         for query in (made, tuned, *guarded):
-            await session.define(query, generation.number, width)
+            await session.define(query, space.number, width)
         if await is_distributed(session):
-            await session.rows("distribute_table", {"name": f"memory_vector_{generation.number}"})
+            await session.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
 
     @override
     async def _drop_vectors(self, session: PostgresSession, number: int) -> None:
@@ -145,7 +145,7 @@ class PostgresStore(SqlStore[PostgresSession]):
     async def search_vector(
         self,
         scope: Scope,
-        generation: int,
+        space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
@@ -154,16 +154,16 @@ class PostgresStore(SqlStore[PostgresSession]):
         passing: Sequence[str] | None = None,
         now: datetime,
     ) -> list[list[tuple[str, float]]]:
-        checked = await self._checked_vectors(generation, vectors)
+        checked = await self._checked_vectors(space_number, vectors)
         if not checked:
             return []
         return await self._searched(
-            generation,
+            space_number,
             self._database.within(scope).read(
                 nearest,
                 self._indexes,
                 scope,
-                generation,
+                space_number,
                 checked,
                 limit=bounded(limit),
                 filter=filter,

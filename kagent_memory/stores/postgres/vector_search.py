@@ -19,7 +19,7 @@ async def nearest(
     session: Session,
     indexes: Indexes,
     scope: Scope,
-    generation: int,
+    space_number: int,
     vectors: Sequence[Vector],
     *,
     limit: int,
@@ -37,7 +37,7 @@ async def nearest(
     hidden = index.hidden(mask)
     reach = limit + min(hidden, limit // 4 + 32)
     values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": index.ids(mask) if narrowed else None}
-    found = _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
+    found = _unpacked(await session.rows("search_vector", values, space_number=space_number), len(vectors))
     # Told anew: the index may have grown meanwhile.
     mask = index.visible(now, superseded=bool(filter.superseded), among=passing)
     if narrowed or not index.hidden(mask):
@@ -47,7 +47,7 @@ async def nearest(
     if all(len(answer) == limit or len(one) < reach for answer, one in zip(answers, found, strict=True)):
         return answers
     values |= {"limit": limit, "among": index.ids(mask)}
-    return _unpacked(await session.rows("search_vector", values, generation=generation), len(vectors))
+    return _unpacked(await session.rows("search_vector", values, space_number=space_number), len(vectors))
 
 
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:

@@ -65,8 +65,8 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
     if not ids:
         return
     values = {"scope_id": scope_id, "ids": list(ids)}
-    for row in await session.rows("generations", {}):
-        await session.run_many("erase_vectors", [values], generation=row["number"])
+    for row in await session.rows("embedding_spaces", {}):
+        await session.run_many("erase_vectors", [values], space_number=row["number"])
     for statement in ("erase_stats", "end_decisions", "erase_revisions", "erase_memories"):
         await session.run_many(statement, [values])
     await session.run_many("erase_scope_index", [{"scope_id": scope_id}])
@@ -90,8 +90,8 @@ async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | N
     ended = len(gone) < limit
     if ended:
         whose = {"scope_id": scope.id}
-        for row in await session.rows("generations", {}):
-            await session.run_many("erase_scope_vectors", [whose], generation=row["number"])
+        for row in await session.rows("embedding_spaces", {}):
+            await session.run_many("erase_scope_vectors", [whose], space_number=row["number"])
         for part in ("stats", "revisions", "jobs", "events", "tombstones", "index"):
             await session.run_many(f"erase_scope_{part}", [whose])
         await session.run_many("erase_scope", [whose])

@@ -1,4 +1,4 @@
-"""What keeps a whole store: generations, leases, the prune. These scripts cross scopes."""
+"""What keeps a whole store: embedding spaces, leases, the prune. These scripts cross scopes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .session import Session
 SCOPES_AT_ONCE = 100
 
 
-async def generations(session: Session) -> Sequence[EmbeddingSpace]:
-    """See `MemoryStore.generations`."""
+async def embedding_spaces(session: Session) -> Sequence[EmbeddingSpace]:
+    """See `MemoryStore.embedding_spaces`."""
     return [
         EmbeddingSpace(
             number=row["number"],
@@ -32,31 +32,31 @@ async def generations(session: Session) -> Sequence[EmbeddingSpace]:
             probe=None if row["probe"] is None else np.frombuffer(row["probe"], "<f4"),
             state=row["state"],
         )
-        for row in await session.rows("generations", {})
+        for row in await session.rows("embedding_spaces", {})
     ]
 
 
-async def insert_generation(
+async def insert_embedding_space(
     session: Session, name: str, dimensions: int, probe: Vector | None, state: SpaceState = "current"
 ) -> EmbeddingSpace | None:
-    """The new generation, still without its table; None when somebody else added one at the same time."""
+    """The new embedding space, still without its table; None when somebody else added one at the same time."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
-    if not await session.run("insert_generation", values):
+    if not await session.run("insert_embedding_space", values):
         return None
-    return found(await generations(session), name, dimensions)
+    return found(await embedding_spaces(session), name, dimensions)
 
 
 def found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
-    """The generation of this name and width among the known ones."""
+    """The embedding space of this name and width among the known ones."""
     return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
 
 
 async def finish_replacing(session: Session, number: int) -> None:
     """See `MemoryStore.finish_replacing`."""
-    if not await session.run("finish_generation", {"number": number}):
+    if not await session.run("finish_embedding_space", {"number": number}):
         raise Conflict("Another embedder was chosen meanwhile to replace the current one; nothing was changed.")
-    await session.run("retire_generations", {"number": number})
+    await session.run("retire_embedding_spaces", {"number": number})
 
 
 async def note_width(session: Session, *, tenant: str, dimensions: int, most: int) -> None:
@@ -71,10 +71,10 @@ async def widths(session: Session, *, tenant: str) -> Sequence[int]:
 
 async def release_widths(session: Session) -> None:
     """Forgets the widths of which a tenant keeps no vectors."""
-    for one in await generations(session):
+    for one in await embedding_spaces(session):
         if one.name == external_name(one.dimensions):
             width = {"dimensions": one.dimensions}
-            kept = await session.rows("tenants_of_width", width, generation=one.number)
+            kept = await session.rows("tenants_of_width", width, space_number=one.number)
             await session.run("release_widths", {**width, "tenants": [row["tenant"] for row in kept]})
 
 
@@ -99,11 +99,11 @@ async def scopes(
 
 
 async def lacking_vectors(
-    session: Session, scopes: Sequence[Scope], generation: int, *, now: datetime
+    session: Session, scopes: Sequence[Scope], space_number: int, *, now: datetime
 ) -> Sequence[Scope]:
     """See `MemoryStore.lacking_vectors`."""
     values = {"scope_ids": [scope.id for scope in scopes], "now": now}
-    found = await session.rows("lacking_vectors", values, generation=generation)
+    found = await session.rows("lacking_vectors", values, space_number=space_number)
     return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
 
 

@@ -14,7 +14,7 @@ from ..base import EARLIEST, Facets, Order, Page, RankFeatures, ScopeStats, Text
 from ..codec import bounded, is_id, known
 from .decoding import filter_values, to_memory, to_revision
 from .index_cache import Indexes
-from .maintenance import generations
+from .maintenance import embedding_spaces
 from .session import Session
 
 
@@ -142,16 +142,18 @@ async def group(session: Session, scope: Scope, name: str) -> Sequence[Revision]
     return [to_revision(row) for row in await session.rows("revisions_in", {"scope_id": scope.id, "group": name})]
 
 
-async def unembedded(session: Session, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+async def unembedded(
+    session: Session, scope: Scope, space_number: int, *, limit: int, now: datetime
+) -> Sequence[Memory]:
     """See `MemoryStore.unembedded`."""
     values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
-    return [to_memory(row) for row in await session.rows("unembedded", values, generation=generation)]
+    return [to_memory(row) for row in await session.rows("unembedded", values, space_number=space_number)]
 
 
-async def unembedded_ids(session: Session, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
+async def unembedded_ids(session: Session, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
     """See `MemoryStore.unembedded_ids`."""
     values = {"scope_id": scope.id, "now": now}
-    return [row["id"] for row in await session.rows("unembedded_ids", values, generation=generation)]
+    return [row["id"] for row in await session.rows("unembedded_ids", values, space_number=space_number)]
 
 
 async def orphans(session: Session, scope: Scope) -> Mapping[str, Sequence[str]]:
@@ -160,8 +162,8 @@ async def orphans(session: Session, scope: Scope) -> Mapping[str, Sequence[str]]
     found: dict[str, list[str]] = defaultdict(list)
     for row in await session.rows("orphans", whose):
         found[row["id"]].append(row["kind"])
-    for space in await generations(session):
-        for row in await session.rows("orphaned_vectors", whose, generation=space.number):
+    for space in await embedding_spaces(session):
+        for row in await session.rows("orphaned_vectors", whose, space_number=space.number):
             found[row["id"]].append(f"vector of {space.name}")
     return found
 

@@ -20,9 +20,9 @@ Values: TypeAlias = Mapping[str, Any]
 class Session(Protocol):
     """One transaction of one connection."""
 
-    async def rows(self, query: str, values: Values, *, generation: int | None = None) -> Sequence[Row]:
+    async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """Runs the named query and gives all its rows, decoded: aware UTC datetimes, tuples for lists, dicts for
-        JSON objects, str ids. `generation` picks the vector table of statements that hold `{generation}`.
+        JSON objects, str ids. `space_number` picks the vector table of statements that hold `{space}`.
         """
         ...
 
@@ -30,7 +30,7 @@ class Session(Protocol):
         """The rows of several named queries, asked in this order and in as few round trips as the driver can."""
         ...
 
-    async def run(self, query: str, values: Values, *, generation: int | None = None) -> int:
+    async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """Runs the named statement and gives how many rows it changed."""
         ...
 
@@ -38,7 +38,7 @@ class Session(Protocol):
         """Lets others have their turn in the middle of long work, where a script would hold them up."""
         ...
 
-    async def run_many(self, query: str, values: Sequence[Values], *, generation: int | None = None) -> None:
+    async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """Runs the named statement once for each set of values, as fast as the driver can."""
         ...
 

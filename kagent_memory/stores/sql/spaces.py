@@ -30,42 +30,42 @@ class SpaceStore(Store, Generic[AnySession]):
         self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     @abstractmethod
-    async def _make_vectors(self, session: AnySession, generation: EmbeddingSpace) -> None:
-        """Makes the table of a new generation's vectors."""
+    async def _make_vectors(self, session: AnySession, space: EmbeddingSpace) -> None:
+        """Makes the table of a new embedding space's vectors."""
 
     @abstractmethod
     async def _drop_vectors(self, session: AnySession, number: int) -> None:
-        """Drops the table of a generation's vectors, in the transaction that marks it as dropped."""
+        """Drops the table of an embedding space's vectors, in the transaction that marks it as dropped."""
 
-    async def _dimensions_of(self, generation: int) -> int:
-        if generation not in self._dimensions:
-            self._dimensions.update((one.number, one.dimensions) for one in await self.generations())
-        if generation not in self._dimensions:
-            raise InvalidInput(f"There is no embedding space {generation} here.")
-        return self._dimensions[generation]
+    async def _dimensions_of(self, space_number: int) -> int:
+        if space_number not in self._dimensions:
+            self._dimensions.update((one.number, one.dimensions) for one in await self.embedding_spaces())
+        if space_number not in self._dimensions:
+            raise InvalidInput(f"There is no embedding space {space_number} here.")
+        return self._dimensions[space_number]
 
-    async def _searched(self, generation: int, found: Awaitable[Answer]) -> Answer:
-        """What a search of one generation's vectors finds, which another process may have dropped."""
+    async def _searched(self, space_number: int, found: Awaitable[Answer]) -> Answer:
+        """What a search of one space_number's vectors finds, which another process may have dropped."""
         try:
             return await found
         except StoreError as error:
-            if any(one.number == generation for one in await self.generations()):
+            if any(one.number == space_number for one in await self.embedding_spaces()):
                 raise
-            raise InvalidInput(f"There is no embedding space {generation} here any more.") from error
+            raise InvalidInput(f"There is no embedding space {space_number} here any more.") from error
 
-    async def _checked_vectors(self, generation: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
-        dimensions = await self._dimensions_of(generation)
+    async def _checked_vectors(self, space_number: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
+        dimensions = await self._dimensions_of(space_number)
         return [checked_vector(vector, dimensions) for vector in vectors]
 
     @override
-    async def generations(self) -> Sequence[EmbeddingSpace]:
-        return await self._database.read(maintenance.generations)
+    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
+        return await self._database.read(maintenance.embedding_spaces)
 
     @override
-    async def add_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         for attempt in range(ATTEMPTS):
             async with self._making:
-                present = maintenance.found(await self.generations(), name, dimensions)
+                present = maintenance.found(await self.embedding_spaces(), name, dimensions)
                 made = present or await self._database.write(self._made, name, dimensions, probe)
             if made is not None:
                 return made
@@ -75,13 +75,13 @@ class SpaceStore(Store, Generic[AnySession]):
     async def _made(
         self, session: AnySession, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace | None:
-        generation = await maintenance.insert_generation(session, name, dimensions, probe)
-        if generation is not None:
-            await self._make_vectors(session, generation)
-        return generation
+        space = await maintenance.insert_embedding_space(session, name, dimensions, probe)
+        if space is not None:
+            await self._make_vectors(session, space)
+        return space
 
     @override
-    async def replace_generation(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+    async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         for attempt in range(ATTEMPTS):
             async with self._making:
                 made = await self._database.write(self._begun, name, dimensions, probe)
@@ -93,20 +93,20 @@ class SpaceStore(Store, Generic[AnySession]):
     async def _begun(
         self, session: AnySession, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace | None:
-        known = await maintenance.generations(session)
+        known = await maintenance.embedding_spaces(session)
         replaced = any(one.state == "current" and not one.name.startswith(EXTERNAL) for one in known)
-        generation = maintenance.found(known, name, dimensions)
-        if generation is None:
+        space = maintenance.found(known, name, dimensions)
+        if space is None:
             state = "filling" if replaced else "current"
-            generation = await maintenance.insert_generation(session, name, dimensions, probe, state)
-            if generation is None:
+            space = await maintenance.insert_embedding_space(session, name, dimensions, probe, state)
+            if space is None:
                 return None
-            await self._make_vectors(session, generation)
-        if generation.state != "current":
-            await session.run("fill_generation", {"number": generation.number})
+            await self._make_vectors(session, space)
+        if space.state != "current":
+            await session.run("fill_embedding_space", {"number": space.number})
         if not replaced:
-            await maintenance.finish_replacing(session, generation.number)
-        return maintenance.found(await maintenance.generations(session), name, dimensions)
+            await maintenance.finish_replacing(session, space.number)
+        return maintenance.found(await maintenance.embedding_spaces(session), name, dimensions)
 
     @override
     async def finish_replacing(self, number: int) -> None:
@@ -117,7 +117,7 @@ class SpaceStore(Store, Generic[AnySession]):
         return await self._database.write(self._dropped)
 
     async def _dropped(self, session: AnySession) -> Sequence[str]:
-        retired = [one for one in await maintenance.generations(session) if one.state == "retired"]
+        retired = [one for one in await maintenance.embedding_spaces(session) if one.state == "retired"]
         for one in retired:
             await session.run("mark_dropped", {"number": one.number})
             await self._drop_vectors(session, one.number)

@@ -107,9 +107,9 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        if batch.vectors and batch.generation is None:
+        if batch.vectors and batch.space_number is None:
             raise InvalidInput("Vectors need the number of their embedding space.")
-        dimensions = None if batch.generation is None else await self._dimensions_of(batch.generation)
+        dimensions = None if batch.space_number is None else await self._dimensions_of(batch.space_number)
         batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
         self._indexes.unsettle(scope)
@@ -272,14 +272,14 @@ class SqlStore(SpaceStore[AnySession]):
         return await self._database.within(scope).read(reading.group, scope, group)
 
     @override
-    async def unembedded(self, scope: Scope, generation: int, *, limit: int, now: datetime) -> Sequence[Memory]:
-        await self._dimensions_of(generation)
-        return await self._database.within(scope).read(reading.unembedded, scope, generation, limit=limit, now=now)
+    async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+        await self._dimensions_of(space_number)
+        return await self._database.within(scope).read(reading.unembedded, scope, space_number, limit=limit, now=now)
 
     @override
-    async def unembedded_ids(self, scope: Scope, generation: int, *, now: datetime) -> Sequence[str]:
-        await self._dimensions_of(generation)
-        return await self._database.within(scope).read(reading.unembedded_ids, scope, generation, now=now)
+    async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
+        await self._dimensions_of(space_number)
+        return await self._database.within(scope).read(reading.unembedded_ids, scope, space_number, now=now)
 
     @override
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
@@ -453,9 +453,9 @@ class SqlStore(SpaceStore[AnySession]):
         return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens)
 
     @override
-    async def lacking_vectors(self, scopes: Sequence[Scope], generation: int, *, now: datetime) -> Sequence[Scope]:
-        await self._dimensions_of(generation)
-        return await self._database.read(maintenance.lacking_vectors, scopes, generation, now=now)
+    async def lacking_vectors(self, scopes: Sequence[Scope], space_number: int, *, now: datetime) -> Sequence[Scope]:
+        await self._dimensions_of(space_number)
+        return await self._database.read(maintenance.lacking_vectors, scopes, space_number, now=now)
 
     @override
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:

@@ -36,8 +36,8 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     reworded = _reworded(plan)
     if reworded:
         values = {"scope_id": scope.id, "ids": reworded}
-        for row in await session.rows("generations", {}):
-            await session.run_many("erase_vectors", [values], generation=row["number"])
+        for row in await session.rows("embedding_spaces", {}):
+            await session.run_many("erase_vectors", [values], space_number=row["number"])
     vectors = {
         plan.given.get(id, id): vector
         for id, vector in batch.vectors.items()
@@ -45,7 +45,7 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     }
     if vectors and met.writable:
         values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
-        await session.run_many("put_vector", values, generation=batch.generation)
+        await session.run_many("put_vector", values, space_number=batch.space_number)
     await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
     return Applied(ids=ids, version=met.version)
@@ -101,8 +101,8 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
         waiting=waiting,
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
         taken=bool(found.get("taken_pairs")),
-        writable=any(one["number"] == batch.generation and one["state"] != "dropped" for one in spaces),
-        embedders=_replacing(spaces, batch.generation),
+        writable=any(one["number"] == batch.space_number and one["state"] != "dropped" for one in spaces),
+        embedders=_replacing(spaces, batch.space_number),
     )
 
 
@@ -122,7 +122,7 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
         "quarantined_memories": {"hashes": _hashes(batch, ("quarantined",), texts)},
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
         "taken_pairs": _pairs(_events(batch)),
-        "written_spaces": {"numbers": [batch.generation] if batch.vectors else []},
+        "written_spaces": {"numbers": [batch.space_number] if batch.vectors else []},
     }
     return {name: lists for name, lists in values.items() if any(lists.values())}
 

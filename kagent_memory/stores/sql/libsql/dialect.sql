@@ -2,7 +2,7 @@
 
 -- name: make_vectors
 -- Every vector that is set takes a new "seq", never used before: what came since a known one is a range of it.
-CREATE TABLE memory_vector_{generation} (
+CREATE TABLE memory_vector_{space} (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     scope_id BLOB NOT NULL,
     id TEXT NOT NULL,
@@ -10,19 +10,19 @@ CREATE TABLE memory_vector_{generation} (
 )
 
 -- name: index_vectors
-CREATE UNIQUE INDEX memory_vector_{generation}_key ON memory_vector_{generation} (scope_id, id)
+CREATE UNIQUE INDEX memory_vector_{space}_key ON memory_vector_{space} (scope_id, id)
 
 -- name: index_vector_changes
-CREATE INDEX memory_vector_{generation}_seq ON memory_vector_{generation} (scope_id, seq)
+CREATE INDEX memory_vector_{space}_seq ON memory_vector_{space} (scope_id, seq)
 
 -- name: vectors_since
-SELECT seq, id, embedding FROM memory_vector_{generation}
+SELECT seq, id, embedding FROM memory_vector_{space}
 WHERE scope_id = :scope_id AND seq > :seq
 ORDER BY seq
 LIMIT :limit
 
 -- name: count_vectors
-SELECT count(*) FROM memory_vector_{generation} WHERE scope_id = :scope_id
+SELECT count(*) FROM memory_vector_{space} WHERE scope_id = :scope_id
 
 -- name: drop_vectors
-DROP TABLE memory_vector_{generation}
+DROP TABLE memory_vector_{space}

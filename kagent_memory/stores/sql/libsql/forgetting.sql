@@ -77,7 +77,7 @@ DELETE FROM memory_revision
 WHERE scope_id = :scope_id AND memory_id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: erase_vectors
-DELETE FROM memory_vector_{generation}
+DELETE FROM memory_vector_{space}
 WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 
 -- name: tenant_scopes
@@ -88,7 +88,7 @@ SELECT user_id, app FROM scope WHERE tenant = :tenant ORDER BY scope_id LIMIT :l
 SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id LIMIT :limit
 
 -- name: erase_scope_vectors
-DELETE FROM memory_vector_{generation} WHERE scope_id = :scope_id
+DELETE FROM memory_vector_{space} WHERE scope_id = :scope_id
 
 -- name: erase_scope_stats
 DELETE FROM memory_stats WHERE scope_id = :scope_id

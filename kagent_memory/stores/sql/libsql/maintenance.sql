@@ -54,7 +54,7 @@ WHERE s.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND EXISTS 
     WHERE m.scope_id = s.scope_id AND m.state = 'active'
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
         AND NOT EXISTS (
-            SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
+            SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
         )
 )
 ORDER BY s.tenant, s.app, s.user_id
@@ -76,25 +76,25 @@ WHERE (:tenant IS NULL OR s.tenant = :tenant)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT :limit
 
--- name: generations
+-- name: embedding_spaces
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
 
--- name: insert_generation
+-- name: insert_embedding_space
 -- No row when somebody else adds one at the same time: read again.
 INSERT INTO embedder (number, name, dimensions, probe, state)
 SELECT coalesce(max(number), 0) + 1, :name, :dimensions, :probe, :state FROM embedder
 WHERE true
 ON CONFLICT DO NOTHING
 
--- name: fill_generation
+-- name: fill_embedding_space
 -- One embedder's vectors are made beside the current one's; what another was to be replaced by is given up.
 UPDATE embedder SET state = CASE WHEN number = :number THEN 'filling' ELSE 'retired' END
 WHERE (number = :number AND state <> 'current') OR (number <> :number AND state = 'filling')
 
--- name: finish_generation
+-- name: finish_embedding_space
 UPDATE embedder SET state = 'current' WHERE number = :number AND state IN ('filling', 'current')
 
--- name: retire_generations
+-- name: retire_embedding_spaces
 -- All that the given one replaces; vectors that callers bring are replaced by nothing.
 UPDATE embedder SET state = 'retired'
 WHERE number <> :number AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
@@ -125,7 +125,7 @@ SELECT dimensions FROM caller_width WHERE tenant = :tenant ORDER BY dimensions
 SELECT DISTINCT s.tenant
 FROM scope AS s
 JOIN caller_width AS w ON w.tenant = s.tenant AND w.dimensions = :dimensions
-WHERE EXISTS (SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = s.scope_id)
+WHERE EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = s.scope_id)
 
 -- name: release_widths
 DELETE FROM caller_width WHERE dimensions = :dimensions AND tenant NOT IN (SELECT value FROM json_each(:tenants))

@@ -148,7 +148,7 @@ FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER 
 SELECT * FROM remembered AS r
 WHERE r.scope_id = :scope_id AND r.state = 'active' AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > :now)
     AND NOT EXISTS (
-        SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
+        SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
     )
 ORDER BY r.created_at, r.id
 LIMIT :limit
@@ -157,7 +157,7 @@ LIMIT :limit
 SELECT m.id FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
     AND NOT EXISTS (
-        SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
+        SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
     )
 ORDER BY m.id
 
@@ -175,7 +175,7 @@ WHERE r.scope_id = :scope_id
 
 -- name: orphaned_vectors
 SELECT v.id
-FROM memory_vector_{generation} AS v
+FROM memory_vector_{space} AS v
 WHERE v.scope_id = :scope_id
     AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = :scope_id AND m.id = v.id)
 

@@ -101,7 +101,7 @@ VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :even
 
 -- name: put_vector
 -- A vector that is set anew takes a new row, and so a new "seq".
-INSERT OR REPLACE INTO memory_vector_{generation} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)
+INSERT OR REPLACE INTO memory_vector_{space} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)
 
 -- name: count_usage
 INSERT INTO memory_stats (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)

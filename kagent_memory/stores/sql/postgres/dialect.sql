@@ -10,7 +10,7 @@ SELECT
 FROM unnest(%(vectors)b::halfvec[]) WITH ORDINALITY AS q (vector, number)
 CROSS JOIN LATERAL (
     SELECT v.id, round((1 - (v.embedding <=> q.vector)) * 1e6::float8) + 0 AS score
-    FROM memory_vector_{generation} AS v
+    FROM memory_vector_{space} AS v
     WHERE v.scope_id = %(scope_id)s AND (%(among)s::uuid[] IS NULL OR v.id = ANY(%(among)s::uuid[]))
     ORDER BY score DESC, v.id DESC
     LIMIT %(limit)s
@@ -19,7 +19,7 @@ GROUP BY q.number
 
 -- name: make_vectors
 -- The vectors ride in the key's index, so that a search reads one scope's vectors from neighbouring pages.
-CREATE TABLE memory_vector_{generation} (
+CREATE TABLE memory_vector_{space} (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,
     embedding halfvec({dimensions}) NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE memory_vector_{generation} (
 
 -- name: make_wide_vectors
 -- Too wide for an index row (2,704 bytes): an exact search reads the table's rows.
-CREATE TABLE memory_vector_{generation} (
+CREATE TABLE memory_vector_{space} (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,
     embedding halfvec({dimensions}) NOT NULL,
@@ -37,18 +37,18 @@ CREATE TABLE memory_vector_{generation} (
 
 -- name: tune_vectors
 -- Unpacked beside the row: a search reads every vector of a scope, and fetching each from its own place costs most.
-ALTER TABLE memory_vector_{generation}
+ALTER TABLE memory_vector_{space}
     ALTER COLUMN embedding SET STORAGE PLAIN,
     SET (toast_tuple_target = 8160, autovacuum_vacuum_insert_scale_factor = 0.02)
 
 -- name: tune_long_vectors
 -- Too long for a row of one page (8,160 bytes): kept beside the table in pieces, unpacked, since no float16 compresses.
-ALTER TABLE memory_vector_{generation}
+ALTER TABLE memory_vector_{space}
     ALTER COLUMN embedding SET STORAGE EXTERNAL,
     SET (autovacuum_vacuum_insert_scale_factor = 0.02)
 
 -- name: drop_vectors
-DROP TABLE memory_vector_{generation}
+DROP TABLE memory_vector_{space}
 
 -- name: act_for_self
 -- For one transaction: as the user who logged in, who owns the tables, or may act as whoever made them.

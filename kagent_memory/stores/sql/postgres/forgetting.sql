@@ -81,7 +81,7 @@ WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
 DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 
 -- name: erase_vectors
-DELETE FROM memory_vector_{generation} WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.
@@ -91,7 +91,7 @@ SELECT user_id, app FROM scope WHERE tenant = %(tenant)s ORDER BY scope_id LIMIT
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id LIMIT %(limit)s
 
 -- name: erase_scope_vectors
-DELETE FROM memory_vector_{generation} WHERE scope_id = %(scope_id)s
+DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s
 
 -- name: erase_scope_stats
 DELETE FROM memory_stats WHERE scope_id = %(scope_id)s

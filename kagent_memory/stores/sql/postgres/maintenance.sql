@@ -62,7 +62,7 @@ WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
     WHERE m.scope_id = s.scope_id AND m.state = 'active'
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
         AND NOT EXISTS (
-            SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
+            SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
         )
 )
 ORDER BY s.tenant, s.app, s.user_id
@@ -84,24 +84,24 @@ WHERE (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 
--- name: generations
+-- name: embedding_spaces
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
 
--- name: insert_generation
+-- name: insert_embedding_space
 -- No row when somebody else adds one at the same time: read again.
 INSERT INTO embedder (number, name, dimensions, probe, state)
 SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s, %(state)s FROM embedder
 ON CONFLICT DO NOTHING
 
--- name: fill_generation
+-- name: fill_embedding_space
 -- One embedder's vectors are made beside the current one's; what another was to be replaced by is given up.
 UPDATE embedder SET state = CASE WHEN number = %(number)s THEN 'filling' ELSE 'retired' END
 WHERE (number = %(number)s AND state <> 'current') OR (number <> %(number)s AND state = 'filling')
 
--- name: finish_generation
+-- name: finish_embedding_space
 UPDATE embedder SET state = 'current' WHERE number = %(number)s AND state IN ('filling', 'current')
 
--- name: retire_generations
+-- name: retire_embedding_spaces
 -- All that the given one replaces; vectors that callers bring are replaced by nothing.
 UPDATE embedder SET state = 'retired'
 WHERE number <> %(number)s AND state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-'
@@ -131,7 +131,7 @@ SELECT dimensions FROM caller_width WHERE tenant = %(tenant)s ORDER BY dimension
 SELECT DISTINCT s.tenant
 FROM scope AS s
 JOIN caller_width AS w ON w.tenant = s.tenant AND w.dimensions = %(dimensions)s
-WHERE EXISTS (SELECT 1 FROM memory_vector_{generation} AS v WHERE v.scope_id = s.scope_id)
+WHERE EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = s.scope_id)
 
 -- name: release_widths
 DELETE FROM caller_width WHERE dimensions = %(dimensions)s AND tenant <> ALL(%(tenants)s::text[])

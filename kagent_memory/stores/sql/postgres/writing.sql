@@ -110,7 +110,7 @@ VALUES (
 
 -- name: put_vector
 -- Takes the values of all rows as lists (session.STACKED).
-INSERT INTO memory_vector_{generation} (scope_id, id, embedding)
+INSERT INTO memory_vector_{space} (scope_id, id, embedding)
 SELECT * FROM unnest(%(scope_id)s::uuid[], %(id)s::uuid[], %(embedding)b::halfvec[])
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
