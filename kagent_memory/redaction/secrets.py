@@ -156,29 +156,38 @@ def spans(text: str) -> Iterator[Span]:
 
 def _assigned(text: str, low: str) -> Iterator[Span]:
     at = 0
-    for sign in _SIGN.finditer(low):  # the names are many, and slow to look for everywhere
-        place = sign.start()
-        name = _NAMED.search(low, max(at, place - _TO_SIGN), place + _PAST_SIGN) if place >= at else None
-        if name is None or name.start("sign") != place:
-            continue
-        at = name.end()
-        kind = next(kind for (kind, _), found in zip(_NAMES, name.groups(), strict=False) if found)
-        patterns = (_QUOTED, _ESCAPED, _BARE)
-        value = next((found for pattern in patterns if (found := pattern.match(text, name.end()))), None)
-        if value is None:
-            continue
-        start, end = value.span("value")
-        if value.re is _BARE:
-            end = start + len(text[start:end].rstrip(".,)]}"))
-            dash = name["sign"][0] in "–—"
-            alone = not dash and _ALONE.match(text, end)
-            if (dash or name["sign"] in ":：") and not _looks_made(text[start:end]) and not alone:
+    for begin, until in _near_signs(low):
+        at = max(at, begin)
+        while name := _NAMED.search(low, at, until):
+            at = name.end()
+            kind = next(kind for (kind, _), found in zip(_NAMES, name.groups(), strict=False) if found)
+            patterns = (_QUOTED, _ESCAPED, _BARE)
+            value = next((found for pattern in patterns if (found := pattern.match(text, name.end()))), None)
+            if value is None:
                 continue
-        if low.startswith("pwd", name.start()) and _PATH.match(text, start):
-            continue
-        if _is_secret(kind, text[start:end]) and not _is_count(low, name.start(), text, start):
-            yield start, end, kind
-            at = max(at, end - 40)  # a value may end in the name of the next one
+            start, end = value.span("value")
+            if value.re is _BARE:
+                end = start + len(text[start:end].rstrip(".,)]}"))
+                dash = name["sign"][0] in "–—"
+                alone = not dash and _ALONE.match(text, end)
+                if (dash or name["sign"] in ":：") and not _looks_made(text[start:end]) and not alone:
+                    continue
+            if low.startswith("pwd", name.start()) and _PATH.match(text, start):
+                continue
+            if _is_secret(kind, text[start:end]) and not _is_count(low, name.start(), text, start):
+                yield start, end, kind
+                at = max(at, end - 40)  # a value may end in the name of the next one
+
+
+def _near_signs(low: str) -> Iterator[tuple[int, int]]:
+    """Where names may stand: they are many, and slow to look for everywhere."""
+    begin = end = 0
+    for sign in _SIGN.finditer(low):
+        if sign.start() - _TO_SIGN > end:
+            yield begin, end
+            begin = sign.start() - _TO_SIGN
+        end = sign.start() + _PAST_SIGN
+    yield begin, end
 
 
 def _is_count(low: str, name: int, text: str, value: int) -> bool:

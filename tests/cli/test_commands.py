@@ -25,7 +25,7 @@ from kagent_memory.stores.base import Job
 ROOT = Path(__file__).parents[2]
 SCOPE = Scope("", "ada", "demo")
 WANTED = """demo serve mcp worker prune consolidate search list show add edit pin forget history undo feedback jobs
-stats migrate token forget-tenant receipts audit export import
+stats migrate token forget-tenant receipts audit export import rotate-keys quarantine reembed
 doctor"""
 
 

@@ -219,10 +219,13 @@ async def test_an_embedder_that_answers_nonsense_breaks_no_turn(store_uri: str) 
 # -- two embedders on one store -----------------------------------------------------------------
 
 OTHERS: dict[str, tuple[Callable[[], HashEmbedder], str]] = {
-    "another name": (lambda: HashEmbedder(16, "other"), r"Open it with embedding='hash', or use another database"),
+    "another name": (
+        lambda: HashEmbedder(16, "other"),
+        r"Open it with embedding='hash'; or have it embedded anew: .kagent-memory reembed --embedding other",
+    ),
     "another width": (
         lambda: HashEmbedder(32, "hash"),
-        r"\(32 dimensions\) was given.* and dimensions=16, or use another database",
+        r"\(32 dimensions\) was given.* and dimensions=16; or have it embedded anew: .*reembed --embedding hash",
     ),
     "other answers": (lambda: _turned(16), r"another model under the same name. Restore the former one"),
 }

@@ -282,7 +282,7 @@ async def test_forgetting_leaves_no_vector_behind(way: str):
     async with await Memories.open("libsql:///:memory:", **options) as memories:
         [id, _] = await memories.add(ADA, ["The gate code is 4711.", "Ada likes tea."])
         assert memories._parts.vectors is not None
-        cache = memories._parts.vectors._cache
+        cache = memories._parts.vectors._current._cache
         assert len(cache) == 2
         match way:
             case "ids":

@@ -13,7 +13,7 @@ from kagent_memory import KagentMemoryService, Memories
 from kagent_memory.memories import MemoryApi, OpenOptions, PartOptions, options
 from kagent_memory.settings import MemorySettings, SettingOptions
 
-OBJECTS_TOO = {"embedding", "llm", "rerank", "gate"}
+OBJECTS_TOO = {"embedding", "former_embedding", "llm", "rerank", "gate"}
 
 
 def test_every_setting_is_a_typed_option() -> None:
