@@ -235,9 +235,9 @@ class _ScopeAudit:
                 self._found("orphan", [id], f"without its memory: {', '.join(tables)}")
 
     async def _space(self) -> EmbeddingSpace | None:
-        """The newest space of vectors that were made here; those that callers bring lie beside them."""
+        """That of the vectors that searches go by; those that callers bring lie beside them."""
         spaces = await self._parts.store.embedding_spaces()
-        return next((one for one in reversed(spaces) if not one.name.startswith(EXTERNAL)), None)
+        return next((one for one in spaces if one.state == "current" and not one.name.startswith(EXTERNAL)), None)
 
 
 def _digest(text: bytes) -> bytes:

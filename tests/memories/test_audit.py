@@ -210,6 +210,13 @@ async def test_three_of_a_kind_are_one_finding():
         assert [one.memory_ids for one in found.findings] == [tuple(ids[:3]), tuple(ids[3:])]
 
 
+async def test_vectors_of_an_embedder_to_come_are_not_lacking():
+    async with await opened() as memories:
+        await memories.add(ADA, SOUND)
+        await memories.store.replace_embedding_space("to come", 4, None)
+        assert (await memories.audit(ADA, defects=["without_vector"])).counts == {"without_vector": 0}
+
+
 @pytest.mark.parametrize("defects", [["secrets"], [], ["secret", "'; DROP TABLE memory; --"]], ids=repr)
 async def test_unknown_defects_are_refused(defects):
     async with await opened() as memories:

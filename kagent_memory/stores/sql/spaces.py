@@ -45,7 +45,7 @@ class SpaceStore(Store, Generic[AnySession]):
         return self._dimensions[space_number]
 
     async def _searched(self, space_number: int, found: Awaitable[Answer]) -> Answer:
-        """What a search of one space_number's vectors finds, which another process may have dropped."""
+        """What a search of one embedding space's vectors finds, which another process may have dropped."""
         try:
             return await found
         except StoreError as error:
