@@ -393,7 +393,7 @@ def table(figures: Mapping[str, Mapping[str, float]]) -> str:
     base = next(iter(figures.values()))
     heads = ["search, one caller: × raw", *(f"{title.split(':')[0]}: rate vs raw" for title in [*OPS.values()][1:])]
     heads += [f"found of {FOUND}", *OPS.values()]
-    lines = [f"{MARK} {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    lines = [f"| system | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
     for name, one in figures.items():
         ratios = [one["search"] / base["search"], *(one[operation] / base[operation] for operation in [*OPS][1:])]
         plain = [f"{one['search']:.2f}", *(f"{one[operation]:,.0f}" for operation in [*OPS][1:])]
