@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ..errors import KagentMemoryError
-from ..records import Scope
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..stores.base import Store, embed_job
 
@@ -32,9 +31,8 @@ async def backfill(
         if any(space.name == vectors.name and space.state != "current" for space in spaces):
             return
         number = next((space.number for space in spaces if space.name == vectors.name), None)
-        after: Scope | None = None
-        while scopes := await store.scopes(after=after, limit=SCOPES_AT_ONCE):
-            now, after = clock(), scopes[-1]
+        async for scopes in store.all_scopes(at_once=SCOPES_AT_ONCE):
+            now = clock()
             lacking = scopes if number is None else await store.lacking_vectors(scopes, number, now=now)
             if lacking and not told:
                 told = True

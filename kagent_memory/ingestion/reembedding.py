@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -68,10 +68,11 @@ class Reembedding:
         left = True
         while left:  # what was written meanwhile may lack a vector again
             left = False
-            async for scopes in _lacking(self._store, space.number, self._clock):
-                left = True
+            async for scopes in self._store.all_scopes(at_once=SCOPES_AT_ONCE):
+                lacking = await self._store.lacking_vectors(scopes, space.number, now=self._clock())
+                left = left or bool(lacking)
                 async with asyncio.TaskGroup() as group:
-                    for scope in scopes:
+                    for scope in lacking:
                         group.create_task(self._embed(scope))
                 if self._failed:
                     raise self._failed[0]
@@ -92,12 +93,3 @@ class Reembedding:
                 self._done += count
                 if self._progress is not None:
                     self._progress(self._done)
-
-
-async def _lacking(store: Store, number: int, clock: Callable[[], datetime]) -> AsyncIterator[Sequence[Scope]]:
-    """The scopes that hold memories without a vector of this space, some of them at a time."""
-    after: Scope | None = None
-    while scopes := await store.scopes(after=after, limit=SCOPES_AT_ONCE):
-        after = scopes[-1]
-        if lacking := await store.lacking_vectors(scopes, number, now=clock()):
-            yield lacking

@@ -450,9 +450,9 @@ class MemoryApi(ABC):
         same in other words. `contradiction`: visible values of one attribute, or two facts of which one denies what
         the other says. `recall_loop`: what an agent or a tool said repeats an older memory. `secret`,
         `personal_data`: in a memory of any state or in its history, found as the redaction finds it.
-        `never_delivered`: visible and never handed over. `without_vector`: visible, and in the store's newest
-        embedding space it has none. `orphan`: counters, history or vectors without their memory, and memories whose
-        successor is gone.
+        `never_delivered`: visible and never handed over. `without_vector`: visible, and without a vector in the
+        embedding space that searches go by. `orphan`: counters, history or vectors without their memory, and memories
+        whose successor is gone.
 
         Args:
             scope: whose; or of all scopes of a tenant, a user or an app; None: of all.

@@ -97,14 +97,20 @@ class _Prune:
         """Erases what has faded, and what is old, unimportant and hardly used."""
         pruned = Pruned()
         old = Filter(created_before=self._now - timedelta(days=at_least_days))
-        async for scope in _scopes(self._store):
-            async for page in self._pages(scope, old):
-                half_life = self._settings.half_life_days
-                faded = [one for one in page if has_faded(one, now=self._now, half_life_days=half_life)]
-                pruned += await self._erase(scope, faded, "faded")
-                kept = [one for one in page if one not in faded]
-                pruned += await self._erase(scope, await self._unimportant(scope, kept), "unimportant")
+        async for some in self._store.all_scopes(at_once=PAGE):
+            for scope in some:
+                async for page in self._pages(scope, old):
+                    pruned += await self._erase_outlived_of(scope, page)
         return pruned
+
+    async def _erase_outlived_of(self, scope: Scope, page: Sequence[Memory]) -> Pruned:
+        half_life = self._settings.half_life_days
+        faded: list[Memory] = []
+        kept: list[Memory] = []
+        for one in page:
+            (faded if has_faded(one, now=self._now, half_life_days=half_life) else kept).append(one)
+        pruned = await self._erase(scope, faded, "faded")
+        return pruned + await self._erase(scope, await self._unimportant(scope, kept), "unimportant")
 
     async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """Those that are old, hardly used, and below 0.5 by the published formula; of twins one stays, if it may."""
@@ -176,14 +182,6 @@ class _Prune:
             yield [memory for memory in page.memories if memory.id not in doomed]
             if (cursor := page.cursor) is None:
                 return
-
-
-async def _scopes(store: MemoryStore) -> AsyncIterator[Scope]:
-    after: Scope | None = None
-    while some := await store.scopes(after=after, limit=PAGE):
-        for scope in some:
-            yield scope
-        after = some[-1]
 
 
 def least_important(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,81 +28,6 @@ ROW_WEIGHT = 100  # of looking at one memory, against a character of what else i
 REWORDED_AT_MOST = 1000  # are embedded anew for one search; the others are found by words
 
 Nearest = list[tuple[str, float]]
-
-
-class Searchable(Protocol):
-    """What a search asks of a store; see `MemoryStore` for the promises."""
-
-    async def search_text(
-        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> TextMatches:
-        """See `MemoryStore`."""
-        ...
-
-    async def search_texts(
-        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> Sequence[TextMatches]:
-        """See `MemoryStore`."""
-        ...
-
-    async def search_known(
-        self,
-        scope: Scope,
-        terms: Sequence[str],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        seen: TextMatches | None = None,
-        now: datetime,
-    ) -> TextMatches | None:
-        """See `MemoryStore`."""
-        ...
-
-    async def search_vector(
-        self,
-        scope: Scope,
-        space_number: int,
-        vectors: Sequence[Vector],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        version: int | None = None,
-        passing: Sequence[str] | None = None,
-        now: datetime,
-    ) -> list[Nearest]:
-        """See `MemoryStore`."""
-        ...
-
-    async def places(
-        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
-    ) -> Sequence[RankFeatures]:
-        """See `MemoryStore`."""
-        ...
-
-    async def list(
-        self,
-        scope: Scope,
-        *,
-        filter: Filter = Filter(),
-        order: Order = "newest",
-        limit: int = 50,
-        cursor: str | None = None,
-        now: datetime,
-    ) -> Page:
-        """See `MemoryStore`."""
-        ...
-
-    async def get(
-        self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
-    ) -> Mapping[str, Memory]:
-        """See `MemoryStore`."""
-        ...
-
-    async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
-    ) -> Mapping[str, Memory] | None:
-        """See `MemoryStore`."""
-        ...
 
 
 def state_at(whole: Whole, at: datetime) -> Memory | None:
@@ -308,6 +233,10 @@ class PastMemories:
     ) -> Mapping[str, Memory] | None:
         """See `MemoryStore`: the past does not change."""
         return await self.get(scope, ids, now=now)
+
+
+Searchable: TypeAlias = MemoryStore | PastMemories
+"""What a search reads: a store as it is, or as it was."""
 
 
 def _indexed(memories: Sequence[Memory]) -> ScopeIndex:

@@ -517,11 +517,16 @@ class MemoryStore(Opened, Replaceable):
         Crosses scopes.
         """
         counted: list[tuple[Scope, int]] = []
-        after: Scope | None = None
-        while some := await self.scopes(after=after, limit=PAGE):
+        async for some in self.all_scopes(at_once=PAGE):
             counted += [(scope, (await self.stats(scope, now=now)).visible) for scope in some]
-            after = some[-1]
         return [(scope, visible) for scope, visible in counted if visible > above]
+
+    async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
+        """Every scope, so many at a time, in the order of `scopes`. Crosses scopes."""
+        after: Scope | None = None
+        while some := await self.scopes(after=after, limit=at_once):
+            yield some
+            after = some[-1]
 
     @abstractmethod
     async def scopes(

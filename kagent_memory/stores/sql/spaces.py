@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from typing_extensions import override
@@ -63,10 +63,17 @@ class SpaceStore(Store, Generic[AnySession]):
 
     @override
     async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        async def found_or_made() -> EmbeddingSpace | None:
+            present = maintenance.found(await self.embedding_spaces(), name, dimensions)
+            return present or await self._database.write(self._made, name, dimensions, probe)
+
+        return await self._registered(found_or_made)
+
+    async def _registered(self, register: Callable[[], Awaitable[EmbeddingSpace | None]]) -> EmbeddingSpace:
+        """What is registered at last, however many processes register others at the same time."""
         for attempt in range(ATTEMPTS):
             async with self._making:
-                present = maintenance.found(await self.embedding_spaces(), name, dimensions)
-                made = present or await self._database.write(self._made, name, dimensions, probe)
+                made = await register()
             if made is not None:
                 return made
             await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
@@ -82,13 +89,7 @@ class SpaceStore(Store, Generic[AnySession]):
 
     @override
     async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        for attempt in range(ATTEMPTS):
-            async with self._making:
-                made = await self._database.write(self._begun, name, dimensions, probe)
-            if made is not None:
-                return made
-            await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
-        raise StoreError("Several processes are registering embedders at the same time; try again.")
+        return await self._registered(lambda: self._database.write(self._begun, name, dimensions, probe))
 
     async def _begun(
         self, session: AnySession, name: str, dimensions: int, probe: Vector | None
