@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,18 +14,15 @@ from typing import Any, Self
 from typing_extensions import Unpack, override
 
 from .. import telemetry
-from ..concurrency import cancel_and_wait, each_aside, run_in_thread
-from ..errors import Conflict, InvalidInput
-from ..ingestion.editing import Edit, edited, kept_fact, superseding
+from ..concurrency import cancel_and_wait
+from ..ingestion.editing import Edit
 from ..ingestion.extraction import SummaryProvider
 from ..ingestion.reembedding import Reembedded
 from ..models.embedding import EmbedderChoice
 from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import (
-    DROPPED,
     Change,
-    Fact,
     Filter,
     Memory,
     MemoryType,
@@ -41,14 +37,12 @@ from ..records import (
     checked_text,
 )
 from ..redaction import redact as mask_secrets
-from ..retention.lifecycle import to_memory, ttl_days_of
-from ..retrieval.embedding_spaces import with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
-from ..stores.base import Batch, Facets, Job, JobState, Order, Page, Pruned, ScopeStats
+from ..stores.base import Facets, Job, JobState, Order, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant, Rotated
 from .api import Items, MemoryApi, OpenedMemories
@@ -68,7 +62,8 @@ from .reembedding import reembed
 from .tokens import Tokens
 from .transfer import Imported, export, import_
 from .undoing import undo
-from .validation import checked_limit, text_size
+from .validation import checked_limit
+from .writing import add, edit
 
 __all__ = [
     "Items",
@@ -242,7 +237,7 @@ class Memories(OpenedMemories):
         self._parts.worker.wake()
 
     @override
-    async def add(
+    def add(
         self,
         scope: Scope,
         items: Items,
@@ -252,48 +247,17 @@ class Memories(OpenedMemories):
         who: str = "",
         replaces: str | None = None,
         max_bytes: int | None = None,  # instead of the setting max_content_bytes
-    ) -> list[str]:
-        parts = self._parts
-        most = parts.settings.max_content_bytes if max_bytes is None else max_bytes
-
-        def to_stored(item: Fact | str) -> Memory | None:
-            fact = kept_fact(item, max_bytes=most, redact=parts.redactors.save)
-            return fact and to_memory(
-                fact,
-                now=now,
-                ttl_days=ttl_days_of(fact, parts.settings),
-                explicit=True,
-                quarantine=parts.settings.quarantine,
-            )
-
-        with telemetry.operation("create_memory", store=parts.location, scope_app=scope.app) as span:
-            now = parts.clock()
-            stored = await each_aside(list(items), text_size, to_stored)
-            memories = [memory for memory in stored if memory is not None]
-            if not memories:
-                return [DROPPED] * len(stored)
-            if replaces is None:
-                changes = [Change(kind="add", memory=memory, who=who, explicit=True) for memory in memories]
-            elif len(memories) != 1:
-                raise InvalidInput("replaces= goes with exactly one item.")
-            elif memories[0].state == "quarantined":
-                raise InvalidInput("What waits to be confirmed (quarantine) replaces nothing; leave replaces= out.")
-            else:
-                old = await parts.get(scope, replaces)
-                changes = superseding(old, memories[0], now=now, who=who, why="replaced by its author")
-            batch = Batch(changes=changes)
-            if embedding is None:
-                parts.check_own_space(embedding_space)
-                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
-            else:
-                batch = await parts.caller_vectors.added_to(batch, scope, stored, embedding, embedding_space)
-            applied = await parts.store.apply(scope, batch, now=now)
-            if any(job.run_after <= now for job in batch.jobs):
-                parts.worker.wake()
-            ids = [str(id) for id in applied.ids[: len(memories)]]
-            span.records((id, memory.content, None) for id, memory in zip(ids, memories, strict=True))
-            left = iter(ids)
-            return [DROPPED if memory is None else next(left) for memory in stored]
+    ) -> CoroutineType[Any, Any, list[str]]:
+        return add(
+            self._parts,
+            scope,
+            items,
+            embedding=embedding,
+            embedding_space=embedding_space,
+            who=who,
+            replaces=replaces,
+            max_bytes=self.settings.max_content_bytes if max_bytes is None else max_bytes,
+        )
 
     @override
     async def edit(
@@ -314,7 +278,7 @@ class Memories(OpenedMemories):
         who: str = "",
         why: str = "",
     ) -> Memory:
-        edit = Edit(
+        wanted = Edit(
             content=content,
             type=type,
             topics=topics,
@@ -325,37 +289,11 @@ class Memories(OpenedMemories):
             ttl_days=ttl_days,
             happened_at=happened_at,
         )
-        if edit == Edit():
-            raise InvalidInput(
-                "Nothing to change was given: name content, type, category, topics, tags, importance, metadata, "
-                "ttl_days or happened_at."
-            )
-        return await self._edit(scope, id, edit, revision=revision, who=who, why=why)
+        return await edit(self._parts, scope, id, wanted, revision=revision, who=who, why=why)
 
     @override
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
-        return await self._edit(scope, id, Edit(pinned=pinned), who=who)
-
-    async def _edit(
-        self, scope: Scope, id: str, edit: Edit, *, revision: int | None = None, who: str, why: str = ""
-    ) -> Memory:
-        parts = self._parts
-        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
-            now = parts.clock()
-            old = await parts.get(scope, id)
-            if revision is not None and revision != old.revision:
-                raise Conflict(f"The memory is at revision {old.revision}, not {revision}; read it again.")
-            most = parts.settings.max_content_bytes
-            changed = partial(edited, old, edit, now=now, max_bytes=most, redact=parts.redactors.save)
-            new = await run_in_thread(text_size(edit.content, edit.metadata), changed)
-            if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
-                return old  # what changes nothing leaves no trace in the history
-            kind = "edit" if edit.pinned is None else "pin"
-            batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
-            if new.content != old.content:
-                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
-            await parts.store.apply(scope, batch, now=now)
-            return new
+        return await edit(self._parts, scope, id, Edit(pinned=pinned), who=who)
 
     @override
     async def forget(

@@ -25,9 +25,9 @@ from typing_extensions import Unpack, override
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..language import tokenizer as text
 from ..records import Filter, Memory, Revision, Scope, Vector
-from .queue_and_tokens import JobQueue, Opened, TokenStore
+from .queue_and_tokens import JobQueue, TokenStore
 from .receipts import ReceiptStore
-from .replaceable import Replaceable
+from .spaces import EmbeddingSpaces
 from .values import (
     EXTERNAL,
     MAX_KEY_BYTES,
@@ -101,7 +101,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 PAGE = 500
 
 
-class MemoryStore(Opened, Replaceable):
+class MemoryStore(EmbeddingSpaces):
     """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
 
     A store may be used by many tasks of one event loop. It never blocks that loop. Use after `close` raises
@@ -454,22 +454,7 @@ class MemoryStore(Opened, Replaceable):
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
         """Counts of the scope; `popular_after`: as the prune will have it."""
 
-    # -- across scopes: embedding spaces, maintenance -------------------------------------------
-
-    @abstractmethod
-    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
-        """All embedders that ever wrote here, oldest first. Crosses scopes."""
-
-    @abstractmethod
-    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        """The embedding space of this name and width, made (with its table) if it is new. Crosses scopes."""
-
-    @abstractmethod
-    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        """Notes that callers of a tenant keep vectors of their own of this width, unless `most` others are noted
-        already; gives the widths noted. The prune forgets those of which the tenant keeps none. Safe with two at once.
-        Crosses scopes.
-        """
+    # -- across scopes: maintenance -------------------------------------------
 
     @abstractmethod
     async def count(self, deliveries: Sequence[Delivery]) -> None:

@@ -1,18 +1,37 @@
-"""What a store needs so that another embedder's vectors can replace those that it has."""
+"""The embedding spaces of a store, and what it needs so that another embedder's vectors can replace those it has."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from ..errors import ConfigurationError
 from ..records import Vector
+from .queue_and_tokens import Opened
 from .values import EmbeddingSpace
 
 _NOT_REPLACED = "This store cannot be embedded anew; it needs `replace_embedding_space` and its like of its own."
 
 
-class Replaceable:
-    """The verbs of `Memories.reembed`. A store that has none of its own cannot be embedded anew: ConfigurationError."""
+class EmbeddingSpaces(Opened):
+    """The embedders whose vectors a store keeps. One that has no verbs of its own for `Memories.reembed` cannot be
+    embedded anew: ConfigurationError.
+    """
+
+    @abstractmethod
+    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
+        """All embedders that ever wrote here, oldest first. Crosses scopes."""
+
+    @abstractmethod
+    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        """The embedding space of this name and width, made (with its table) if it is new. Crosses scopes."""
+
+    @abstractmethod
+    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
+        """Notes that callers of a tenant keep vectors of their own of this width, unless `most` others are noted
+        already; gives the widths noted. The prune forgets those of which the tenant keeps none. Safe with two at once.
+        Crosses scopes.
+        """
 
     async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """The embedding space of this name and width, made if it is new: "filling" beside the current one until
