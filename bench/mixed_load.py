@@ -1,0 +1,319 @@
+"""Several servers and workers on one PostgreSQL under mixed load: nothing may be lost, doubled, stale or deadlocked.
+
+    python bench/mixed_load.py                       # a private PostgreSQL, 2 servers, 2 workers, 8 callers, 60 seconds
+    python bench/mixed_load.py --seconds 600 --callers 16 --uri postgresql://…    # your database, which must be idle
+
+Callers share a few users' memories and go from server to server at every call. Each keeps account of what was
+acknowledged to it: what it added, what its sessions said (each is sent twice, to both servers), how it edited, what it
+forgot. While it goes on it searches for what it wrote, which the other server must know at once. When all is drained
+the memories are compared with the accounts, text by text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+from growth import private_postgres
+
+from kagent_memory import Memories, Message, Scope
+from kagent_memory.errors import KagentMemoryError, StoreError
+from kagent_memory.remote import RemoteMemories
+
+USERS = 3
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a load; every list and count but `milliseconds` is a fault.
+
+    Attributes:
+        milliseconds: of the calls by name.
+        lost: texts that were acknowledged and are not there.
+        doubled: texts that are there more than once.
+        revenants: texts that are there although their forgetting or overwriting was acknowledged.
+        unknown: texts that nobody wrote.
+        stale: searches that did not give what had been acknowledged before they began.
+        errors: calls that failed, by what they said.
+        deadlocks: that the database counted.
+        jobs: by state, that are left.
+    """
+
+    milliseconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    revenants: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    deadlocks: int = 0
+    jobs: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def faults(self) -> dict[str, object]:
+        """What is not as it must be."""
+        found = {name: getattr(self, name) for name in self.__slots__ if name != "milliseconds"}
+        return {name: value for name, value in found.items() if value}
+
+
+@dataclass(slots=True)
+class Account:
+    """What one caller was told of the memories that it alone writes.
+
+    Attributes:
+        there: texts that must be there, with the user whose they are.
+        gone: texts that must not.
+        open: texts of calls that failed: they may be there or not.
+        ids: of the memories that it may edit or forget, and their texts.
+    """
+
+    there: dict[str, Scope] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    ids: dict[str, str] = field(default_factory=dict)
+
+
+class Caller:
+    """One of the callers, with its account.
+
+    Args:
+        number: which one.
+        servers: to go to in turn.
+        outcome: where it reports to.
+    """
+
+    def __init__(self, number: int, servers: Sequence[RemoteMemories], outcome: Outcome) -> None:
+        self.account = Account()
+        self._number, self._servers, self._outcome = number, servers, outcome
+        self._chance = random.Random(number)
+        self._texts = (f"Item c{number}n{count} of the list." for count in range(sys.maxsize))
+
+    async def work(self, until: float) -> None:
+        ways = {"search": self._search, "add": self._add, "remember": self._remember, "edit": self._edit}
+        ways |= {"forget": self._forget}
+        while time.monotonic() < until:
+            [name] = self._chance.choices(list(ways), [40, 25, 10, 15, 10])
+            start = time.perf_counter()
+            try:
+                await ways[name]()
+            except KagentMemoryError as error:
+                self._outcome.errors[f"{name}: {type(error).__name__}: {error}"] += 1
+            else:
+                self._outcome.milliseconds[name].append((time.perf_counter() - start) * 1000)
+
+    @property
+    def _server(self) -> RemoteMemories:
+        return self._chance.choice(self._servers)
+
+    def _begin(self) -> tuple[str, Scope]:
+        """A new text, whose fate is open until its call is acknowledged, and whose it is to be."""
+        text = next(self._texts)
+        self.account.open.add(text)
+        return text, Scope("load", f"user{self._chance.randrange(USERS)}", "bench")
+
+    def _stored(self, text: str, scope: Scope) -> None:
+        self.account.open.discard(text)
+        self.account.there[text] = scope
+
+    def _owned(self) -> tuple[str, str, Scope] | None:
+        if not self.account.ids:
+            return None
+        id = self._chance.choice(list(self.account.ids))
+        text = self.account.ids[id]
+        return id, text, self.account.there[text]
+
+    async def _add(self) -> None:
+        text, scope = self._begin()
+        [id] = await self._server.add(scope, [text])
+        self._stored(text, scope)
+        self.account.ids[id] = text
+
+    async def _remember(self) -> None:
+        (first, scope), (second, _) = self._begin(), self._begin()
+        session_id = f"session of {first}"
+        said = [Message(text=text, event_id=f"{number}") for number, text in enumerate((first, second))]
+        one, other = self._chance.sample(self._servers, 2)
+        await asyncio.gather(one.remember(scope, said[:1], session_id), other.remember(scope, said, session_id))
+        for text in (first, second):
+            self._stored(text, scope)
+
+    async def _edit(self) -> None:
+        if (owned := self._owned()) is None:
+            return
+        id, text, scope = owned
+        new, _ = self._begin()
+        self.account.open.add(text)
+        del self.account.ids[id], self.account.there[text]
+        await self._server.edit(scope, id, content=new)
+        self._stored(new, scope)
+        self.account.open.discard(text)
+        self.account.gone.add(text)
+        self.account.ids[id] = new
+
+    async def _forget(self) -> None:
+        if (owned := self._owned()) is None:
+            return
+        id, text, scope = owned
+        self.account.open.add(text)
+        del self.account.ids[id], self.account.there[text]
+        await self._server.forget(scope, [id])
+        self.account.open.discard(text)
+        self.account.gone.add(text)
+
+    async def _search(self) -> None:
+        if (owned := self._owned()) is None:
+            return
+        _, text, scope = owned
+        found = await self._server.recall(scope, text.split()[1], limit=5)
+        if text not in [hit.memory.content for hit in found.hits]:
+            self._outcome.stale.append(text)
+
+
+@contextmanager
+def process(log: Path, *words: str) -> Iterator[Path]:
+    """A process of the package for the length of a `with`, and what it says."""
+    command = [sys.executable, "-m", "kagent_memory", *words, "--set", "prune_every_hours=0"]
+    with log.open("w") as said:
+        running = subprocess.Popen(command, stderr=said, stdout=said, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        yield log
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) in (0, -signal.SIGTERM), log.read_text(encoding="utf-8")
+    finally:
+        running.kill()
+        running.wait()
+
+
+def address_of(log: Path) -> str:
+    """Where a server that has just been started says that it listens."""
+    for _ in range(1200):
+        if found := re.search(r"http://[\d.:]+", log.read_text(encoding="utf-8")):
+            return found[0]
+        time.sleep(0.1)
+    raise TimeoutError(log.read_text(encoding="utf-8"))
+
+
+async def reached(log: Path) -> RemoteMemories:
+    """The memories of a server that has just been started."""
+    address = await asyncio.to_thread(address_of, log)
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await RemoteMemories.open(address)
+            except StoreError:
+                await asyncio.sleep(0.1)
+
+
+async def load(
+    uri: str, *, seconds: float, servers: int = 2, workers: int = 2, callers: int = 8, words: Sequence[str] = ()
+) -> Outcome:
+    """Puts an idle database under load and tells what came of it.
+
+    Args:
+        uri: of the PostgreSQL; what it keeps of the tenant "load" is erased first.
+        seconds: how long the callers go on.
+        servers: processes of `kagent-memory serve`.
+        workers: processes of `kagent-memory worker`.
+        callers: at a time.
+        words: more options of both commands.
+    """
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
+        async with await Memories.open(uri, worker=False) as memories, AsyncExitStack() as opened:
+            await memories.forget_tenant("load")
+            before = await deadlocks(uri)
+            serve = ("serve", "--port", "0", "--requests-per-minute", "0", "--uri", uri, *words)
+            logs = [processes.enter_context(process(Path(folder) / f"server{n}", *serve)) for n in range(servers)]
+            for n in range(workers):
+                processes.enter_context(process(Path(folder) / f"worker{n}", "worker", "--uri", uri, *words))
+            remotes = [await opened.enter_async_context(await reached(log)) for log in logs]
+            crowd = [Caller(number, remotes, outcome) for number in range(callers)]
+            until = time.monotonic() + seconds
+            await asyncio.gather(*(caller.work(until) for caller in crowd))
+            await memories.drain(120)
+            await compare(memories, [caller.account for caller in crowd], outcome)
+            outcome.deadlocks = await deadlocks(uri) - before
+    return outcome
+
+
+async def deadlocks(uri: str) -> int:
+    """Those that the database has counted so far."""
+    async with await psycopg.AsyncConnection.connect(uri) as connection:
+        found = await connection.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        [(count,)] = await found.fetchall()
+    return count
+
+
+async def compare(memories: Memories, accounts: Sequence[Account], outcome: Outcome) -> None:
+    """Holds what is there against what was acknowledged."""
+    there: Counter[tuple[str, Scope]] = Counter()
+    for scope in await memories.scopes(tenant="load"):
+        cursor: str | None = None
+        while True:
+            page = await memories.list(scope, limit=1000, cursor=cursor)
+            there.update((memory.content, scope) for memory in page.memories)
+            if (cursor := page.cursor) is None:
+                break
+        outcome.jobs.update(job.state for job in await memories.jobs(scope=scope))
+    expected = {item for account in accounts for item in account.there.items()}
+    gone, unsure = ({text for account in accounts for text in getattr(account, name)} for name in ("gone", "open"))
+    outcome.lost += sorted(text for text, _ in expected - set(there))
+    outcome.doubled += sorted(text for (text, _), count in there.items() if count > 1)
+    for text, scope in sorted(set(there) - expected, key=str):
+        if text in gone:
+            outcome.revenants.append(text)
+        elif text not in unsure:
+            outcome.unknown.append(f"{text} ({scope.user})")
+
+
+async def main(given: argparse.Namespace, uri: str) -> None:
+    print(f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{given.servers} servers, {given.workers} workers, {given.callers} callers, {given.seconds:g} s\n")
+    words = ["--embedding", given.embedding] if given.embedding else []
+    outcome = await load(
+        uri,
+        seconds=given.seconds,
+        servers=given.servers,
+        workers=given.workers,
+        callers=given.callers,
+        words=words,
+    )
+    print("| call | calls | p50 ms | p95 ms |\n|---|---|---|---|")
+    for name, taken in outcome.milliseconds.items():
+        late = statistics.quantiles([*taken, max(taken)], n=20)[-1]
+        print(f"| {name} | {len(taken)} | {statistics.median(taken):.0f} | {late:.0f} |")
+    print(f"\nfaults: {outcome.faults or 'none'}")
+    sys.exit(bool(outcome.faults))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--servers", type=int, default=2, help="at least 2")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--callers", type=int, default=8)
+    parser.add_argument("--embedding", help="the servers' and workers' embedder; default: keyword mode")
+    parser.add_argument("--uri", help="an idle PostgreSQL; default: a private one")
+    options = parser.parse_args()
+    if options.uri:
+        asyncio.run(main(options, options.uri))
+    else:
+        with private_postgres(None) as private:
+            asyncio.run(main(options, private))
