@@ -140,3 +140,18 @@ def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_th
     tables = [step for step in steps if "AUTOMATIC" not in step]
     assert tables
     assert all("(scope_id=?" in step for step in tables), tables
+
+
+def test_no_libsql_statement_writes_a_view_out_for_a_whole_scope_before_it_picks_from_it():
+    connection = Connection(":memory:")
+    migrate(connection)
+    made = ("make_vectors", "index_vectors", "index_vector_changes")
+    asked = {name: text.replace("{space}", "1") for name, text in queries("libsql").items()}
+    for name in made:
+        connection.run(asked.pop(name), {})
+    written_out = set()
+    for name, text in asked.items():
+        plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
+        if any(row["detail"] == "MATERIALIZE remembered" for row in plan):
+            written_out.add(name)
+    assert not written_out

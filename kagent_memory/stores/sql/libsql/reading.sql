@@ -53,11 +53,15 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
+-- They are found before they are joined: the view would be written out for the whole scope.
+WITH found AS MATERIALIZED (
+    SELECT * FROM remembered
+    WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) AND state = 'active'
+        AND (pinned OR expires_at IS NULL OR expires_at > :now)
+)
 SELECT m.*
 FROM scope AS s
-LEFT JOIN remembered AS m
-    ON m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids)) AND m.state = 'active'
-    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
+LEFT JOIN found AS m
 WHERE s.scope_id = :scope_id AND s.version = :version AND s.erased = :erased AND s.salt = :salt
 
 -- name: in_slots
