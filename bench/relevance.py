@@ -2,8 +2,8 @@
 
     python bench/relevance.py locomo.json realtalk.json [--keyword-only]
 
-Beside each conversation's own questions it is asked some of the other conversations', about things never said in it,
-with their people's names put in place of theirs, which makes them hard to tell from its own.
+Beside each conversation's own questions it is asked some of the other conversations', about things never said in it:
+as they are, and with its own people's names put in place of theirs, which makes them hard to tell from its own.
 """
 
 from __future__ import annotations
@@ -50,25 +50,26 @@ async def first_hits(scope: Scope, embedder: MiniLM | None, question: str) -> Hi
     return [(hit.id, found.relevance(hit.id)) for hit in found.ranked[:FIRST]]
 
 
-def never_said(talk: Conversation, others: Sequence[Conversation], chance: random.Random) -> list[str]:
-    """Questions of the other conversations, about this one's people."""
+def never_said(talk: Conversation, others: Sequence[Conversation], chance: random.Random) -> list[list[str]]:
+    """Questions of the other conversations; once more, about this one's people."""
     mine = sorted({note.author.split()[0] for note in talk.notes})
     theirs = sorted({note.author.split()[0] for other in others for note in other.notes})
     asked = [one.question for other in others for one in other.asked if other.user != talk.user]
-    made: list[str] = []
-    for question in chance.sample(asked, NEVER_SAID):
+    plain = chance.sample(asked, NEVER_SAID)
+    named: list[str] = []
+    for question in plain:
         for name in theirs:
             question = question.replace(name, chance.choice(mine))
-        made.append(question)
-    return made
+        named.append(question)
+    return [plain, named]
 
 
 async def measured(
     talks: Sequence[Conversation], others: Sequence[Conversation], embedder: MiniLM | None
-) -> tuple[list[tuple[Hits, set[str]]], list[Hits]]:
-    """The hits and the evidence of each question, and the hits of those about things never said."""
+) -> tuple[list[tuple[Hits, set[str]]], list[list[Hits]]]:
+    """The hits and the evidence of each question, and the hits of both kinds of those about things never said."""
     told: list[tuple[Hits, set[str]]] = []
-    untold: list[Hits] = []
+    untold: list[list[Hits]] = [[], []]
     chance = random.Random(3)
     for talk in talks:
         scope = Scope(talk)
@@ -79,11 +80,12 @@ async def measured(
             (await first_hits(scope, embedder, one.question), {scope.ids[key] for key in one.evidence})
             for one in talk.asked
         ]
-        untold += [await first_hits(scope, embedder, question) for question in never_said(talk, others, chance)]
+        for hits, questions in zip(untold, never_said(talk, others, chance), strict=True):
+            hits += [await first_hits(scope, embedder, question) for question in questions]
     return told, untold
 
 
-def show(told: Sequence[tuple[Hits, set[str]]], untold: Sequence[Hits]) -> None:
+def show(told: Sequence[tuple[Hits, set[str]]], untold: Sequence[Sequence[Hits]]) -> None:
     hits = np.array([(relevance, id in evidence) for found, evidence in told for id, relevance in found])
     cells = (hits[hits[:, 0] >= share, 1] for share in SHARES)
     print(
@@ -91,14 +93,20 @@ def show(told: Sequence[tuple[Hits, set[str]]], untold: Sequence[Hits]) -> None:
         *(f"{x}: {of.mean():.2f} of {len(of)};" for x, of in zip(SHARES, cells, strict=True)),
     )
     for floor in FLOORS:
-        nothing = np.mean([max((relevance for _, relevance in found), default=0.0) < floor for found in untold])
+        plain, named = (
+            np.mean([max((relevance for _, relevance in found), default=0.0) < floor for found in hits])
+            for hits in untold
+        )
         lost = [
             sum(id in evidence for id, _ in found) / len(evidence)
             for found, evidence in told
             if max((relevance for _, relevance in found), default=0.0) < floor
         ]
         cost = sum(lost) / len(told)
-        print(f"nothing_below={floor}: nothing for {nothing:.2f} of what was never said; recall@5 -{cost:.3f}")
+        print(
+            f"nothing_below={floor}: nothing for {plain:.2f} of what was never said,",
+            f"{named:.2f} with this conversation's names; recall@5 -{cost:.3f}",
+        )
 
 
 async def main(options: argparse.Namespace) -> None:

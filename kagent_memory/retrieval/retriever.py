@@ -134,6 +134,8 @@ class Retriever:
         self._rank = rank or RankSettings()
         if settings.importance_boost and not self._rank.standing:
             self._rank = replace(self._rank, standing=settings.importance_boost)
+        if settings.nothing_below and not self._rank.nothing_below:
+            self._rank = replace(self._rank, nothing_below=settings.nothing_below)
         self._importance = weights
         self._settings = settings
         self._embedder_breaker = CircuitBreaker("embedder")

@@ -105,6 +105,8 @@ class MemorySettings:
             importance are erased, pinned ones never. 0: no bound. "tiers": 10,000.
         importance_boost: weight of the importance formula in ranking, where `rank` gives its `standing` none; 0: off.
             "tiers": 0.1.
+        nothing_below: a search answers nothing when none of its first five hits is of this relevance (0..1), where
+            `rank` gives its own none; 0: off. 0.07 is a good beginning.
         prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
         dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
             refused. None: as many as the model gives.
@@ -183,6 +185,7 @@ class MemorySettings:
     unimportant_after_days: Days = 0
     max_memories: int = Field(default=0, ge=0)
     importance_boost: float = Field(default=0.0, ge=0, le=1)
+    nothing_below: float = Field(default=0.0, ge=0, le=1)
     prune_every_hours: float = Field(default=24.0, ge=0)
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
     batch_size: int = Field(default=64, ge=1)
@@ -290,6 +293,7 @@ class SettingOptions(TypedDict, total=False):
     unimportant_after_days: int
     max_memories: int
     importance_boost: float
+    nothing_below: float
     prune_every_hours: float
     dimensions: int | None
     batch_size: int

@@ -57,6 +57,19 @@ async def test_limits_are_kept_and_k_rows_come_back_whenever_the_scope_holds_k(m
     assert texts(await memories.recall(SCOPE, "Where is box 7?", limit=1)) == ["Shelf 7 holds box 7."]
 
 
+async def test_nothing_is_answered_where_nothing_is_relevant_if_the_setting_asks_for_it():
+    asked, never_said = "What does the user like, green tea?", "Which submarine with a periscope did the twins hire?"
+
+    async def answers(**options: Any) -> list[bool]:
+        async with await Memories.open("libsql:///:memory:", worker=False, **options) as memories:
+            await memories.add(SCOPE, ["User likes green tea", "The car is red", "The twins moved to Porto"])
+            return [bool(await memories.recall(SCOPE, query)) for query in (asked, never_said)]
+
+    assert await answers() == [True, True]
+    assert await answers(nothing_below=0.07) == [True, False]
+    assert await answers(nothing_below=0.07, rank=RankSettings(nothing_below=1e-9)) == [True, True]
+
+
 @pytest.mark.parametrize("unfit", [{"limit": -1}, {"limit": 2.5}, {"min_score": float("nan")}, {"min_score": 2}])
 async def test_a_limit_or_floor_that_cannot_be_is_refused(memories: Memories, unfit: dict[str, Any]):
     with pytest.raises(InvalidInput):
