@@ -57,10 +57,13 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
     """Vectors along the last axis as float32 of a size that half precision keeps too.
 
     One whose greatest number lies beyond 2^±8 is multiplied by the power of two that brings it near 1. That leaves its
-    direction as it is, to the last bit; only the direction counts.
+    direction as it is, to the last bit; only the direction counts. One that a store kept comes back as it is, also
+    where half precision rounded it up to 2^8.
     """
-    _, exponents = np.frexp(np.abs(rows).max(axis=-1, keepdims=True, initial=0.0))
-    shift = np.where(np.abs(exponents) > EASY_EXPONENT, -exponents, 0)
+    greatest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
+    _, exponents = np.frexp(greatest)
+    hard = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
+    shift = np.where(hard, -exponents, 0)
     return (np.ldexp(rows, shift) if shift.any() else rows).astype(np.float32)
 
 

@@ -20,7 +20,7 @@ async def export(args: argparse.Namespace, say: Output) -> int:
     """Writes memories to standard output."""
     count = -1  # the first line is none
     async with opened_here(args) as memories:
-        async for line in memories.export(tenant=args.tenant, user=args.user, app=args.app):
+        async for line in memories.export(tenant=args.tenant, user=args.user, app=args.app, vectors=args.vectors):
             say.raw(line)
             count += 1
             if count and count % TELL_EVERY == 0:
@@ -60,6 +60,8 @@ async def import_(args: argparse.Namespace, say: Output) -> int:
     say.value(done)
     added = f"{done.added} {'would be added' if args.dry_run else 'added'}"
     say.line(f"{added}, {done.present} there already, {done.equal} said by another, {done.forgotten} forgotten here.")
+    if done.vectors:
+        say.line(f"{done.vectors} vectors {'would be kept' if args.dry_run else 'kept'} as they came.")
     if done.left_out:
         say.line(f"{done.left_out} left out: of others than asked for, or without text.")
     return 0
@@ -70,7 +72,11 @@ COMMANDS = (
         name="export",
         help="Write memories, with history, usage and expiry, to standard output, one line of JSON each.",
         examples=["kagent-memory export > all.jsonl", "kagent-memory export --tenant acme --user ada > ada.jsonl"],
-        options=(option("--app", help="only of this agent"), option("--user", help="only of this user")),
+        options=(
+            option("--app", help="only of this agent"),
+            option("--user", help="only of this user"),
+            option("--vectors", help="with their vectors, which then need not be made anew", action="store_true"),
+        ),
         run=export,
     ),
     Command(

@@ -434,15 +434,27 @@ class Memories(OpenedMemories):
         return await self._parts.store.rotate_keys(dry_run=dry_run)
 
     async def export(
-        self, *, tenant: str | None = None, user: str | None = None, app: str | None = None
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        vectors: bool = False,
     ) -> AsyncIterator[str]:
         """All memories of the scopes with this tenant, user and app, as lines of JSON in the documented format: with
-        history, usage and expiry, superseded and expired ones too; without vectors. Holds some of them at a time.
+        history, usage and expiry, superseded and expired ones too. Holds some of them at a time.
+
+        Args:
+            tenant: only of this tenant; None: of any.
+            user: only of this user.
+            app: only of this app.
+            vectors: with their vectors, which then need not be made anew where they are imported.
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
+            ConfigurationError: the store hands out no vectors.
         """
-        async for line in export(self._parts, tenant=tenant, user=user, app=app):
+        async for line in export(self._parts, tenant=tenant, user=user, app=app, vectors=vectors):
             yield line
 
     async def import_(
@@ -457,7 +469,8 @@ class Memories(OpenedMemories):
     ) -> Imported:
         """Takes in what `export` wrote, or what another system keeps, after it was read to its end: what cannot be
         imported whole is refused before anything is written. What is there already, or was forgotten here, is left as
-        it is, so the same call goes on where one was interrupted. Vectors are made anew by the embedder.
+        it is, so the same call goes on where one was interrupted. Vectors that came along are kept where the store
+        has the same embedding space, or none yet; the others are made anew by the embedder.
 
         Args:
             place: the path of the file, or postgresql://… of another system's database.
@@ -470,6 +483,7 @@ class Memories(OpenedMemories):
         Raises:
             InvalidInput: it is not what it is said to be, of another version, damaged, or of another tenant.
             ConfigurationError: the store takes no import, or the other database's URI does not fit.
+            ModelError: vectors came along for a new store, and the embedder is away that would know them as its own.
         """
         return await import_(self._parts, place, source, options, tenant=tenant, dry_run=dry_run, progress=progress)
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
-from ..records import Change, Filter, Memory, Revision, Scope, checked_text
+from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text
+from ..retrieval.embedding_spaces import same_model
 from ..settings.kagent_config import DIMENSIONS
-from ..stores.base import Batch, checked_vector, embed_job, external_name
+from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, embed_job, external_name
 from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components
@@ -26,11 +28,18 @@ from .importers import SOURCES, Importer, ImportOptions, Source
 
 FORMAT = "kagent-memory"
 VERSION = 1
+VERSION_WITH_VECTORS = 2
+MOST_SPACES = 1000
+MOST_DIMENSIONS = 65_536
+ATTEMPTS = 3
 PART = 200
 SCOPES = 1000
 READ = 1_000_000  # characters: reading a file is work for a thread, however long it is
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # what some readers take for one
 Progress = Callable[[int], None]
+SpaceKey: TypeAlias = tuple[str, int]
+"""The name and the width of an embedding space: what makes it the same one in another store."""
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class _Head(BaseModel):
@@ -39,6 +48,33 @@ class _Head(BaseModel):
     format: Literal["kagent-memory"]
     version: int
     exported_at: datetime
+
+
+class _Space(BaseModel):
+    """An embedding space, as the first line of an export with vectors names it; `EmbeddingSpace` says what is what."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=1024)]
+    dimensions: Annotated[int, Field(ge=1, le=MOST_DIMENSIONS)]
+    state: Literal["current", "filling"]
+    probe: Annotated[list[Number], Field(max_length=MOST_DIMENSIONS)] | None
+
+    @property
+    def key(self) -> SpaceKey:
+        """What makes it the same one elsewhere."""
+        return self.name, self.dimensions
+
+    @property
+    def vector(self) -> Vector | None:
+        """The embedder's answer to the fixed text."""
+        return None if self.probe is None else np.asarray(self.probe, np.float32)
+
+
+class _Spaces(BaseModel):
+    """The embedding spaces of the first line."""
+
+    embedding_spaces: Annotated[list[_Space], Field(max_length=MOST_SPACES)]
 
 
 class _End(BaseModel):
@@ -51,17 +87,27 @@ class _End(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A vector of a line; `space` is the place of its embedding space in the first line's list, from 0."""
+
+    space: int
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Line:
     """Every other line: a memory, whose it is, and its history.
 
     Attributes:
         vector: one that came with a memory of another system; our own export holds none.
+        vectors: those of an export with vectors, of one embedding space each.
     """
 
     scope: Scope
     memory: Memory
     revisions: tuple[Revision, ...] = ()
-    vector: tuple[float, ...] | None = None
+    vector: tuple[Number, ...] | None = None
+    vectors: tuple[_Numbers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +120,7 @@ class Imported:
         equal: those left out because another one says the same.
         forgotten: those left out because they were forgotten here.
         left_out: what another system keeps and was not asked for, or has no text.
+        vectors: how many vectors were kept of those that came along; the others are made anew.
     """
 
     added: int = 0
@@ -81,6 +128,7 @@ class Imported:
     equal: int = 0
     forgotten: int = 0
     left_out: int = 0
+    vectors: int = field(default=0, compare=False)
 
 
 @cache
@@ -88,31 +136,65 @@ def _adapter() -> TypeAdapter[_Line]:
     return TypeAdapter(_Line)
 
 
-async def export(parts: Components, *, tenant: str | None, user: str | None, app: str | None) -> AsyncIterator[str]:
-    """See `Memories.export`."""
+async def export(
+    parts: Components, *, tenant: str | None, user: str | None, app: str | None, vectors: bool
+) -> AsyncIterator[str]:
+    """See `MemoryApi.export`."""
     await parts.deliveries.flush()
-    head = {"format": FORMAT, "version": VERSION, "exported_at": parts.clock().isoformat()}
-    yield json.dumps(head)
+    spaces = [one for one in await parts.store.embedding_spaces() if one.state != "retired"] if vectors else []
+    version = VERSION_WITH_VECTORS if vectors else VERSION
+    head = {"format": FORMAT, "version": version, "exported_at": parts.clock().isoformat()}
+    yield json.dumps(head | ({"embedding_spaces": [_described(one) for one in spaces]} if vectors else {}))
     count = 0
     after: Scope | None = None
     while scopes := await parts.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=SCOPES):
         for scope in scopes:
             ids = await parts.store.kept(scope, Filter())
             for start in range(0, len(ids), PART):
-                found = await parts.store.whole(scope, ids[start : start + PART])
+                found = await _read(parts, scope, ids[start : start + PART], spaces)
                 count += len(found)
-                size = sum(len(one.memory.content) for one in found)
-                for line in await run_in_thread(size, partial(_lines, scope, found)):
+                size = sum(len(one.memory.content) + sum(map(len, one.vectors.values())) for one in found)
+                for line in await run_in_thread(size, partial(_lines, scope, found, [one.number for one in spaces])):
                     yield line
         after = scopes[-1]
     yield json.dumps({"end": True, "memories": count})
 
 
-def _lines(scope: Scope, found: Sequence[Whole]) -> list[str]:
-    lines = (
-        _adapter().dump_json(_Line(scope, one.memory, one.revisions), exclude={"vector"}).decode() for one in found
-    )
-    return [line.translate(LINE_ENDS) for line in lines]
+def _described(space: EmbeddingSpace) -> dict[str, object]:
+    probe: list[float] | None = None if space.probe is None else space.probe.tolist()
+    return {"name": space.name, "dimensions": space.dimensions, "state": space.state, "probe": probe}
+
+
+async def _read(
+    parts: Components, scope: Scope, ids: Sequence[str], spaces: Sequence[EmbeddingSpace]
+) -> Sequence[Whole]:
+    """Memories with their vectors of these embedding spaces; of a scope that never rests, without them."""
+    store = parts.store
+    for _ in range(ATTEMPTS if spaces else 0):
+        version = await store.version(scope)
+        found = await store.whole(scope, ids)
+        kept = {one.number: await store.vectors(scope, one.number, ids) for one in spaces}
+        if await store.version(scope) == version:  # else a vector may be of other words
+            for number, vectors in kept.items():
+                found = [
+                    replace(one, vectors={**one.vectors, number: vectors[one.memory.id]})
+                    if one.memory.id in vectors
+                    else one
+                    for one in found
+                ]
+            return found
+    return await store.whole(scope, ids)
+
+
+def _lines(scope: Scope, found: Sequence[Whole], numbers: Sequence[int]) -> list[str]:
+    places = {number: place for place, number in enumerate(numbers)}
+    left_out = {"vector"} if numbers else {"vector", "vectors"}
+    lines: list[str] = []
+    for one in found:
+        vectors = tuple(_Numbers(places[number], tuple(vector.tolist())) for number, vector in one.vectors.items())
+        line = _Line(scope, one.memory, one.revisions, vectors=vectors)
+        lines.append(_adapter().dump_json(line, exclude=left_out).decode().translate(LINE_ENDS))
+    return lines
 
 
 async def import_(
@@ -125,7 +207,7 @@ async def import_(
     dry_run: bool,
     progress: Progress | None,
 ) -> Imported:
-    """See `Memories.import_`."""
+    """See `MemoryApi.import_`."""
     if source not in SOURCES:
         raise InvalidInput(f"The source must be one of {', '.join(SOURCES)}, not {source!r}.")
     if source == "kagent-memory":
@@ -162,53 +244,123 @@ async def _convert(importer: Importer, path: Path) -> None:
         write([json.dumps({"end": True, "memories": count})])
 
 
+@dataclass(slots=True)
+class _Told:
+    """What the check of a file tells of its vectors.
+
+    Attributes:
+        spaces: the embedding spaces that its first line names.
+        callers: whose vectors of callers' own it holds: by their embedding space a scope of each tenant.
+    """
+
+    spaces: Sequence[_Space] = ()
+    callers: dict[SpaceKey, dict[str, Scope]] = field(default_factory=dict[SpaceKey, dict[str, Scope]])
+
+
 async def _taken_in(
     parts: Components, path: Path, *, tenant: str | None, dry_run: bool, progress: Progress | None
 ) -> Imported:
-    await run_in_thread(READ, partial(_check, path, tenant))
+    told = await run_in_thread(READ, partial(_check, path, tenant))
+    numbers = await _space_numbers(parts, told, dry_run=dry_run)
     counts = dict.fromkeys(("added", "present", "equal", "forgotten"), 0)
+    vectors = 0
     touched: dict[Scope, None] = {}
     portions = _parts(path)
     while some := await run_in_thread(READ, partial(next, portions, None)):
-        scope, lines = some
-        memories = [Whole(line.memory, line.revisions) for line in lines]
-        outcomes: Sequence[Restored] = await parts.store.restore(scope, memories, dry_run=dry_run, now=parts.clock())
-        for outcome in outcomes:
+        scope, memories = await run_in_thread(READ, partial(_restorable, *some, told.spaces, numbers))
+        outcomes: Sequence[Restored] = await parts.store.restore(
+            scope,
+            [replace(one, vectors={}) for one in memories] if dry_run else memories,
+            dry_run=dry_run,
+            now=parts.clock(),
+        )
+        for one, outcome in zip(memories, outcomes, strict=True):
             counts[outcome] += 1
+            if outcome == "added":
+                vectors += len(one.vectors)
         if "added" in outcomes:
             touched[scope] = None
-        if not dry_run:
-            await _keep_vectors(parts, scope, lines)
         if progress is not None:
             progress(sum(counts.values()))
     if parts.vectors is not None and not dry_run:
         now = parts.clock()
+        filling = [one.name for one in await parts.store.embedding_spaces() if one.state == "filling"]
         for scope in touched:
-            await parts.store.enqueue([embed_job(scope, now)])
+            await parts.store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
         parts.worker.wake()
-    return Imported(**counts)
+    return Imported(**counts, vectors=vectors)
 
 
-async def _keep_vectors(parts: Components, scope: Scope, lines: Sequence[_Line]) -> None:
-    """Keeps the vectors that came along, beside those of the memories that say what they said there."""
-    brought = {line.memory.id: line for line in lines if line.vector is not None}
-    held = await parts.store.whole(scope, [*brought]) if brought else ()
-    vectors = {
-        one.memory.id: checked_vector(brought[one.memory.id].vector, DIMENSIONS)
-        for one in held
-        if one.memory.content == brought[one.memory.id].memory.content
-    }
-    if vectors:
-        space = await parts.caller_vectors.space_for(scope, external_name(DIMENSIONS), next(iter(vectors.values())))
-        batch = Batch(changes=[], vectors=vectors, space_number=space.number)
-        await parts.store.apply(scope, batch, now=parts.clock())
+async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Mapping[SpaceKey, int]:
+    """The embedding spaces of the store that a file's vectors belong to; those of the others are made anew.
+
+    Raises:
+        InvalidInput: a tenant's callers would keep vectors of too many widths.
+        ModelError: the embedder, which is to say that it is the same, is away.
+        ConfigurationError: the embedder is not the one whose vectors the store holds.
+    """
+    found: dict[SpaceKey, int] = {}
+    for (name, width), owners in told.callers.items():
+        found[name, width] = 0
+        for scope in () if dry_run else owners.values():
+            space = await parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
+            found[name, width] = space.number
+    held = [one for one in await parts.store.embedding_spaces() if not one.name.startswith(EXTERNAL)]
+    known = {(one.name, one.dimensions): one for one in held if one.state != "retired"}
+    for space in told.spaces:
+        if space.name.startswith(EXTERNAL):
+            continue
+        there = known.get(space.key)
+        if there is None and not held and space.state == "current":
+            there = await _first_space(parts, space, dry_run=dry_run)
+        if there is not None and (there.name, there.dimensions) == space.key and same_model(there.probe, space.vector):
+            found[space.key] = there.number
+    return found
+
+
+async def _first_space(parts: Components, space: _Space, *, dry_run: bool) -> EmbeddingSpace | None:
+    """The embedding space of a store that has none yet: the embedder's, or without one the file's."""
+    if parts.vectors is not None and parts.vectors.name != space.name:
+        return None
+    if dry_run:
+        return EmbeddingSpace(number=0, name=space.name, dimensions=space.dimensions)
+    if parts.vectors is None:
+        return await parts.store.add_embedding_space(space.name, space.dimensions, space.vector)
+    made, _ = await parts.vectors.embed([], kind="document", tenant="")
+    return made
+
+
+def _restorable(
+    scope: Scope, lines: Sequence[_Line], spaces: Sequence[_Space], numbers: Mapping[SpaceKey, int]
+) -> tuple[Scope, Sequence[Whole]]:
+    """Memories with those of their vectors that the store keeps."""
+    found: list[Whole] = []
+    for line in lines:
+        kept = {numbers[key]: vector for key, vector in _vectors(line, spaces) if key in numbers}
+        found.append(Whole(line.memory, line.revisions, kept))
+    return scope, found
+
+
+def _vectors(line: _Line, spaces: Sequence[_Space]) -> Iterator[tuple[SpaceKey, Vector]]:
+    """The vectors of a line, each with its embedding space.
+
+    Raises:
+        InvalidInput: one does not fit, or its embedding space is not named in the first line.
+    """
+    if line.vector is not None:
+        yield (external_name(DIMENSIONS), DIMENSIONS), checked_vector(line.vector, DIMENSIONS)
+    for one in line.vectors:
+        if not 0 <= one.space < len(spaces):
+            raise InvalidInput(f"The first line names no embedding space {one.space}.")
+        space = spaces[one.space]
+        yield space.key, checked_vector(one.numbers, space.dimensions)
 
 
 def _parts(path: Path) -> Iterator[tuple[Scope, list[_Line]]]:
     """The memories of a file that was checked, some of one scope at a time."""
     scope: Scope | None = None
     some: list[_Line] = []
-    for _, line in _memories(path):
+    for _, line in _memories(path, _Told()):
         if some and (line.scope != scope or len(some) == PART):
             yield scope or line.scope, some
             some = []
@@ -218,33 +370,43 @@ def _parts(path: Path) -> Iterator[tuple[Scope, list[_Line]]]:
         yield scope, some
 
 
-def _check(path: Path, tenant: str | None) -> None:
+def _check(path: Path, tenant: str | None) -> _Told:
     """Reads the file to its end, so that nothing is written of one that cannot be imported whole.
 
     Raises:
         InvalidInput: it is not an export, of a version this one cannot read, cut off, damaged, or of another tenant.
     """
-    for number, line in _memories(path):
+    told = _Told()
+    for number, line in _memories(path, told):
         if tenant is not None and line.scope.tenant != tenant:
             raise InvalidInput(
                 f"Line {number} of {path} is of the tenant {line.scope.tenant!r}; this imports into {tenant!r} alone."
             )
         try:
-            former = [revision.before for revision in line.revisions if revision.before is not None]
-            changes = [Change(kind="add", memory=memory) for memory in (line.memory, *former)]
-            checked(Batch(changes=changes), None)
-            for revision in line.revisions:
-                checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")
-            if line.vector is not None:
-                checked_vector(line.vector, DIMENSIONS)
-            if any(revision.memory_id != line.memory.id for revision in line.revisions):
-                raise InvalidInput("A revision is of another memory.")
+            _check_line(line, told)
         except InvalidInput as error:
             raise InvalidInput(f"Line {number} of {path} cannot be imported: {error}") from error
+    return told
 
 
-def _memories(path: Path) -> Iterator[tuple[int, _Line]]:
-    """The lines between the first and the last, each with its number.
+def _check_line(line: _Line, told: _Told) -> None:
+    former = [revision.before for revision in line.revisions if revision.before is not None]
+    changes = [Change(kind="add", memory=memory) for memory in (line.memory, *former)]
+    checked(Batch(changes=changes), None)
+    for revision in line.revisions:
+        checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")
+    if any(revision.memory_id != line.memory.id for revision in line.revisions):
+        raise InvalidInput("A revision is of another memory.")
+    keys = [key for key, _ in _vectors(line, told.spaces)]
+    if len(set(keys)) < len(keys):
+        raise InvalidInput("It has two vectors of one embedding space.")
+    for key in keys:
+        if key[0].startswith(EXTERNAL):
+            told.callers.setdefault(key, {}).setdefault(line.scope.tenant, line.scope)
+
+
+def _memories(path: Path, told: _Told) -> Iterator[tuple[int, _Line]]:
+    """The lines between the first, of which `told` is told, and the last, each with its number.
 
     Raises:
         InvalidInput: as `_check` says.
@@ -258,7 +420,7 @@ def _memories(path: Path) -> Iterator[tuple[int, _Line]]:
         try:
             for number, text in enumerate(file, start=1):
                 if number == 1:
-                    _check_head(path, text)
+                    told.spaces = _spaces(path, text)
                 elif text.startswith('{"end"'):
                     _check_end(path, text, count, file.read())
                     return
@@ -276,13 +438,28 @@ def _memories(path: Path) -> Iterator[tuple[int, _Line]]:
     raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 
 
-def _check_head(path: Path, text: str) -> None:
+def _spaces(path: Path, text: str) -> Sequence[_Space]:
+    """The embedding spaces that the first line names."""
     try:
         head = _Head.model_validate_json(text)
     except ValidationError as error:
         raise InvalidInput(f"{path} is not an export of kagent-memory; its first line says none.") from error
-    if head.version != VERSION:
-        raise InvalidInput(f"{path} has the version {head.version}; this kagent-memory reads version {VERSION}.")
+    if head.version not in (VERSION, VERSION_WITH_VECTORS):
+        raise InvalidInput(
+            f"{path} has the version {head.version}; this kagent-memory reads versions {VERSION} and "
+            f"{VERSION_WITH_VECTORS} (with vectors)."
+        )
+    spaces = _Spaces.model_validate_json(text).embedding_spaces if head.version == VERSION_WITH_VECTORS else []
+    try:
+        for space in spaces:
+            checked_text(space.name, "The embedding space's name")
+            if space.probe is not None:
+                checked_vector(space.probe, space.dimensions)
+            if space.name.startswith(EXTERNAL) and space.name != external_name(space.dimensions):
+                raise InvalidInput(f"{space.name!r} does not hold vectors of {space.dimensions} dimensions.")
+    except InvalidInput as error:
+        raise InvalidInput(f"Line 1 of {path} cannot be imported: {error}") from error
+    return spaces
 
 
 def _check_end(path: Path, text: str, count: int, rest: str) -> None:

@@ -26,6 +26,13 @@ PROBE = "kagent_memory: the quick brown fox remembers."
 SAME_MODEL_COSINE = 0.98
 
 
+def same_model(probe: Vector | None, other: Vector | None) -> bool:
+    """Whether two answers to `PROBE` are one model's; True where one of them is not known."""
+    if probe is None or other is None:
+        return True
+    return float(probe @ other / (np.linalg.norm(probe) * np.linalg.norm(other))) >= SAME_MODEL_COSINE
+
+
 class ModelSpace:
     """One embedder and the embedding space of its vectors: embeds no text twice, and makes sure that no other model's
     vectors get in between.
@@ -94,9 +101,7 @@ class ModelSpace:
         else:
             await self.check(len(probe))
             space = await self._store.add_embedding_space(self.name, len(probe), probe)
-        held = space.probe
-        same = 1.0 if held is None else float(probe @ held / (np.linalg.norm(probe) * np.linalg.norm(held)))
-        if same < SAME_MODEL_COSINE:
+        if not same_model(probe, space.probe):
             raise ConfigurationError(
                 f"The embedder {self.name!r} no longer answers as it did when this store was filled: it is another "
                 "model under the same name. Restore the former one; or name this one differently, and have the store "

@@ -219,13 +219,14 @@ class MemoryStore(EmbeddingSpaces):
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        """Puts memories of another store back as they were there, byte for byte, in one transaction; without vectors.
+        """Puts memories of another store back as they were there, byte for byte, in one transaction, with the vectors
+        that came along.
 
         One whose id is here, that says the same as an active one here, or that was forgotten here is left out. Gives
         what came of each, or in a dry run what would.
 
         Raises:
-            InvalidInput: one of them cannot be stored; none is then.
+            InvalidInput: one of them, or a vector, cannot be stored; none is then.
             ConfigurationError: this store cannot take them.
         """
         raise ConfigurationError("This store takes no import; it needs a `restore` of its own.")

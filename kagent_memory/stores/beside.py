@@ -193,6 +193,10 @@ class StoreWithQueueBeside(Store):
         return await self._memories.whole(scope, ids)
 
     @override
+    async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
+        return await self._memories.vectors(scope, space_number, ids)
+
+    @override
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import ConfigurationError
-from ..records import Vector
+from ..records import Scope, Vector
 from .queue_and_tokens import Opened
 from .values import EmbeddingSpace
 
@@ -53,3 +53,11 @@ class EmbeddingSpaces(Opened):
         from then on, and vectors written to it are left out. Crosses scopes.
         """
         raise ConfigurationError(_NOT_REPLACED)
+
+    async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of these memories of a scope as they are kept, float32, by id; those without one are left out.
+
+        Raises:
+            InvalidInput: there is no embedding space of this number.
+        """
+        raise ConfigurationError("This store hands out no vectors; export without them.")

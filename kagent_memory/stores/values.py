@@ -286,10 +286,15 @@ class PendingJobs:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A memory with its usage, and its history, oldest first: all that travels from one store to another."""
+    """A memory with its usage, and its history, oldest first: all that travels from one store to another.
+
+    Attributes:
+        vectors: what `restore` is to keep of it, by the number of the embedding space; `whole` gives none.
+    """
 
     memory: Memory
     revisions: tuple[Revision, ...] = ()
+    vectors: Mapping[int, Vector] = field(default_factory=dict[int, Vector])
 
 
 Restored: TypeAlias = Literal["added", "present", "equal", "forgotten"]

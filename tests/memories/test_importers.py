@@ -138,6 +138,7 @@ class TestTables:
         async with await opened(tenant="acme") as memories:
             done = await memories.import_(emptied_uri, source="kagent", user="ada", app="kagent__NS__helper")
             assert done == Imported(added=1, left_out=2)
+            assert done.vectors == 1
             assert await memories.scopes() == [Scope("acme", "ada", "kagent__NS__helper")]
 
     async def test_a_vector_is_not_kept_for_other_words(self, there, emptied_uri):

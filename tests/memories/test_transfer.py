@@ -9,11 +9,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kagent_memory import Fact, Filter, InvalidInput, Memories, Message, Scope
+from kagent_memory import Fact, Filter, InvalidInput, Memories, Message, ModelError, Scope
 from kagent_memory.cli import main
 from kagent_memory.memories.transfer import Imported
+from kagent_memory.stores.base import checked_vector
 from kagent_memory.testing import HashEmbedder
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
@@ -143,7 +147,7 @@ def without_one(lines: list[str]) -> list[str]:
 
 
 def later(lines: list[str]) -> list[str]:
-    return [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]]
+    return [lines[0].replace('"version": 1', '"version": 3'), *lines[1:]]
 
 
 def changed(**values: Any) -> Callable[[list[str]], list[str]]:
@@ -161,7 +165,7 @@ def changed(**values: Any) -> Callable[[list[str]], list[str]]:
         (cut, "cut off"),
         (halved, "damaged"),
         (without_one, "should hold 9"),
-        (later, "version 2"),
+        (later, "version 3"),
         (lambda lines: lines[1:], "not an export"),
         (lambda lines: [*lines, lines[1]], "more follows"),
         (lambda _lines: [], "cut off"),
@@ -256,6 +260,234 @@ async def test_vectors_are_made_anew(tmp_path):
         assert space.dimensions == 24
         assert await other.store.unembedded(ADA, space.number, limit=9, now=START) == []
         assert (await other.recall(ADA, "skis")).mode == "hybrid"
+
+
+async def vectors_of(memories: Memories) -> Any:
+    """Every vector by its embedding space, scope and memory, as the bytes of float32."""
+    found = {}
+    for space in await memories.store.embedding_spaces():
+        for scope in (ADA, GRACE):
+            ids = await memories.store.kept(scope, Filter())
+            for id, vector in (await memories.store.vectors(scope, space.number, ids)).items():
+                found[space.name, scope, id] = vector.tobytes()
+    return found
+
+
+def unit(width: int, place: int) -> list[float]:
+    return [0.1 if at == place else 1e-7 * at for at in range(width)]
+
+
+@pytest.mark.parametrize("keys", [None, "k:" + "A" * 43 + "="], ids=["plain", "encrypted"])
+async def test_vectors_travel_to_the_last_bit_when_asked(uri, keys, tmp_path):
+    clock = Clock()
+    first_embedder, embedder = HashEmbedder(dimensions=24), HashEmbedder(dimensions=24)
+    more = {"encryption_keys": keys} if keys else {}
+    async with (
+        await opened(clock=clock, embedder=first_embedder) as first,
+        await opened(uri, clock, embedder=embedder, **more) as second,
+        await opened(clock=clock) as third,
+    ):
+        await lived(first, clock)
+        await first.add(ADA, ["Ada's own 5", "and 5 more"], embedding=[unit(5, 1), [256.1, -0.0, 1e-9, 3, 2**-9]])
+        await first.add(GRACE, ["Grace's 768"], embedding=[unit(768, 7)])
+        await first.work(until_idle=True)
+        before = await vectors_of(first)
+        assert {name for name, _, _ in before} == {"hash", "external-5", "external-768"}
+        path = await exported(first, tmp_path / "a.jsonl", vectors=True)
+        head = json.loads(path.read_text().splitlines()[0])
+        assert head["version"] == 2
+        assert ("hash", 24) in [(one["name"], one["dimensions"]) for one in head["embedding_spaces"]]
+        would = await second.import_(path, dry_run=True)
+        assert (await second.store.embedding_spaces(), await second.scopes()) == ([], [])
+        done = await second.import_(path)
+        assert would == done == Imported(added=12)
+        assert would.vectors == done.vectors == len(before)
+        assert await vectors_of(second) == before
+        assert len(embedder.calls) == 1  # what tells the model
+        await second.work(until_idle=True)
+        assert {text for texts, _ in embedder.calls[1:] for text in texts} == {
+            "Ada's own 5",
+            "and 5 more",
+            "Grace's 768",
+        }
+        assert await second.import_(path) == Imported(present=12)
+        again = await exported(second, tmp_path / "b.jsonl", vectors=True)
+        assert (await third.import_(again)).vectors == len(before) + 3  # by words alone, and for whoever embeds later
+        assert await vectors_of(third) == await vectors_of(second)
+        assert (await second.recall(ADA, "who works at Hooli?")).mode == "hybrid"
+        near = await third._parts.caller_vectors.nearest(ADA, np.array(unit(5, 1), np.float32), limit=1)
+        assert near[0][0].content == "Ada's own 5"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        HashEmbedder(dimensions=16),
+        HashEmbedder(name="other", dimensions=24),
+        type("Changed", (HashEmbedder,), {"_vector": lambda self, text: HashEmbedder._vector(self, text[::-1])})(24),
+    ],
+    ids=["width", "name", "model of the same name"],
+)
+@pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+async def test_vectors_of_another_model_are_made_anew(other, used, tmp_path):
+    async with await opened(embedder=HashEmbedder(dimensions=24)) as memories:
+        await memories.add(ADA, ["Ada skis", "Ada swims"])
+        path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
+    async with await opened(embedder=other) as memories:
+        if used:
+            await memories.add(GRACE, ["Grace sings"])
+        done = await memories.import_(path)
+        assert (done, done.vectors) == (Imported(added=2), 0)
+        await memories.work(until_idle=True)
+        (space,) = await memories.store.embedding_spaces()
+        assert space.dimensions == other.dimensions
+        ids = await memories.store.kept(ADA, Filter())
+        made = await memories.store.vectors(ADA, space.number, ids)
+        for id, vector in made.items():
+            content = (await memories.get(ADA, id)).content
+            assert vector @ (await other.embed([content], kind="document"))[0] > 0.99
+        assert len(made) == 2
+
+
+async def test_an_embedder_that_is_away_has_nothing_imported_half(tmp_path):
+    class Away(HashEmbedder):
+        is_away = False
+
+        async def embed(self, texts: Any, *, kind: Any) -> Any:
+            if self.is_away:
+                raise ConnectionError("down")
+            return await super().embed(texts, kind=kind)
+
+    async with await opened(embedder=HashEmbedder(dimensions=24)) as memories:
+        await memories.add(ADA, ["Ada skis"])
+        path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
+    embedder = Away(dimensions=24)
+    async with await opened(embedder=embedder) as memories:
+        embedder.is_away = True
+        with pytest.raises(ModelError):
+            await memories.import_(path)
+        assert await memories.scopes() == []
+        embedder.is_away = False
+        assert (await memories.import_(path)).vectors == 1
+
+
+def vectored(line: Any = None, head: Any = None, **more: Any) -> Callable[[list[str]], list[str]]:
+    """Other values in the first line, or in the vectors of the second."""
+
+    def change(lines: list[str]) -> list[str]:
+        first, second = json.loads(lines[0]), json.loads(lines[1])
+        if head is not None:
+            first["embedding_spaces"] = head
+        elif more:
+            first["embedding_spaces"][0] |= more
+        if line is not None:
+            second["vectors"] = line
+        return [json.dumps(first), json.dumps(second), *lines[2:]]
+
+    return change
+
+
+FINE = [0.5] * 24
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (vectored([{"space": 0, "numbers": FINE[1:]}]), "Line 2.*24"),
+        (vectored([{"space": 0, "numbers": [*FINE, 0.5]}]), "Line 2.*24"),
+        (vectored([{"space": 0, "numbers": []}]), "Line 2.*24"),
+        (vectored([{"space": 0, "numbers": [0.0] * 24}]), "Line 2.*zero"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], float("nan")]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], float("-inf")]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], 10**400]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], "0.5"]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], None]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], True]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [*FINE[1:], [0.5]]}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": "0" * 24}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": [0.5] * 200_000}]), "Line 2.*24"),
+        (vectored([{"space": 1, "numbers": FINE}]), "Line 2.*no embedding space 1"),
+        (vectored([{"space": -1, "numbers": FINE}]), "Line 2.*no embedding space -1"),
+        (vectored([{"space": 10**30, "numbers": FINE}]), "Line 2"),
+        (vectored([{"space": 0, "numbers": FINE}] * 2), "Line 2.*two vectors"),
+        (vectored([{"numbers": FINE}]), "Line 2"),
+        (vectored({"0": FINE}), "Line 2"),
+        (vectored(head=[]), "no embedding space 0"),
+        (vectored(head=7), "Line 1"),
+        (vectored(head=[{}]), "Line 1"),
+        (vectored(dimensions=0), "Line 1"),
+        (vectored(dimensions=23), "Line 1"),
+        (vectored(dimensions="24"), "Line 1"),
+        (vectored(dimensions=10**12), "Line 1"),
+        (vectored(name=""), "Line 1"),
+        (vectored(name="a\0b"), "Line 1"),
+        (vectored(name="n" * 5000), "Line 1"),
+        (vectored(name="external-7"), "Line 1"),
+        (vectored(state="retired"), "Line 1"),
+        (vectored(probe=[float("nan")] * 24), "Line 1"),
+        (vectored(probe=[0] * 24), "Line 1"),
+        (vectored(surprise=1), "Line 1"),
+        (lambda lines: [lines[0].replace('"version": 2', '"version": 3'), *lines[1:]], "version 3"),
+    ],
+)
+async def test_hostile_vectors_are_refused_before_anything_is_written(damage, said, tmp_path):
+    async with await opened(embedder=HashEmbedder(dimensions=24)) as memories, await opened() as other:
+        await memories.add(ADA, ["Ada skis", "Ada swims"])
+        path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
+        path.write_text("".join(f"{line}\n" for line in damage(path.read_text().splitlines())), encoding="utf-8")
+        with pytest.raises(InvalidInput, match=said):
+            await other.import_(path)
+        assert (await other.scopes(), await other.store.embedding_spaces()) == ([], [])
+
+
+async def test_more_widths_than_a_tenant_may_keep_are_refused_before_anything_is_written(tmp_path):
+    async with await opened() as memories, await opened() as other:
+        for width in range(2, 6):
+            scope = Scope("acme", f"user {width}", "notes")
+            await memories.add(scope, [f"Width {width}"], embedding=[unit(width, 1)])
+            await other.add(scope, [f"Other {width}"], embedding=[unit(width + 20, 1)])
+            await other.add(scope, [f"More {width}"], embedding=[unit(width + 20, 1)])
+        await memories.add(ADA, ["One more"], embedding=[unit(9, 1)])
+        path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
+        before = await exported(other, tmp_path / "b.jsonl")
+        with pytest.raises(InvalidInput, match="no further width"):
+            await other.import_(path)
+        assert (await exported(other, tmp_path / "c.jsonl")).read_text() == before.read_text()
+
+
+async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):
+    async with await opened(embedder=HashEmbedder(dimensions=24)) as memories:
+        (id,) = await memories.add(ADA, ["Ada skis"])
+        whole, left = memories.store.whole, [1, 9]
+
+        async def reworded_meanwhile(scope: Scope, ids: Any) -> Any:
+            found = await whole(scope, ids)
+            if left[-1]:
+                left[-1] -= 1
+                await memories.edit(ADA, id, content=f"Ada swims {left[-1]}")
+            return found
+
+        monkeypatch.setattr(memories.store, "whole", reworded_meanwhile)
+        for times, kept in ((1, True), (9, False)):
+            left[-1] = times
+            path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
+            line = json.loads(path.read_text().splitlines()[1])
+            assert bool(line["vectors"]) == kept
+            if kept:
+                [[vector]] = [await HashEmbedder(dimensions=24).embed([line["memory"]["content"]], kind="document")]
+                assert vector @ np.array(line["vectors"][0]["numbers"]) > 0.99
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=3, max_size=3).filter(any))
+def test_what_a_store_keeps_of_a_vector_comes_back_as_it_is(numbers):
+    kept = checked_vector(numbers, 3).astype(np.float16).astype(np.float32)
+    assert checked_vector(kept, 3).tobytes() == kept.tobytes()
+
+
+def test_a_vector_that_half_precision_rounds_up_comes_back_as_it_is():
+    kept = checked_vector([255.99, 1e-3], 2).astype(np.float16).astype(np.float32)
+    assert kept[0] == 256
+    assert checked_vector(kept, 2).tobytes() == kept.tobytes()
 
 
 async def test_the_same_on_the_command_line(tmp_path, capsys):

@@ -57,6 +57,7 @@ _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
     **dict.fromkeys(_OBJECTS, lambda text: json.loads(text) if text != "{}" else {}),
     **dict.fromkeys(_TRUTHS, bool),
+    "embedding": lambda raw: np.frombuffer(raw, np.float16).astype(np.float32),
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+import numpy as np
 import psycopg
 from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg import AsyncConnection, AsyncCursor, Cursor, waiting
@@ -21,6 +22,7 @@ from psycopg.types import TypeInfo
 from typing_extensions import override
 
 from ...errors import ConfigurationError
+from ...records import Vector
 from ..codec import id_text
 from ..sql import queries
 from ..sql.session import Row
@@ -82,6 +84,16 @@ class UtcLoader(Loader):
     @override
     def load(self, data: Buffer) -> datetime:
         return _EPOCH + timedelta(microseconds=self._unpack(data)[0])
+
+
+class VectorLoader(Loader):
+    """Vectors as the float32 arrays that they are everywhere in Python."""
+
+    format = Format.BINARY
+
+    @override
+    def load(self, data: Buffer) -> Vector:
+        return np.frombuffer(bytes(data)[4:], ">f2").astype(np.float32)  # after its width
 
 
 def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
@@ -240,6 +252,7 @@ async def _set_up(connection: Connection, target: Target) -> None:
     connection.adapters.register_loader("uuid", IdLoader)
     if found["halfvec"] is not None:
         register_halfvec_info(connection, TypeInfo("halfvec", found["halfvec"], found["halfvecs"]))
+        connection.adapters.register_loader(found["halfvec"], VectorLoader)
         connection.has_vectors = True
     if connection.pooled:
         connection.prepare_threshold = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from typing_extensions import override
@@ -56,6 +56,9 @@ class SpaceStore(Store, Generic[AnySession]):
     async def _checked_vectors(self, space_number: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
         dimensions = await self._dimensions_of(space_number)
         return [checked_vector(vector, dimensions) for vector in vectors]
+
+    async def _fitting(self, vectors: Mapping[int, Vector]) -> Mapping[int, Vector]:
+        return {number: (await self._checked_vectors(number, [vector]))[0] for number, vector in vectors.items()}
 
     @override
     async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from ...concurrency import LONG, LRU, cancel_and_wait, each_aside, run_in_thread
 from ...errors import ConfigurationError, InvalidInput, StoreError
-from ...records import Change, Filter, Memory, Revision, Scope
+from ...records import Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
 from ..base import (
     Applied,
@@ -155,11 +155,18 @@ class SqlStore(SpaceStore[AnySession]):
         return await self._database.within(scope).read(transfer.whole, scope, ids)
 
     @override
+    async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
+        await self._dimensions_of(space_number)
+        read = self._database.within(scope).read(transfer.vectors, scope, space_number, ids)
+        return await self._searched(space_number, read)
+
+    @override
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
         changes = [Change(kind="add", memory=one.memory) for one in memories]
         await run_in_thread(sum(map(_length, changes)), partial(planning.checked, Batch(changes=changes), None))
+        memories = [replace(one, vectors=await self._fitting(one.vectors)) for one in memories]
         texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
         database = self._database.within(scope)
         run = database.read if dry_run else database.write

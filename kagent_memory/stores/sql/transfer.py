@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ...records import Memory, Revision, Scope, Usage
+from ...records import Memory, Revision, Scope, Usage, Vector
 from .. import codec
 from ..codec import known
 from ..planning import Texts
@@ -27,6 +27,12 @@ async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[
     for revisions in histories.values():
         revisions.sort(key=lambda revision: revision.revision)
     return [Whole(one, tuple(histories[one.id])) for one in sorted(memories, key=lambda one: one.id)]
+
+
+async def vectors(session: Session, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
+    """See `MemoryStore.vectors`."""
+    values = {"scope_id": scope.id, "ids": known(ids)}
+    return {row["id"]: row["embedding"] for row in await session.rows("vectors_of", values, space_number=space_number)}
 
 
 async def restore(
@@ -70,6 +76,13 @@ async def restore(
     ]
     if used:
         await session.run_many("restore_usage", used)
+    for number in sorted({number for one in added for number in one.vectors}):
+        kept = [
+            {"scope_id": scope.id, "id": one.memory.id, "embedding": one.vectors[number]}
+            for one in added
+            if number in one.vectors
+        ]
+        await session.run_many("put_vector", kept, space_number=number)
     return outcomes
 
 

@@ -235,3 +235,7 @@ SELECT
         THEN created_at
     END) AS oldest
 FROM ingest_job WHERE scope_id = :scope_id GROUP BY state ORDER BY state
+
+-- name: vectors_of
+SELECT id, embedding FROM memory_vector_{space}
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))

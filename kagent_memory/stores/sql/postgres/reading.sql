@@ -213,3 +213,7 @@ SELECT
         THEN created_at
     END) AS oldest
 FROM ingest_job WHERE scope_id = %(scope_id)s GROUP BY state ORDER BY state
+
+-- name: vectors_of
+SELECT id, embedding FROM memory_vector_{space}
+WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
