@@ -91,6 +91,8 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
                 text = f"{place} holds nothing of ours; tables are made in it at first use."
             elif (named := bare.removeprefix("kagent+")).startswith("pgserver:"):
                 text = f"{named} does not exist yet; it is made at first use."
+            elif named.startswith("libsql"):
+                text = "It answers, without tables of ours; they are made at first use."
             else:
                 text = f"It answers, without a schema {settings.postgres_schema}; that is made at first use."
             advice = "Make it with `kagent-memory migrate`, or correct the URI."

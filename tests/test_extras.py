@@ -55,12 +55,6 @@ async def test_encryption_names_its_extra_and_makes_nothing(without: Any, tmp_pa
     await (await Memories.open(f"libsql:///{tmp_path}/memory.db", llm=False)).close()
 
 
-@pytest.mark.parametrize("uri", ["libsql+http://127.0.0.1:8080", "libsql+https://h/db?authToken=x", "libsql://h/db"])
-async def test_a_libsql_server_is_refused_in_words_that_say_what_to_use(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"a libSQL store is a file.*share postgresql://"):
-        await Memories.open(uri, llm=False)
-
-
 async def test_a_local_model_names_its_extra_before_a_file_is_made(without: Any, tmp_path: Path) -> None:
     without("onnxruntime", "sentence_transformers")
     with needs("local"):

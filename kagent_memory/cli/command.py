@@ -125,7 +125,7 @@ class Command:
 STORE_OPTIONS = (
     option(
         "--uri",
-        help="which store: libsql:///file.db, postgresql://…, pgserver:///dir, or http://… of a server "
+        help="which store: libsql:///file.db, libsql://host, postgresql://…, pgserver:///dir, or http://… of a server "
         "(default: KAGENT_MEMORY_URI, MEMORY_BACKEND with DATABASE_URL, else libsql:///kagent_memory.db)",
     ),
     option("--embedding", help="the embedder, such as ollama/nomic-embed-text, or its configuration in JSON"),

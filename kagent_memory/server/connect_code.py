@@ -31,7 +31,7 @@ KINDS = {  # provider → kagent's name of it in a ModelConfig, and where it nam
     "bedrock": ("Bedrock", "", ""),
 }
 PREFIXES = {"azure_openai": "azure", "openai": "openai"}
-SCHEMES = ("libsql", "postgresql", "postgres", "pgserver", "http", "https")
+SCHEMES = ("libsql", "libsql+http", "libsql+https", "postgresql", "postgres", "pgserver", "http", "https")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,9 @@ class Choice:
 
     @property
     def has_password(self) -> bool:
-        """Whether the store's address holds a password, which is never shown."""
-        return urlsplit(self.uri).password is not None
+        """Whether the store's address holds a password or a token, which is never shown."""
+        parts = urlsplit(self.uri)
+        return parts.password is not None or "authToken=" in parts.query
 
     def checked(self) -> Choice:
         """`self`.

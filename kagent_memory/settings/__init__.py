@@ -352,8 +352,14 @@ def compose(
         )
     others = [pair for pair in pairs if pair[0] not in known]
     if others and not bare.removeprefix("kagent+").startswith("postgres"):
-        name = others[0][0]
-        raise ConfigurationError(f"Unknown query parameter {name!r}; {_known_names(name, known)}.")
+        name = next((name for name, _ in others if name != "authToken" or not _is_libsql_server(bare)), None)
+        if name is not None and _is_libsql_server(bare) and name.casefold().replace("_", "").startswith("sync"):
+            raise ConfigurationError(
+                f"{name}: embedded replicas are not supported; leave it out to work on the server itself, or name a "
+                "file: libsql:///memory.db."
+            )
+        if name is not None:
+            raise ConfigurationError(f"Unknown query parameter {name!r}; {_known_names(name, known)}.")
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
@@ -394,10 +400,12 @@ def _foreign(uri: str) -> str | None:
     scheme = parts.scheme.removeprefix("kagent+")
     database, _, driver = scheme.partition("+")
     host = parts.netloc.rpartition("@")[2].partition(":")[0].lower()
+    if _is_libsql_server(uri) and "@" not in parts.netloc:
+        return None
     if host.endswith(TURSO) or (database == "libsql" and (host or driver)):
         return (
-            "This URI names a host, and a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db. "
-            "Turso and other libSQL servers are not supported; many machines share postgresql://…"
+            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS, and "
+            "no user and no password stand in it; a file is libsql:///memory.db."
         )
     if entry_points(group=STORES, name=scheme) or scheme in ("http", "https", "kagent"):
         return None
@@ -413,6 +421,11 @@ def _foreign(uri: str) -> str | None:
     if len(scheme) == 1:
         return f"A path is not a URI; write libsql:///{scheme.upper()}:/directory/memory.db."
     return None
+
+
+def _is_libsql_server(uri: str) -> bool:
+    parts = urlsplit(uri.removeprefix("kagent+"))
+    return bool(parts.netloc) and parts.scheme in ("libsql", "libsql+http", "libsql+https")
 
 
 def _known_names(wrong: str, known: Iterable[str]) -> str:

@@ -27,6 +27,8 @@ ENTRY_POINTS = "kagent_memory.stores"
 
 
 def _adapter(scheme: str) -> type[MemoryStore]:
+    if scheme in ("libsql+http", "libsql+https"):
+        scheme = "libsql"  # how its server is reached makes no other store
     found = sorted(entry_points(group=ENTRY_POINTS, name=scheme), key=lambda point: point.value)
     if not found:
         known = ", ".join(sorted({point.name for point in entry_points(group=ENTRY_POINTS)}))

@@ -79,7 +79,6 @@ async def test_each_store_in_memory_is_its_own():
 @pytest.mark.parametrize(
     ("uri", "advice"),
     [
-        ("libsql://db.example.com/memory", "names a host"),
         ("libsql:///", "names no file"),
         ("libsql:///memory.db?mode=ro", "query"),
         ("libsql:///{}", "is a directory"),

@@ -1,4 +1,4 @@
-"""The drivers of a file (sqlite3 and libsql) behind one wrapper, where every trap of either is closed.
+"""The drivers (sqlite3 and libsql of a file, Hrana of a server) behind one wrapper, where their traps are closed.
 
 All of it runs on the store's driver thread (see `thread.py`). libsql keeps Python's global lock during every call, a
 wait for another process included; so nothing here waits inside a driver, and long writes come in chunks.
@@ -14,20 +14,16 @@ from typing import Any
 
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 from ...records import checked_text
-from .driver import Value, load
-from .location import MEMORY
+from .driver import Busy, Driver, Value, load
+from .location import MEMORY, Server
 from .statement import Statement, statement
 
 CHUNK_ROWS = 200
 MAX_INTEGER = 2**31 - 1
 
 
-class Busy(StoreError):
-    """Another connection holds the lock; nothing was done, and it may be tried again."""
-
-
 _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
-    (("is locked", "is busy"), Busy, "The database file is locked by another process; try again."),
+    (("is locked", "is busy", "SQLITE_BUSY"), Busy, "The database file is locked by another process; try again."),
     (("UNIQUE constraint",), Conflict, "The row exists already; read it again and retry."),
     (
         ("readonly database",),
@@ -96,13 +92,24 @@ class Connection:
         Busy: another process is opening it at this moment.
     """
 
-    def __init__(self, path: str, driver: str | None = None) -> None:
+    def __init__(self, place: str | Server, driver: str | None = None) -> None:
         self._closed = False
+        self._driver: Driver
+        self._run_batch: Callable[[Sequence[str]], None] | None = None
+        if isinstance(place, Server):
+            if driver is not None:
+                raise ConfigurationError(f"driver={driver!r} is what opens a file; leave it out to reach a server.")
+            from . import hrana_driver
+
+            self._is_failure = hrana_driver.is_failure
+            self._driver = server = hrana_driver.connect(place)
+            self._run_batch = server.execute_batch
+            return
         module = load(driver)
         self._is_failure = module.is_failure
-        place = path if path == MEMORY else str(Path(path).absolute())  # never one of the drivers' own "file:" URIs
+        path = place if place == MEMORY else str(Path(place).absolute())  # never one of the drivers' own "file:" URIs
         with _mapped_errors(self._is_failure):
-            self._driver = module.connect(place)
+            self._driver = module.connect(path)
 
     def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
         """All rows of a statement that reads; fetched once, since the driver would run it again at a second fetch."""
@@ -142,6 +149,16 @@ class Connection:
             self._check_open()
             with _mapped_errors(self._is_failure):
                 self._driver.executemany(command.text, bound[start : start + CHUNK_ROWS])
+
+    def run_script(self, statements: Sequence[str]) -> None:
+        """Runs statements without values, each only when the one before it succeeded; within a transaction."""
+        if self._run_batch is None:
+            for one in statements:
+                self.run(one, {})
+            return
+        self._check_open()
+        with _mapped_errors(self._is_failure):
+            self._run_batch(statements)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[None, None, None]:

@@ -1,4 +1,4 @@
-"""One file, open: transactions on the driver thread, patience with other processes, and the log erased."""
+"""One file or server, open: transactions on the driver thread, patience with others, and a file's log erased."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ...concurrency import Backoff
 from ...errors import KagentMemoryError
 from ...records import Scope
 from ..encryption import KeyRing
-from .connection import Busy, Connection
-from .location import MEMORY, check_file, to_path
+from .connection import Connection
+from .driver import Busy
+from .location import MEMORY, Server, check_file, to_place
 from .schema import has_ledger, migrate
 from .session import LibSQLSession
 from .thread import DriverThread
@@ -43,41 +44,44 @@ class Database:
         StoreError: it is closed, or another process held the lock for more than 5 seconds.
     """
 
-    def __init__(self, thread: DriverThread, connection: Connection, ring: KeyRing | None) -> None:
+    def __init__(
+        self, thread: DriverThread, connection: Connection, ring: KeyRing | None, *, is_file: bool = True
+    ) -> None:
         self._thread = thread
         self._connection = connection
         self._ring = ring
+        self._is_file = is_file
         self._writing = asyncio.Lock()
         self._owes_erasure = False
         self._closed = False
 
     @classmethod
     async def open(cls, uri: str, driver: str | None = None, ring: KeyRing | None = None) -> Self:
-        """Opens or makes the file and migrates it; safe when several processes do so at once.
+        """Opens or makes the database and migrates it; safe when several processes do so at once.
 
         Raises:
             ConfigurationError: the URI, the file, its rights or the driver do not allow it.
         """
-        path = to_path(uri)
+        place = to_place(uri)
         thread = DriverThread()
         try:
-            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, path, driver)
+            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, place, driver)
         except BaseException:
             thread.end()
             raise
-        return cls(thread, connection, ring)
+        return cls(thread, connection, ring, is_file=not isinstance(place, Server))
 
     @classmethod
     async def exists(cls, uri: str) -> bool:
-        """Whether the file is there and was migrated once. What cannot be looked into counts as there.
+        """Whether the database is there and was migrated once. What cannot be looked into counts as there.
 
         Raises:
             ConfigurationError: the URI names no file.
         """
-        path = to_path(uri)
+        place = to_place(uri)
         thread = DriverThread()
         try:
-            return await thread.run(_is_ours, path)
+            return await thread.run(_is_ours, place)
         finally:
             thread.end()
 
@@ -110,7 +114,11 @@ class Database:
         return result
 
     async def erase(self) -> None:
-        """Empties the log, which still holds what was deleted; when another process is reading in it, later."""
+        """Empties the log, which still holds what was deleted; when another process is reading in it, later. A
+        server's log is its own affair.
+        """
+        if not self._is_file:
+            return
         self._owes_erasure = True
         await self._erase(ERASE_PATIENCE_SECONDS)
         if self._owes_erasure:
@@ -163,11 +171,12 @@ class Database:
             raise Busy("Another connection is using the log.")
 
 
-def _opened(path: str, driver: str | None) -> Connection:
-    check_file(path)
-    connection = Connection(path, driver)
+def _opened(place: str | Server, driver: str | None) -> Connection:
+    if isinstance(place, str):
+        check_file(place)
+    connection = Connection(place, driver)
     try:
-        for pragma in _PRAGMAS:
+        for pragma in _PRAGMAS if isinstance(place, str) else ():  # a server sets its own, and refuses these
             connection.rows(pragma, {})
         migrate(connection)
     except BaseException:
@@ -176,18 +185,18 @@ def _opened(path: str, driver: str | None) -> Connection:
     return connection
 
 
-def _is_ours(path: str) -> bool:
-    if path == MEMORY:
+def _is_ours(place: str | Server) -> bool:
+    if place == MEMORY:
         return True
     try:
-        if not (found := Path(path).stat()).st_size and stat.S_ISREG(found.st_mode):
+        if isinstance(place, str) and not (found := Path(place).stat()).st_size and stat.S_ISREG(found.st_mode):
             return False
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
     try:
-        connection = Connection(path)
+        connection = Connection(place)
         try:
             return has_ledger(connection)
         finally:

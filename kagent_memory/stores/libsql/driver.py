@@ -1,13 +1,17 @@
-"""What the two drivers of a file have alike, and which of them is taken."""
+"""What all drivers have alike, and which of the two that open files is taken."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ...errors import ConfigurationError, needs_extra
+from ...errors import ConfigurationError, StoreError, needs_extra
 
 Value: TypeAlias = str | bytes | int | float | None
+
+
+class Busy(StoreError):
+    """Nothing was done, since another connection holds the lock or this one was lost; it may be tried again."""
 
 
 class Cursor(Protocol):
@@ -29,7 +33,7 @@ class Cursor(Protocol):
 
 
 class Driver(Protocol):
-    """A driver's own connection: what sqlite3 and libsql have alike."""
+    """A driver's own connection: what all of them have alike."""
 
     @property
     def in_transaction(self) -> bool:

@@ -1,28 +1,41 @@
-"""Which file a URI means, and whether it can serve as a database."""
+"""Which file or server a URI means, and whether a file can serve as a database."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ...errors import ConfigurationError
 
 MEMORY = ":memory:"
+_HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
 
 
-def to_path(uri: str) -> str:
-    """The path in `libsql:///relative.db` or `libsql:////absolute.db`, or ":memory:".
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A libSQL server: Turso, or sqld.
+
+    Attributes:
+        url: what comes before `/v2/pipeline`.
+        token: what it lets in by; "" where it lets everybody in.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+
+def to_place(uri: str) -> str | Server:
+    """The path in `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the server in `libsql://host`.
 
     Raises:
-        ConfigurationError: the URI names a host, nothing, or has a query.
+        ConfigurationError: the URI names nothing, or has what its kind does not take.
     """
     parts = urlsplit(uri)
+    if parts.netloc or parts.scheme != "libsql":
+        return _server(uri)
     path = unquote(parts.path.removeprefix("/"))
-    if parts.netloc:
-        raise ConfigurationError(
-            "This URI names a host; a libSQL store is a file: libsql:///relative.db or libsql:////absolute.db."
-        )
     if parts.query or parts.fragment:
         raise ConfigurationError(
             f"{uri!r} has a query that libSQL does not know; write ? as %3F and # as %23 in names."
@@ -30,6 +43,28 @@ def to_path(uri: str) -> str:
     if not path or "\0" in path:
         raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///kagent_memory.db.")
     return path
+
+
+def _server(uri: str) -> Server:
+    parts = urlsplit(uri)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.scheme not in _HTTP or "@" in parts.netloc:  # in words of our own: the URI may hold the token
+        raise ConfigurationError(
+            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; no user and no "
+            "password stand in it."
+        )
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    if parts.fragment or any(name != "authToken" for name, _ in given) or len(given) > 1:
+        raise ConfigurationError("The URI of a libSQL server takes one query parameter, authToken.")
+    token = given[0][1] if given else ""
+    if given and not (token and token.isascii() and token.isprintable() and " " not in token):
+        raise ConfigurationError("authToken is empty or holds what no token does; take the one that the server gave.")
+    named = f"[{host}]" if ":" in host else host
+    at = f":{port}" if port else ""
+    return Server(f"{_HTTP[parts.scheme]}://{named}{at}{parts.path.rstrip('/')}", token)
 
 
 def check_file(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Migrations of a libSQL file: all that are missing in one transaction, each with its row in the ledger."""
+"""Migrations of a libSQL database: all that are missing in one transaction, each with its row in the ledger."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _RECORD = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:numb
 
 
 def migrate(connection: Connection, known: Sequence[Migration] | None = None) -> None:
-    """Brings the file to the newest schema. Who comes second waits for the first one's lock and finds it done.
+    """Brings the database to the newest schema. Who comes second waits for the first one's lock and finds it done.
 
     Raises:
-        ConfigurationError: a newer kagent_memory has written the file.
+        ConfigurationError: a newer kagent_memory has written it.
         Busy: another connection is writing.
     """
     steps = migrations(DIALECT) if known is None else known
@@ -34,14 +34,13 @@ def migrate(connection: Connection, known: Sequence[Migration] | None = None) ->
         if not has_ledger(connection):
             connection.run(_CREATE_LEDGER, {})
         for step in _missing(connection, steps):
-            for command in split(step.script):
-                connection.run(command, {})
+            connection.run_script(split(step.script))
             record = {"number": step.number, "name": step.name, "at": to_iso(datetime.now(UTC))}
             connection.run(_RECORD, record)
 
 
 def has_ledger(connection: Connection) -> bool:
-    """Whether the file was migrated once."""
+    """Whether the database was migrated once."""
     return bool(connection.rows(_HAS_LEDGER, {}))
 
 
@@ -50,5 +49,5 @@ def _missing(connection: Connection, steps: Sequence[Migration]) -> Sequence[Mig
         return steps
     applied = {row[0] for row in connection.tuples(_APPLIED, {})}
     if applied - {step.number for step in steps}:
-        raise ConfigurationError("A newer kagent_memory wrote this libSQL file; upgrade this installation.")
+        raise ConfigurationError("A newer kagent_memory wrote this libSQL database; upgrade this installation.")
     return [step for step in steps if step.number not in applied]

@@ -1,0 +1,397 @@
+"""A store on a libSQL server, by its published HTTP protocol: the contract, and whatever a server or network may do."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from typing import Any
+
+import pytest
+from hrana import HranaServer
+
+from kagent_memory.doctor import examine
+from kagent_memory.errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.stores import open_store, store_exists
+from kagent_memory.stores.libsql import database
+from kagent_memory.stores.libsql.connection import Connection
+from kagent_memory.stores.libsql.driver import Busy
+from kagent_memory.stores.libsql.location import Server, to_place
+from kagent_memory.testing.contract import (
+    ConcurrencyContract,
+    ForgetContract,
+    RoundTripContract,
+)
+
+TOKEN = "a.Very-Secret_token"
+SCOPE = Scope("", "ada", "notes")
+
+
+@pytest.fixture
+def server(tmp_path):
+    with HranaServer(tmp_path, token=TOKEN) as running:
+        yield running
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Tries again for a moment only."""
+    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
+
+
+class TestServer(RoundTripContract, ForgetContract, ConcurrencyContract):
+    """The rules that another driver could break; the rest is the same code on the same wrapper."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server):
+        self.server = server
+
+    async def open_store(self):
+        return await open_store(self.server.uri())
+
+
+# -- the driver ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connection(server):
+    opened = Connection(to_place(server.uri("notes")))
+    opened.run("CREATE TABLE note (id TEXT PRIMARY KEY, body)", {})
+    server.requests.clear()
+    yield opened
+    opened.close()
+    assert server.streams == {}  # nothing is left for the server to end
+
+
+def add(connection, id, body: Any = "x"):
+    return connection.run("INSERT INTO note VALUES (:id, :body)", {"id": id, "body": body})
+
+
+def write(connection, *ids, then=lambda: None):
+    """All of one transaction."""
+    with connection.transaction(write=True):
+        for id in ids:
+            add(connection, id)
+        then()
+
+
+def ids(server):
+    reader = server.connect("notes")
+    found = [row[0] for row in reader.execute("SELECT id FROM note ORDER BY id")]
+    reader.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "Ω≈ç 日本 👩‍👩‍👧", b"", b"a", b"ab", b"\0\xff\xfe", 0, 2**31 - 1, -(2**31) + 1, 0.1, 3.0, None],
+    ids=repr,
+)
+def test_values_come_back_the_same(connection, value):
+    (row,) = connection.rows("SELECT :v AS v", {"v": value})
+    assert row == {"v": value}
+    assert type(row["v"]) is type(value)
+
+
+def test_a_transaction_is_one_stream_that_its_last_request_closes(connection, server):
+    with connection.transaction(write=True):
+        assert add(connection, "1") == 1
+        connection.run_many("INSERT INTO note VALUES (:id, :body)", [(str(n), b"x") for n in range(2, 100)])
+        assert connection.tuples("SELECT count(*) FROM note", {}) == [(99,)]
+        assert ids(server) == []
+    assert len(ids(server)) == 99
+    assert [len(body["requests"]) for body in server.requests] == [1, 1, 1, 2]
+    assert server.requests[0]["baton"] is None
+    batons = [body["baton"] for body in server.requests[1:]]
+    assert all(batons)
+    assert len(set(batons)) == 3
+    first = [step["stmt"]["sql"] for step in server.requests[0]["requests"][0]["batch"]["steps"]]
+    assert first == ["BEGIN IMMEDIATE", "INSERT INTO note VALUES (?, ?)"]
+
+
+def test_what_fails_leaves_nothing_of_its_transaction_and_the_next_goes_on(connection, server):
+    add(connection, "1")
+    for wrong, kind in ((lambda: add(connection, "1"), Conflict), (lambda: connection.run("SELEC 1", {}), StoreError)):
+        with pytest.raises(kind):
+            write(connection, "2", then=wrong)
+        assert ids(server) == ["1"]
+    rows = [("3", "x"), ("1", "x"), ("4", "x")]
+    with pytest.raises(Conflict):
+        write(connection, then=lambda: connection.run_many("INSERT INTO note VALUES (:id, :body)", rows))
+    with pytest.raises(ZeroDivisionError):
+        write(connection, "5", then=lambda: 1 / 0)
+    with connection.transaction(write=True):
+        pass  # nothing to say: nothing is sent
+    with connection.transaction(write=True):
+        add(connection, "6")
+    assert ids(server) == ["1", "6"]
+
+
+def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
+    other = Connection(to_place(server.uri("notes")))
+    with connection.transaction(write=True):
+        add(connection, "1")
+        with pytest.raises(Busy), other.transaction(write=True):
+            add(other, "2")
+    with other.transaction(write=True):
+        add(other, "2")
+    other.close()
+    assert ids(server) == ["1", "2"]
+
+
+def moved(url):
+    return lambda answer: {**answer, "base_url": url}
+
+
+def test_a_stream_goes_on_where_the_server_says(connection, server):
+    server.plan(moved(f"http://{server.address}/notes/"))
+    server.paths.clear()
+    with connection.transaction(write=True):
+        add(connection, "1")
+        add(connection, "2")
+    add(connection, "3")
+    assert ids(server) == ["1", "2", "3"]
+    assert set(server.paths) == {"/notes/v2/pipeline"}
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1/", "127.0.0.1", "http://ada:pw@127.0.0.1/", "http:///x", "http://[", 7]
+)
+def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
+    server.plan(moved(url))
+    with pytest.raises(StoreError, match="does not speak libSQL's protocol"):
+        write(connection, "1", "2")
+    server.expire()
+    assert ids(server) == []
+
+
+def test_a_server_reached_by_tls_cannot_lead_away_from_it():
+    from kagent_memory.stores.libsql import hrana_driver
+
+    opened = hrana_driver.connect(Server("https://db.example", TOKEN))
+    with pytest.raises(ValueError, match="token"):
+        opened._follow(
+            hrana_driver._ANSWER.validate_python({"baton": "b", "base_url": "http://db.example", "results": []})
+        )
+    opened.close()
+
+
+WRONG_ANSWERS = {
+    "no JSON": b"<html>hello</html>",
+    "empty": b"",
+    "no object": b"[]",
+    "nothing in it": b"{}",
+    "no results": b'{"baton": null, "base_url": null, "results": []}',
+    "not text": b"\xff\xfe",
+    "deep": b"[" * 100_000,
+    "a number for a baton": lambda answer: {**answer, "baton": 1},
+    "too many": lambda answer: {**answer, "results": answer["results"] * 2},
+    "another kind": lambda answer: {**answer, "results": [{"type": "ok", "response": {"type": "close"}}]},
+}
+
+
+def results(**changed: Any):
+    def change(answer):
+        answer["results"][0]["response"]["result"]["step_results"][-1].update(changed)
+        return answer
+
+    return change
+
+
+WRONG_ROWS = {
+    "fewer columns": results(cols=[]),
+    "unknown type": results(rows=[[{"type": "date", "value": "x"}]]),
+    "half a blob": results(rows=[[{"type": "blob", "base64": "a"}]]),
+    "no blob": results(rows=[[{"type": "blob", "base64": 7}]]),
+    "a word for an integer": results(rows=[[{"type": "integer", "value": "one"}]]),
+    "no value": results(rows=[[{"type": "text"}]]),
+    "rows of no list": results(rows=7),
+}
+
+
+@pytest.mark.parametrize("wrong", [*WRONG_ANSWERS, *WRONG_ROWS])
+def test_an_answer_of_no_libsql_server_is_a_store_error_and_nothing_is_kept(connection, server, wrong):
+    server.plan(None, {**WRONG_ANSWERS, **WRONG_ROWS}[wrong])
+    with pytest.raises(StoreError, match="does not speak libSQL's protocol") as told:
+        write(connection, "1", then=lambda: connection.rows("SELECT id FROM note", {}))
+    assert not isinstance(told.value, Busy)
+    server.expire()
+    assert ids(server) == []
+    add(connection, "2")
+    assert ids(server) == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("before", "trouble"),
+    [*itertools.product([0, 1], ["cut", "drop", 429, 502, 503]), (1, "expire")],
+)
+def test_trouble_before_the_commit_may_be_tried_again_and_nothing_is_kept(connection, server, trouble, before):
+    server.plan(*[None] * before, trouble)
+    with pytest.raises(Busy):
+        write(connection, "1", "2")
+    server.expire()
+    assert ids(server) == []
+    with connection.transaction(write=True):
+        add(connection, "3")
+    assert ids(server) == ["3"]
+
+
+@pytest.mark.parametrize("trouble", ["cut", "drop", 500, 502, b"{}"])
+def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server, trouble):
+    server.plan(None, trouble)
+    with pytest.raises(StoreError, match=r"[Ww]hether this was written is unknown") as told:
+        write(connection, "1")
+    assert not isinstance(told.value, Busy)
+    server.expire()
+    assert ids(server) == (["1"] if trouble == "drop" else [])
+
+
+def test_a_server_error_in_a_transaction_is_not_tried_again(connection, server):
+    server.plan(None, 500)
+    with pytest.raises(StoreError, match="500") as told:
+        write(connection, "1", "2")
+    assert not isinstance(told.value, Busy)
+    server.expire()
+
+
+# -- the store ----------------------------------------------------------------------------------
+
+
+async def test_memories_are_kept_there_and_found_by_the_next_process(server):
+    uri = server.uri("shared")
+    async with await Memories.open(uri, llm=False) as memories:
+        await memories.add(SCOPE, ["Ada drinks green tea.", "Ada owns a dog."])
+        assert TOKEN not in memories.location
+    async with await Memories.open(f"kagent+{uri}&search_limit=1", llm=False) as memories:
+        assert [hit.memory.content for hit in await memories.recall(SCOPE, "tea")] == ["Ada drinks green tea."]
+        await memories.forget(SCOPE, everything=True)
+        assert (await memories.stats(SCOPE)).visible == 0
+
+
+async def test_a_connection_that_the_server_closed_meanwhile_costs_nobody_anything(server):
+    async with await Memories.open(server.uri(), llm=False, worker=False, prune_every_hours=0) as memories:
+        server.plan("cut")
+        await memories.add(SCOPE, ["Ada drinks tea."])
+        server.plan(None, "expire", 503)
+        await memories.add(SCOPE, ["Ada owns a dog."])
+        server.plan("cut")
+        assert len(await memories.recall(SCOPE, "Ada")) == 2
+
+
+async def test_two_processes_that_start_at_once_make_one_schema(server):
+    uri = server.uri("new")
+    opened: list[Any] = []
+
+    def start() -> None:
+        import asyncio
+
+        async def once() -> None:
+            async with await open_store(uri):
+                opened.append(True)
+
+        asyncio.run(once())
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert opened == [True] * 3
+
+
+async def test_a_schema_is_made_in_few_requests(server):
+    async with await open_store(server.uri()):
+        assert len(server.requests) < 60
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 301])
+async def test_a_server_that_lets_nobody_in_is_a_wrong_configuration(server, status, impatient):
+    server.plan(*[status] * 10)
+    with pytest.raises(ConfigurationError, match=str(status)):
+        await open_store(server.uri())
+
+
+async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
+    caplog.set_level(logging.DEBUG)
+    uri = server.uri("x").replace(TOKEN, "Wrong-Token-77")
+    with pytest.raises(ConfigurationError, match=r"does not let this authToken in \(401\)") as told:
+        await Memories.open(uri, llm=False)
+    findings = await examine(uri, llm=False)
+    shown = f"{told.value} {told.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
+    assert "Wrong-Token-77" not in shown
+    async with await Memories.open(server.uri("x"), llm=False):
+        pass
+    assert TOKEN not in caplog.text
+    assert TOKEN not in repr(await examine(server.uri("x"), llm=False))
+
+
+async def test_a_server_that_is_away_is_a_store_error(impatient):
+    with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 cannot be reached"):
+        await open_store("libsql+http://127.0.0.1:9")
+
+
+async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatient):
+    async with await Memories.open(server.uri(), llm=False, worker=False, prune_every_hours=0) as memories:
+        await memories.add(SCOPE, ["Ada drinks tea."])
+        server.plan(*[500] * 30)
+        with pytest.raises(StoreError):
+            await memories.recall(SCOPE, "tea")
+        server._plan.clear()
+        assert len(await memories.recall(SCOPE, "tea")) == 1
+
+
+async def test_looking_makes_nothing(server, tmp_path):
+    uri = server.uri("empty")
+    assert not await store_exists(uri)
+    findings = await examine(uri, llm=False)
+    assert "without tables of ours" in repr(findings)
+    reader = server.connect("empty")
+    assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    reader.close()
+    async with await open_store(uri):
+        assert await store_exists(uri)
+
+
+# -- the URI ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uri", "server"),
+    [
+        ("libsql://db-ada.turso.io?authToken=e.J-_x", Server("https://db-ada.turso.io", "e.J-_x")),
+        ("libsql://db.example", Server("https://db.example", "")),
+        ("libsql+https://db.example:8443/path/", Server("https://db.example:8443/path", "")),
+        ("libsql+http://localhost:8080?authToken=a%2Bb", Server("http://localhost:8080", "a+b")),
+        ("libsql+http://[::1]:8080", Server("http://[::1]:8080", "")),
+    ],
+)
+def test_what_a_uri_names(uri, server):
+    assert to_place(uri) == server
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("libsql://ada:pass77@db.example", "no user and no password"),
+        ("libsql://db.example:port", "libsql://host"),
+        ("libsql+http:///memory.db", "libsql://host"),
+        ("libsql+ws://db.example", "libsql://host"),
+        ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),
+        ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
+        ("libsql://db.example?authToken=", "authToken is empty"),
+        ("libsql://db.example?authToken=pass77%0Ax", "what no token does"),
+        ("libsql://db.example?authToken=pass77&authToken=b", "one query parameter"),
+        ("libsql://db.example?authtoken=pass77", "Unknown query parameter 'authtoken'"),
+        ("libsql:///memory.db?authToken=pass77", "Unknown query parameter 'authToken'"),
+        ("libsql://db.example?syncUrl=pass77", "embedded replicas"),
+        ("libsql://db.example?sync_url=pass77&authToken=x", "embedded replicas"),
+        ("libsql://db.example?driver=libsql", "what opens a file"),
+    ],
+)
+async def test_a_uri_that_names_no_server_says_what_to_write_and_shows_no_secret(uri, told):
+    with pytest.raises(KagentMemoryError, match=told) as error:
+        await Memories.open(uri, llm=False)
+    assert isinstance(error.value, ConfigurationError)
+    assert "pass77" not in str(error.value)
