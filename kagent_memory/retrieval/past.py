@@ -137,6 +137,12 @@ class PastMemories:
         """See `MemoryStore`."""
         return None
 
+    async def nearest_known(
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
+    ) -> tuple[list[Nearest], int] | None:
+        """See `MemoryStore`."""
+        return None
+
     async def search_vector(
         self,
         scope: Scope,
@@ -229,7 +235,7 @@ class PastMemories:
         return {id: memory for id, memory in found.items() if past.is_seen(memory, anything, now)}
 
     async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
         """See `MemoryStore`: the past does not change."""
         return await self.get(scope, ids, now=now)

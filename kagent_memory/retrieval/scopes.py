@@ -37,10 +37,11 @@ class SearchedScopes:
         self._matches: Sequence[TextMatches] = ()
         self._may_trust = self._single
         self._trusted: int | None = None
+        self._marks: dict[int, int] = {}
 
     def ask_anew(self) -> None:
         """From now on the database is asked before anything is taken for what it holds."""
-        self._may_trust, self._trusted, self._matches = False, None, ()
+        self._may_trust, self._trusted, self._matches, self._marks = False, None, (), {}
 
     @property
     def tenant(self) -> str:
@@ -90,6 +91,12 @@ class SearchedScopes:
 
     async def nearest(self, space: int, vectors: Sequence[Vector], *, limit: int) -> list[list[tuple[str, float]]]:
         """For each vector the nearest memories of all scopes, each with its cosine; after `text`."""
+        if self._trusted is not None:
+            [scope], version = self._scopes, self._trusted
+            known = await self._store.nearest_known(scope, space, vectors, limit=limit, version=version, now=self._now)
+            if known is not None:
+                near, self._marks[space] = known
+                return near
         matches_of = dict(zip(self._scopes, self._matches, strict=True))
 
         async def of(scope: Scope) -> list[list[tuple[str, float]]]:
@@ -143,7 +150,8 @@ class SearchedScopes:
         """The visible ones of these memories, by key; None when the text search answered from what was out of date."""
         if self._trusted is not None:
             [scope], version, self._trusted = self._scopes, self._trusted, None
-            return await self._store.get_unchanged(scope, keys, version=version, now=self._now)
+            marks = {"marks": self._marks} if self._marks else {}  # a store that holds no vectors need not know them
+            return await self._store.get_unchanged(scope, keys, version=version, now=self._now, **marks)
         if self._single:
             return await self._store.get(self._scopes[0], keys, now=self._now)
 

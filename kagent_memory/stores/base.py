@@ -322,10 +322,10 @@ class MemoryStore(EmbeddingSpaces):
         return None
 
     async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
         """`get` in the same round trip with the question whether the scope still is at this version, that of what
-        `search_known` found; None when it is not.
+        `search_known` found, and its vectors at these marks of `nearest_known`, by embedding space; None when not.
         """
         return await self.get(scope, ids, now=now) if await self.version(scope) == version else None
 
@@ -351,6 +351,17 @@ class MemoryStore(EmbeddingSpaces):
         Raises:
             InvalidInput: a vector does not fit the embedding space, or there is none of this number.
         """
+
+    async def nearest_known(
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
+    ) -> tuple[list[list[tuple[str, float]]], int] | None:
+        """`search_vector` without a filter and without a round trip, where the store holds all that it takes at this
+        version; and a mark of it, by which `get_unchanged` tells whether it was out of date. None: search the database.
+
+        Raises:
+            InvalidInput: as `search_vector`.
+        """
+        return None
 
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
         """The visible memories whose subject and attribute fill one of these slots (`text.slot`); turns fill none."""

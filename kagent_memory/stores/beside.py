@@ -246,9 +246,17 @@ class StoreWithQueueBeside(Store):
 
     @override
     async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
-        return await self._memories.get_unchanged(scope, ids, version=version, now=now)
+        if not marks:
+            return await self._memories.get_unchanged(scope, ids, version=version, now=now)
+        return await self._memories.get_unchanged(scope, ids, version=version, marks=marks, now=now)
+
+    @override
+    async def nearest_known(
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
+    ) -> tuple[list[list[tuple[str, float]]], int] | None:
+        return await self._memories.nearest_known(scope, space_number, vectors, limit=limit, version=version, now=now)
 
     @override
     async def search_vector(

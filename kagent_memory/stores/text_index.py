@@ -82,6 +82,7 @@ class ScopeIndex:
     Attributes:
         version: the scope's version that it stands at; -1: nothing was loaded yet.
         erased: the scope's version when something was last erased from it.
+        loading: held while it takes memories in, and by whoever reads it beside that.
     """
 
     def __init__(self, erased: int = 0) -> None:
@@ -98,7 +99,7 @@ class ScopeIndex:
         self._columns: Columns = np.zeros(0, _COLUMNS)
         self._postings = Postings()
         self._standing: tuple[Rows, Rows] | None = None
-        self._loading = Lock()
+        self.loading = Lock()
 
     @property
     def size(self) -> int:
@@ -118,7 +119,7 @@ class ScopeIndex:
 
     def packed(self) -> bytes:
         """All that it holds of living rows, for `unpacked`. May run beside a `load` on another thread."""
-        with self._loading:
+        with self.loading:
             columns, names, postings = self._columns[: self._count].copy(), list(self._names), copy(self._postings)
             self._packed = self._count
         living = np.flatnonzero(columns["alive"])
@@ -149,7 +150,7 @@ class ScopeIndex:
     def load(self, entries: Sequence[Entry]) -> None:
         """Takes in memories that are new or have changed; the same again changes nothing that shows."""
         if entries:
-            with self._loading:
+            with self.loading:
                 self._load(entries)
 
     def _load(self, entries: Sequence[Entry]) -> None:
@@ -245,7 +246,7 @@ class ScopeIndex:
         self, terms: Sequence[str], limit: int, now: datetime, *, superseded: bool, among: Iterable[str] | None
     ) -> TextMatches:
         """`search` of the rows that are `visible`. May run beside a `load` on another thread."""
-        with self._loading:
+        with self.loading:
             return self.search(terms, self.visible(now, superseded=superseded, among=among), limit)
 
     def _rarest(self, terms: Sequence[str], held: Held, often: Rows, limit: int) -> TermMatrix:
@@ -274,7 +275,7 @@ class ScopeIndex:
 
     def places(self, ids: Iterable[str], reach: int, now: datetime) -> list[RankFeatures]:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
-        with self._loading:
+        with self.loading:
             visible = self.visible(now)
             found = np.fromiter(self._among(ids, visible), np.int64)
             if reach > 0 and len(found):

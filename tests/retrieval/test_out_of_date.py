@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.records import Filter, Scope
-from kagent_memory.stores.base import MemoryStore
+from kagent_memory.records import Change, Filter, Memory, Scope, new_id
+from kagent_memory.stores import open_store
+from kagent_memory.stores.base import Batch, MemoryStore
+from kagent_memory.stores.libsql.database import Database
 from kagent_memory.stores.sql.store import SqlStore
 from kagent_memory.testing import HashEmbedder
 
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
 WORDS = ["tea", "oslo", "green", "parcel", "rome", "black", "shelf", "zebra"]
 
@@ -168,6 +173,113 @@ async def test_a_store_that_knows_no_shorter_way_is_asked_as_ever(pair, asked, m
     asked.clear()
     assert await texts(here, "tea") == ["green tea"]
     assert asked == ["search_texts", "get"]
+
+
+async def test_a_vector_that_another_process_set_counts_in_the_very_next_answer(pair):
+    here, there = pair
+    [first, _] = await here.add(SCOPE, ["green tea", "black coffee"])
+    await steady(here)
+    await steady(here)
+    [space] = await there.store.embedding_spaces()
+    [zebra] = await HashEmbedder().embed(["zebra"], kind="document")
+    await there.store.apply(SCOPE, Batch(vectors={first: zebra}, space_number=space.number), now=NOW)
+    [hit, *_] = (await here.recall(SCOPE, "zebra", deliver=False)).hits
+    assert (hit.memory.id, hit.cosine) == (first, pytest.approx(1, abs=1e-3))
+
+
+async def test_vectors_that_another_process_dropped_are_searched_no_more(pair):
+    here, there = pair
+    await here.add(SCOPE, ["green tea", "black coffee"])
+    await steady(here)
+    await steady(here)
+    other = await there.store.replace_embedding_space("another", 3, None)
+    await there.store.finish_replacing(other.number)
+    await there.store.drop_retired()
+    answer = await here.recall(SCOPE, "tea", deliver=False)
+    assert [hit.memory.content for hit in answer.hits] == ["green tea"]
+    assert "dropped" in "".join(answer.degraded)
+
+
+async def test_a_file_is_read_once_for_a_recall_of_a_scope_that_nobody_writes_to(tmp_path, monkeypatch):
+    async with await Memories.open(
+        f"libsql:///{tmp_path}/memory.db", embedding=HashEmbedder(), worker=False
+    ) as memories:
+        await memories.add(SCOPE, [f"{word} parcel" for word in WORDS])
+        await steady(memories)
+        await steady(memories)
+        reads, read = [], Database.read
+        monkeypatch.setattr(
+            Database,
+            "read",
+            lambda self, script, *given, **by: reads.append(script) or read(self, script, *given, **by),
+        )
+        answer = await memories.recall(SCOPE, "a zebra in oslo. tea for rome!", deliver=False)
+        assert len(answer.hits) == 5
+        assert not answer.degraded
+        assert all(hit.cosine is not None for hit in answer.hits)
+        assert len(reads) == 1
+
+
+class Writers:
+    """Two stores of one database, either of which writes at random."""
+
+    def __init__(self, stores, spaces, seed):
+        self.stores, self.spaces, self.ids = stores, spaces, []
+        self.chance, self.numbers = random.Random(seed), np.random.default_rng(seed)
+
+    def vector(self):
+        return self.numbers.normal(size=4)
+
+    async def set_vector(self):
+        batch = Batch(
+            vectors={self.chance.choice(self.ids): self.vector()}, space_number=self.chance.choice(self.spaces)
+        )
+        await self.chance.choice(self.stores).apply(SCOPE, batch, now=NOW)
+
+    async def add(self):
+        soon = NOW + timedelta(days=self.chance.randint(1, 9))
+        new = Memory(id=new_id(), content=new_id(), created_at=NOW, updated_at=NOW, expires_at=soon, ttl_days=9)
+        vectors = {new.id: self.vector()} if self.chance.random() < 0.7 else {}
+        batch = Batch(changes=[Change(kind="add", memory=new)], vectors=vectors, space_number=self.spaces[0])
+        await self.chance.choice(self.stores).apply(SCOPE, batch, now=NOW)
+        self.ids.append(new.id)
+
+    async def forget(self):
+        gone = self.ids.pop(self.chance.randrange(len(self.ids)))
+        await self.chance.choice(self.stores).forget(SCOPE, ids=[gone], now=NOW)
+
+    async def write(self):
+        if len(self.ids) < 3:
+            await self.add()
+        else:
+            await self.chance.choice((self.add, self.add, self.set_vector, self.set_vector, self.forget))()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_date(store_uri, seed):
+    known = 0
+    async with await open_store(store_uri) as here, await open_store(store_uri) as there:
+        spaces = [(await here.add_embedding_space(name, 4, None)).number for name in ("one", "other")]
+        writers = Writers((here, there), spaces, seed)
+        for _ in range(60):
+            if writers.chance.random() < 0.5:
+                await writers.write()
+            now, query = NOW + timedelta(days=writers.chance.randint(0, 9)), [writers.vector()]
+            if (seen := await here.search_known(SCOPE, ["tea"], limit=9, now=now)) is not None:
+                by = {"limit": 7, "now": now}
+                found = {one: await here.nearest_known(SCOPE, one, query, version=seen.version, **by) for one in spaces}
+                found = {one: told for one, told in found.items() if told is not None}
+                if writers.chance.random() < 0.3:
+                    await writers.write()
+                marks = {one: mark for one, (_, mark) in found.items()}
+                if await here.get_unchanged(SCOPE, [], version=seen.version, marks=marks, now=now) is not None:
+                    for one, (lists, _) in found.items():
+                        known += 1
+                        assert lists == await there.search_vector(SCOPE, one, query, limit=7, now=now)
+            version = (await here.search_text(SCOPE, [], limit=0, now=now)).version
+            for one in spaces:
+                await here.search_vector(SCOPE, one, query, limit=7, version=version, now=now)
+    assert known or not store_uri.startswith("libsql")
 
 
 @pytest.mark.parametrize("seed", range(4))

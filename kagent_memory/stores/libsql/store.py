@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Self
 
 from typing_extensions import Unpack, override
 
-from ...records import Filter, Scope, Vector
+from ...concurrency import run_in_thread
+from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions, Pruned
 from ..codec import bounded
 from ..encryption import KeyRing
-from ..sql.store import CACHE_MB, SqlStore
+from ..sql.store import CACHE_MB, SEARCHED_BYTES, SqlStore
 from ..values import ForgottenTenant
 from .database import Database
 from .session import LibSQLSession
-from .vector_search import VectorCache, nearest
+from .vector_search import VectorCache, is_behind, nearest, nearest_known
 
 
 class LibSQLStore(SqlStore[LibSQLSession]):
@@ -150,3 +151,31 @@ class LibSQLStore(SqlStore[LibSQLSession]):
                 now=now,
             ),
         )
+
+    @override
+    async def nearest_known(
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
+    ) -> tuple[list[list[tuple[str, float]]], int] | None:
+        checked = await self._checked_vectors(space_number, vectors)
+        index, held = self._indexes.known(scope, version), self._cache.known((scope.id, space_number))
+        if index is None or held is None or not checked:
+            return None
+        size = len(checked) * held.size // SEARCHED_BYTES
+        return await run_in_thread(
+            size, nearest_known, index, held, checked, limit=bounded(limit), version=version, now=now
+        )
+
+    @override
+    async def _unchanged(
+        self,
+        session: LibSQLSession,
+        scope: Scope,
+        ids: Sequence[str],
+        *,
+        version: int,
+        marks: Mapping[int, int],
+        now: datetime,
+    ) -> Mapping[str, Memory] | None:
+        if any(is_behind(session, scope, number, mark) for number, mark in marks.items()):
+            return None
+        return await super()._unchanged(session, scope, ids, version=version, marks=marks, now=now)

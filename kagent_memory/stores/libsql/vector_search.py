@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence, Set
 from datetime import datetime
+from functools import partial
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
 from ... import telemetry
 from ...concurrency import LRU
+from ...errors import StoreError
 from ...records import Filter, Scope, Vector
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
+from ..text_index import ScopeIndex
 from .session import LibSQLSession, sql
 
 ID_BYTES = 200
@@ -29,11 +33,18 @@ Floats = npt.NDArray[np.float64]
 
 
 class ScopeVectors:
-    """The vectors of one scope and embedding space, as float32 rows that grow in place."""
+    """The vectors of one scope and embedding space, as float32 rows that grow in place.
+
+    Attributes:
+        version: the scope's version that they stand at.
+        last_seq: of the vector that was set last.
+        loading: held while it takes vectors in, and by whoever reads it beside that.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.version = -1
         self.last_seq = 0
+        self.loading = Lock()
         self.ids: list[str] = []
         self._rows: dict[str, int] = {}
         self._matrix: Vector = np.empty((0, dimensions), np.float32)
@@ -51,14 +62,17 @@ class ScopeVectors:
         while rows := loader(after, LOAD_ROWS):
             parts.append(rows)
             after = rows[-1][0]
-        self._reserve(sum(map(len, parts)))  # once: to grow part by part copies all that came before
-        for rows in parts:
-            places = [self._place(memory_id) for _, memory_id, _ in rows]
-            raw = b"".join(vector for _, _, vector in rows)
-            vectors = np.frombuffer(raw, np.float16).reshape(len(rows), -1).astype(np.float32)
-            self._matrix[places] = vectors
-            self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-        self.last_seq = after
+        if not parts:
+            return
+        with self.loading:
+            self._reserve(sum(map(len, parts)))  # once: to grow part by part copies all that came before
+            for rows in parts:
+                places = [self._place(memory_id) for _, memory_id, _ in rows]
+                raw = b"".join(vector for _, _, vector in rows)
+                vectors = np.frombuffer(raw, np.float16).reshape(len(rows), -1).astype(np.float32)
+                self._matrix[places] = vectors
+                self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+            self.last_seq = after
 
     def _reserve(self, count: int) -> None:
         needed, held = len(self.ids) + count, len(self._norms)
@@ -116,6 +130,10 @@ class VectorCache:
         """About how many bytes all of them hold."""
         return self._held.size
 
+    def known(self, key: tuple[bytes, int]) -> ScopeVectors | None:
+        """A scope's vectors as they were loaded last, if they are kept."""
+        return self._held.get(key)
+
     def current(
         self, key: tuple[bytes, int], dimensions: int, *, version: int, loader: Loader, count: Callable[[], int]
     ) -> ScopeVectors:
@@ -156,6 +174,33 @@ def search(
         return answers
     among = held.places(passing(None))
     return [held.nearest(query, row, limit, among) for query, row in zip(halved, cosines, strict=True)]
+
+
+def nearest_known(
+    index: ScopeIndex, held: ScopeVectors, queries: Sequence[Vector], *, limit: int, version: int, now: datetime
+) -> tuple[list[list[tuple[str, float]]], int] | None:
+    """See `MemoryStore.nearest_known`: what `nearest` finds, on any thread; None while either takes something in."""
+    if not held.loading.acquire(blocking=False):
+        return None
+    try:
+        with index.loading:
+            if (held.version, index.version) != (version, version):
+                return None
+            mark, visible = held.last_seq, index.visible(now)
+            shown = partial(index.shown, visible) if index.hidden(visible) else None
+            telemetry.cache_looked_up("vectors", hit=True)
+            return search(held, queries, limit, shown), mark
+    finally:
+        held.loading.release()
+
+
+def is_behind(session: LibSQLSession, scope: Scope, space_number: int, mark: int) -> bool:
+    """Whether vectors were set since those that `nearest_known` answered from, or dropped by another process."""
+    values = {"scope_id": scope.id, "seq": mark, "limit": 1}
+    try:
+        return bool(session.connection.tuples(sql("vectors_since", space_number), values))
+    except StoreError:  # the table is gone; if it is something else, the search that follows meets it too
+        return True
 
 
 async def nearest(

@@ -248,11 +248,24 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
         return await self._database.within(scope).read(
-            reading.get_unchanged, self._indexes, scope, ids, version=version, now=now
+            self._unchanged, scope, ids, version=version, marks=marks, now=now
         )
+
+    async def _unchanged(
+        self,
+        session: AnySession,
+        scope: Scope,
+        ids: Sequence[str],
+        *,
+        version: int,
+        marks: Mapping[int, int],
+        now: datetime,
+    ) -> Mapping[str, Memory] | None:
+        """The script of `get_unchanged`; an adapter that knows `nearest_known` looks at the marks as well."""
+        return await reading.get_unchanged(session, self._indexes, scope, ids, version=version, now=now)
 
     @override
     async def places(
