@@ -341,6 +341,7 @@ async def test_a_lost_or_wrong_key_is_told_by_its_name_and_never_an_empty_answer
             lambda: memories.add(ADA, ["more"]),
             lambda: memories.forget(ADA, ids[0]),
             lambda: memories.list(ADA, filter=Filter(tags=("x",))),
+            lambda: memories.facets(ADA),
         ):
             with pytest.raises(ConfigurationError, match="'old'") as told:
                 await ask()

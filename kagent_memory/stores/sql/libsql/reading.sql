@@ -184,26 +184,29 @@ WHERE v.scope_id = :scope_id
     AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = :scope_id AND m.id = v.id)
 
 -- name: facets
--- How many memories a filter lets through, and their most frequent topics and tags.
+-- How many memories a filter lets through, and their most frequent topics and tags; and one of those that are sealed,
+-- whose topics and tags are none that anybody gave.
 WITH passing AS (
-    SELECT m.topics, m.tags
+    SELECT m.id, m.topics, m.tags, m.sealed
     FROM memory AS m
     WHERE m.scope_id = :scope_id
         AND {passes_filter}
 )
-SELECT 'total' AS kind, '' AS label, count(*) AS memories FROM passing
+SELECT 'total' AS kind, '' AS label, count(*) AS memories, NULL AS id, NULL AS sealed FROM passing
 UNION ALL
 SELECT * FROM (
-    SELECT 'topic' AS kind, h.value AS label, count(*) AS memories
+    SELECT 'topic' AS kind, h.value AS label, count(*) AS memories, NULL, NULL
     FROM passing AS p, json_each(p.topics) AS h
     GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT :most
 ) AS t
 UNION ALL
 SELECT * FROM (
-    SELECT 'tag' AS kind, h.value AS label, count(*) AS memories
+    SELECT 'tag' AS kind, h.value AS label, count(*) AS memories, NULL, NULL
     FROM passing AS p, json_each(p.tags) AS h
     GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT :most
 ) AS g
+UNION ALL
+SELECT * FROM (SELECT 'sealed', '', 1, p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS s
 
 -- name: scope_counts
 SELECT
