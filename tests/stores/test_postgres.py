@@ -168,6 +168,25 @@ async def test_overlapping_deliveries_all_count_and_none_deadlocks(postgres_uri)
     assert {memory.usage.delivered for memory in found.values()} == {200}
 
 
+async def test_who_counts_while_a_memory_is_forgotten_leaves_no_counters_of_it(postgres_uri):
+    scope = Scope("t", "u", "a")
+    async with await open_store(postgres_uri) as store, await psycopg.AsyncConnection.connect(postgres_uri) as counting:
+        memories = [_memory(f"m {number}") for number in range(3)]
+        await store.apply(scope, Batch(changes=[Change(kind="add", memory=one) for one in memories]), now=NOW)
+        ids = [memory.id for memory in memories]
+        await counting.execute("SET search_path = kagent_memory, public")
+        counted = {"scope_id": scope.id, "ids": ids, "retrieved": [1] * 3, "delivered": [1] * 3, "now": NOW}
+        await counting.execute(statement("count_usage"), bound(counted))
+        forgetting = asyncio.create_task(store.forget(scope, ids=ids, now=NOW))
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        async with await psycopg.AsyncConnection.connect(postgres_uri, autocommit=True) as looking:
+            while not forgetting.done() and await (await looking.execute(waiting)).fetchone() is None:
+                await asyncio.wait([forgetting], timeout=0.01)
+        await counting.commit()
+        assert sorted(await forgetting) == sorted(ids)
+        assert not await store.orphans(scope)
+
+
 async def test_a_cancelled_write_leaves_nothing_half_done_and_the_pool_whole(postgres_uri):
     scope = Scope("t", "u", "a")
     async with await open_store(postgres_uri, pool_size=2) as store:

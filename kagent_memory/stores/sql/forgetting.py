@@ -67,7 +67,8 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
     values = {"scope_id": scope_id, "ids": list(ids)}
     for row in await session.rows("embedding_spaces", {}):
         await session.run_many("erase_vectors", [values], space_number=row["number"])
-    for statement in ("erase_stats", "end_decisions", "erase_revisions", "erase_memories"):
+    # The memories before their counters: who counts meanwhile is waited for, and what they counted goes too.
+    for statement in ("erase_memories", "erase_stats", "end_decisions", "erase_revisions"):
         await session.run_many(statement, [values])
     await session.run_many("erase_scope_index", [{"scope_id": scope_id}])
     await session.run_many("mark_erased", [{"scope_id": scope_id}])

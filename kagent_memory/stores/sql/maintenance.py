@@ -143,6 +143,7 @@ async def prune(
         pruned += Pruned(deleted=len(doomed), extended=len(rows) - len(doomed), gone=gone)
         if dry_run:
             continue
+        await erase(session, whose["scope_id"], doomed)  # first: the counters are locked after the memories
         by_ttl: dict[int | None, list[str]] = defaultdict(list)
         for row in rows:
             if row["delivered"] >= popular_after:
@@ -151,5 +152,4 @@ async def prune(
             kept = {**whose, "ids": ids}
             await session.run_many("extend_memories", [{**kept, "expires_at": codec.expiry(ttl_days, now)}])
             await session.run_many("reset_delivered", [kept])
-        await erase(session, whose["scope_id"], doomed)
     return pruned

@@ -57,7 +57,15 @@ UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea WHERE sc
 UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
 -- name: erase_memories
-DELETE FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+-- Locked in the order in which count_usage locks them.
+DELETE FROM memory AS t
+USING (
+    SELECT id FROM memory
+    WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    ORDER BY id
+    FOR UPDATE
+) AS locked
+WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
 -- name: erase_stats
 -- Locked in the order in which count_usage locks them.

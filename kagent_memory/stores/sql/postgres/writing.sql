@@ -115,7 +115,8 @@ SELECT * FROM unnest(%(scope_id)s::uuid[], %(id)s::uuid[], %(embedding)b::halfve
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
 -- name: count_usage
--- In the order of ids: two calls that overlap take their row locks in the same order.
+-- In the order of ids: two calls that overlap take their row locks in the same order. The memories are locked, so that
+-- what erases one meanwhile waits, and finds its counters.
 INSERT INTO memory_stats AS s (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
 SELECT
     m.scope_id, m.id, given.retrieved, given.delivered, given.delivered,
@@ -123,6 +124,7 @@ SELECT
 FROM unnest(%(ids)s::uuid[], %(retrieved)s::integer[], %(delivered)s::integer[]) AS given (id, retrieved, delivered)
 JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = given.id
 ORDER BY m.id
+FOR KEY SHARE OF m
 ON CONFLICT (scope_id, id) DO UPDATE SET
     retrieved = s.retrieved + excluded.retrieved,
     delivered = s.delivered + excluded.delivered,
@@ -134,6 +136,7 @@ INSERT INTO memory_stats AS s (scope_id, id, successes, failures)
 SELECT m.scope_id, m.id, %(successes)s, %(failures)s
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.id = %(id)s::uuid
+FOR KEY SHARE
 ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = s.successes + excluded.successes, failures = s.failures + excluded.failures
 
