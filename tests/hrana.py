@@ -71,7 +71,9 @@ class HranaServer:
         connection = sqlite3.connect(
             self._directory / f"{name}.db", isolation_level=None, timeout=0, check_same_thread=False
         )
+        connection.execute("PRAGMA busy_timeout=60000")  # two that come first together
         connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA busy_timeout=0")
         if sqlite3.sqlite_version_info < (3, 41):
             connection.create_function("unhex", 1, bytes.fromhex, deterministic=True)
         return connection

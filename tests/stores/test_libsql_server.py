@@ -248,6 +248,16 @@ def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server,
     assert ids(server) == (["1"] if trouble == "drop" else [])
 
 
+def test_a_lone_statement_that_only_reads_may_be_tried_again_and_one_that_writes_may_not(connection, server):
+    server.plan("drop")
+    with pytest.raises(Busy):
+        connection.tuples("SELECT id FROM note", {})
+    server.plan("drop")
+    with pytest.raises(StoreError, match="whether this was written is unknown"):
+        add(connection, "1")
+    assert ids(server) == ["1"]
+
+
 def test_a_server_error_in_a_transaction_is_not_tried_again(connection, server):
     server.plan(None, 500)
     with pytest.raises(StoreError, match="500") as told:

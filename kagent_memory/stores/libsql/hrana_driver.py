@@ -175,8 +175,9 @@ class Connection:
     def _run(self, steps: Sequence[dict[str, Any]]) -> Sequence[_Result]:
         begins = [_step(self._begin, ())] if self._begin else []
         alone = self._baton is None and not begins
+        writes = any(not step["sql"].startswith("SELECT") for step in steps)
         try:
-            done = self._request([*begins, *steps], ends=alone, keeps=alone)
+            done = self._request([*begins, *steps], ends=alone, keeps=alone and writes)
         except Failure:
             self._abandon()
             raise
