@@ -1,0 +1,86 @@
+"""The same ranking with other embedders: what each finds, what a text costs, and how large its model is.
+
+    python bench/embedders.py locomo.json realtalk.json [--embedding NAME]...
+
+Beside MiniLM and no embedder: WordLlama, whose 256 numbers a word are looked up and averaged, from the wheel of
+`wordllama`; and each embedder that is named as `embedding=` names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from locomo import conversations
+from measures import means
+from minilm import DEFAULT_CACHE, MiniLM
+from report import Asked, compare
+from systems import Note, catalogue
+
+from kagent_memory.models.embedding import Embedder, open_embedder
+from kagent_memory.settings import MemorySettings
+
+TIMED = 200  # texts, one at a time, as queries come
+Users = Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+
+
+class StaticWords:
+    """WordLlama with the weights of its wheel; nothing is downloaded."""
+
+    name = "WordLlama-256"
+
+    def __init__(self) -> None:
+        wordllama: Any = importlib.import_module("wordllama")
+        self._model: Any = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+
+    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+        """One row per text; a text without a known word is nothing but zeros, which no store takes."""
+        made = await asyncio.to_thread(self._model.embed, list(texts), norm=True)
+        return np.where(np.any(made, axis=1, keepdims=True), made, np.float32(1 / 16))
+
+
+async def cost(embedder: Embedder, users: Users) -> float:
+    """Seconds of processor time that one text takes."""
+    texts = [note.text for notes, _ in users.values() for note in notes][:TIMED]
+    await embedder.embed(["warm", "up"], kind="document")
+    started = time.process_time()
+    for number, text in enumerate(texts):
+        await embedder.embed([f"{text} ({number})"], kind="document")  # so that no cache knows it
+    return (time.process_time() - started) / len(texts)
+
+
+async def main(options: argparse.Namespace) -> None:
+    sets: dict[str, Users] = {
+        path.stem: {one.user: (one.notes, one.asked) for one in conversations(path, prefix=False)}
+        for path in options.data
+    }
+    named = [open_embedder(name, MemorySettings()) for name in options.embedding]
+    rows: list[list[str]] = []
+    for embedder in (MiniLM(options.cache), StaticWords(), *filter(None, named)):
+        cells = [f"{await cost(embedder, next(iter(sets.values()))) * 1000:.1f} ms"]
+        for users in sets.values():
+            systems = catalogue(["libsql:///{folder}/memory.db"], embedder)
+            chosen = {name: systems[name] for name in ("hybrid, libsql", "dense cosine")}
+            figures = [means(answers) for answers in (await compare(chosen, users)).values()]
+            cells += [f"{one['recall@5']:.3f} / {one['recall@10']:.3f}" for one in figures]
+        rows.append([embedder.name, *cells])
+    heads = [f"{name}, {system}" for name in sets for system in ("hybrid", "its vectors alone")]
+    print("\n| recall@5 / @10 | a text | " + " | ".join(heads) + " |")
+    print("|---" * (len(heads) + 2) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where MiniLM's embeddings are kept")
+    parser.add_argument("--embedding", action="append", default=[], help="another embedder, as embedding= names it")
+    asyncio.run(main(parser.parse_args()))
