@@ -28,9 +28,9 @@ T = TypeVar("T")
 Preamble: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
 """Statements that a transaction begins with, each with its values."""
 RECORDS = frozenset({"insert_memory"})
-"""Statements that take all their sets of values as one JSON text, "rows"."""
+"""Statements that take all their sets of values, which are of one scope, as one JSON text, "rows"."""
 STACKED = frozenset({"put_vector"})
-"""Statements that take each of their values as the list of all sets' values."""
+"""Statements that take each value but the scope, which is one, as the list of all sets' values."""
 
 
 @cache
@@ -84,10 +84,11 @@ def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
     """
     if query in RECORDS:
         for texts in _portions((_record(one) for one in values), len):
-            yield [{"rows": f"[{','.join(texts)}]"}]
+            yield [{"scope_id": values[0]["scope_id"], "rows": f"[{','.join(texts)}]"}]
     elif query in STACKED:
         for some in _portions(values, _size):
-            yield [{name: [one[name] for one in some] for name in some[0]}]
+            lists = {name: [one[name] for one in some] for name in some[0] if name != "scope_id"}
+            yield [{"scope_id": some[0]["scope_id"], **lists}]
     else:
         for start in range(0, len(values), PIECE_ROWS):
             yield values[start : start + PIECE_ROWS]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...errors import NotFound
 from ...records import Scope
@@ -15,6 +16,43 @@ from ..base import Job, JobKind, JobState, PendingJobs, checked_job
 from ..codec import bounded, event_ids_in, is_id, without_events
 from .decoding import job_values, named, to_job
 from .session import Session
+
+DUE_SECONDS = 1.0
+Candidate: TypeAlias = tuple[Scope, str, int]
+"""Scope, id and fence of a job."""
+
+
+class Due:
+    """Jobs that could be claimed a moment ago, to be claimed one after the other: finding them asks every node of a
+    distributed database, and reads the whole queue of any. The claim itself decides.
+    """
+
+    def __init__(self) -> None:
+        self._found: Sequence[Candidate] = ()
+        self._exclude: Sequence[tuple[str, str]] = ()
+        self._until = 0.0
+
+    def fill(self, found: Sequence[Candidate], exclude: Sequence[tuple[str, str]]) -> None:
+        """Takes what was found now, without these pairs of provider and model."""
+        self._found, self._exclude, self._until = found, tuple(exclude), time.monotonic() + DUE_SECONDS
+
+    def next(self) -> Candidate | None:
+        """The next one, which it gives only once; None when others must be looked for."""
+        first, self._found = next(iter(self._found), None), self._found[1:]
+        return first
+
+    def expire(self, exclude: Sequence[tuple[str, str]]) -> None:
+        """Leaves all out that were found too long ago, or with other models excluded."""
+        if self._exclude != tuple(exclude) or time.monotonic() > self._until:
+            self.clear()
+
+    def clear(self) -> None:
+        """Leaves all out, so that others are looked for."""
+        self._found = ()
+
+    def drop(self, scope: Scope) -> None:
+        """Leaves out the scope's: one job of it runs at a time, and others have their turn first."""
+        self._found = [one for one in self._found if one[0] != scope]
 
 
 async def touch(session: Session, scope: Scope, step: int) -> None:
@@ -96,9 +134,9 @@ def _events(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 async def claimable(
     session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]], served: Sequence[bytes], limit: int
-) -> Sequence[tuple[Scope, str, int]]:
-    """Scope, id and fence of jobs that could be claimed at this moment: first of scopes that were not `served` or the
-    longest ago, then the oldest.
+) -> Sequence[Candidate]:
+    """The jobs that could be claimed at this moment: first of scopes that were not `served` or the longest ago, the
+    next one of each scope before any second, then the oldest.
 
     Args:
         session: of one transaction.
@@ -118,9 +156,11 @@ async def take(
     """The job leased to `owner`; None when somebody else was first."""
     await session.run_many("lock_scope", [{"scope_id": scope.id}])
     mine = {"scope_id": scope.id, "id": id, "fence": fence, "lease_seconds": lease_seconds}
-    if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
-        return None
-    return (await jobs(session, scope=scope, state="running", limit=1, id=id))[0]
+    await session.run_many("take_job", [{**mine, "owner": owner, "now": now}])
+    for job in await jobs(session, scope=scope, state="running", limit=1, id=id):
+        if (job.owner, job.fence) == (owner, fence + 1):
+            return job
+    return None
 
 
 async def renew(session: Session, job: Job, *, lease_seconds: float) -> bool:

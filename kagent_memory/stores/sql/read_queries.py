@@ -22,7 +22,8 @@ async def get(
     session: Session, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool
 ) -> Mapping[str, Memory]:
     """See `MemoryStore.get`."""
-    wanted = known(ids)
+    if not (wanted := known(ids)):
+        return {}
     values = {"scope_id": scope.id, "ids": wanted, "now": now, "superseded": superseded}
     found = {row["id"]: to_memory(row) for row in await session.rows("visible_memories", values)}
     return {id: found[id] for id in wanted if id in found}

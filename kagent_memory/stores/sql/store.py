@@ -73,6 +73,7 @@ class SqlStore(SpaceStore[AnySession]):
         self._ring = ring
         self._indexes = Indexes(cache_mb * 2**20)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
+        self._due = queue.Due()
         self._packing: set[asyncio.Task[None]] = set()
 
     @override
@@ -335,29 +336,38 @@ class SqlStore(SpaceStore[AnySession]):
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         if jobs:
             await self._of({job.scope for job in jobs}).write(queue.enqueue, jobs)
+            self._due.clear()  # who is new here has their turn next
 
     @override
     async def claim(
         self, owner: str, *, now: datetime, lease_seconds: float, exclude: Sequence[tuple[str, str]] = ()
     ) -> Job | None:
-        while found := await self._database.read(
-            queue.claimable, now=now, exclude=exclude, served=list(self._served), limit=CANDIDATES
-        ):
-            unreadable: ConfigurationError | None = None
-            for scope, id, fence in found:
-                try:
-                    mine = await self._database.within(scope).write(
-                        queue.take, scope, id, fence, owner, now=now, lease_seconds=lease_seconds
-                    )
-                except ConfigurationError as error:  # its key is missing: it waits, and holds up nobody else's
-                    mine, unreadable = None, error
-                    self._served[scope.id] = None
-                if mine:
-                    self._served[scope.id] = None
-                    return mine
-            if unreadable is not None:
-                raise unreadable
-        return None
+        unreadable: ConfigurationError | None = None
+        self._due.expire(exclude)
+        while True:
+            if (found := self._due.next()) is None:
+                if unreadable is not None:
+                    raise unreadable
+                self._due.fill(
+                    await self._database.read(
+                        queue.claimable, now=now, exclude=exclude, served=list(self._served), limit=CANDIDATES
+                    ),
+                    exclude,
+                )
+                if (found := self._due.next()) is None:
+                    return None
+            scope, id, fence = found
+            try:
+                mine = await self._database.within(scope).write(
+                    queue.take, scope, id, fence, owner, now=now, lease_seconds=lease_seconds
+                )
+            except ConfigurationError as error:  # its key is missing: it waits, and holds up nobody else's
+                mine, unreadable = None, error
+                self._served[scope.id] = None
+            if mine:
+                self._served[scope.id] = None
+                self._due.drop(scope)
+                return mine
 
     @override
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:

@@ -39,8 +39,9 @@ FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::
 
 -- name: insert_tombstones
 INSERT INTO tombstone (scope_id, kind, key, at)
-SELECT %(scope_id)s, given.kind, given.key, %(at)s
-FROM unnest(%(kinds)s::text[], %(keys)s::text[]) AS given (kind, key)
+SELECT s.scope_id, given.kind, given.key, %(at)s
+FROM scope AS s, unnest(%(kinds)s::text[], %(keys)s::text[]) AS given (kind, key)
+WHERE s.scope_id = %(scope_id)s
 ON CONFLICT DO NOTHING
 
 -- name: queued_payloads

@@ -37,9 +37,11 @@ DELETE FROM taken_event
 WHERE scope_id = %(scope_id)s AND event_id = %(event_id)s AND session_id = ANY(%(session_ids)s::text[])
 
 -- name: insert_taken
+-- From the scope's row, here and below: a distributed engine then does the whole of it on the scope's node.
 INSERT INTO taken_event (scope_id, session_id, event_id, at)
-SELECT %(scope_id)s, given.session_id, given.event_id, %(at)s
-FROM unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
+SELECT s.scope_id, given.session_id, given.event_id, %(at)s
+FROM scope AS s, unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
+WHERE s.scope_id = %(scope_id)s
 ON CONFLICT DO NOTHING
 
 -- name: tombstoned
@@ -80,11 +82,12 @@ INSERT INTO memory (
     sealed
 )
 SELECT
-    scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
+    s.scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
     ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
     sealed
-FROM json_populate_recordset(NULL::memory, %(rows)s)
+FROM scope AS s, json_populate_recordset(NULL::memory, %(rows)s) AS given
+WHERE s.scope_id = %(scope_id)s
 
 -- name: replace_memory
 UPDATE memory SET
@@ -109,9 +112,11 @@ VALUES (
 )
 
 -- name: put_vector
--- Takes the values of all rows as lists (session.STACKED).
+-- Takes the ids and vectors of all rows as lists (session.STACKED).
 INSERT INTO memory_vector_{space} (scope_id, id, embedding)
-SELECT * FROM unnest(%(scope_id)s::uuid[], %(id)s::uuid[], %(embedding)b::halfvec[])
+SELECT s.scope_id, given.id, given.embedding
+FROM scope AS s, unnest(%(id)s::uuid[], %(embedding)b::halfvec[]) AS given (id, embedding)
+WHERE s.scope_id = %(scope_id)s
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
 -- name: count_usage
