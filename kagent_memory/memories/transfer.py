@@ -17,10 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
-from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text
+from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text, checked_time
 from ..retrieval.embedding_spaces import same_model
 from ..settings.kagent_config import DIMENSIONS
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, embed_job, external_name
+from ..stores.codec import is_id
 from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components
@@ -34,6 +35,8 @@ MOST_DIMENSIONS = 65_536
 ATTEMPTS = 3
 PART = 200
 SCOPES = 1000
+MOST_INTEGER = 2**31 - 2  # with room for one more
+MOST_TTL_DAYS = 36_500
 READ = 1_000_000  # characters: reading a file is work for a thread, however long it is
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # what some readers take for one
 Progress = Callable[[int], None]
@@ -390,19 +393,44 @@ def _check(path: Path, tenant: str | None) -> _Told:
 
 
 def _check_line(line: _Line, told: _Told) -> None:
-    former = [revision.before for revision in line.revisions if revision.before is not None]
-    changes = [Change(kind="add", memory=memory) for memory in (line.memory, *former)]
-    checked(Batch(changes=changes), None)
-    for revision in line.revisions:
-        checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")
-    if any(revision.memory_id != line.memory.id for revision in line.revisions):
+    memory, revisions = line.memory, line.revisions
+    former = [revision.before for revision in revisions if revision.before is not None]
+    if any(id != memory.id for id in (*(one.memory_id for one in revisions), *(one.id for one in former))):
         raise InvalidInput("A revision is of another memory.")
+    events = [Change(kind="add", memory=memory, event_ids=revision.event_ids) for revision in revisions]
+    checked(Batch(changes=[*(Change(kind="add", memory=one) for one in (memory, *former)), *events]), None)
+    for one in (memory, *former):
+        _check_bounds(one)
+    for revision in revisions:
+        checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")
+        checked_time(revision.at, "A revision's time")
+    numbers = [revision.revision for revision in revisions]
+    if len(set(numbers)) < len(numbers) or not all(0 <= number < memory.revision for number in numbers):
+        raise InvalidInput(f"Its revisions have the numbers {numbers}; each has its own, below the memory's.")
     keys = [key for key, _ in _vectors(line, told.spaces)]
     if len(set(keys)) < len(keys):
         raise InvalidInput("It has two vectors of one embedding space.")
     for key in keys:
         if key[0].startswith(EXTERNAL):
             told.callers.setdefault(key, {}).setdefault(line.scope.tenant, line.scope)
+
+
+def _check_bounds(memory: Memory) -> None:
+    """Refuses numbers, times and a successor that no store of ours ever wrote, and not every one keeps."""
+    usage = memory.usage
+    for at in (memory.created_at, memory.updated_at, memory.happened_at, memory.said_at, memory.valid_from):
+        checked_time(at, "A time of the memory")
+    for at in (memory.valid_to, memory.expires_at, usage.last_delivered_at):
+        checked_time(at, "A time of the memory")
+    counters = (usage.retrieved, usage.delivered, usage.delivered_total, usage.successes, usage.failures)
+    if not all(0 <= number <= MOST_INTEGER for number in (*counters, memory.position or 0, memory.revision - 1)):
+        raise InvalidInput("A counter, the position or the revision of the memory is out of range.")
+    if not 0 <= memory.importance <= 1:
+        raise InvalidInput("The importance must be a number between 0 and 1.")
+    if memory.ttl_days is not None and not -MOST_TTL_DAYS <= memory.ttl_days <= MOST_TTL_DAYS:
+        raise InvalidInput(f"ttl_days must be at most {MOST_TTL_DAYS:,}.")
+    if memory.superseded_by is not None and not is_id(memory.superseded_by):
+        raise InvalidInput(f"superseded_by {memory.superseded_by!r} is not a UUID.")
 
 
 def _memories(path: Path, told: _Told) -> Iterator[tuple[int, _Line]]:

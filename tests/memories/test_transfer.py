@@ -159,6 +159,16 @@ def changed(**values: Any) -> Callable[[list[str]], list[str]]:
     return change
 
 
+def history_changed(**values: Any) -> Callable[[list[str]], list[str]]:
+    def change(lines: list[str]) -> list[str]:
+        records = [json.loads(line) for line in lines]
+        revisions = next(one["revisions"] for one in records if len(one.get("revisions", ())) > 1)
+        revisions[-1].update(values)
+        return [json.dumps(one) for one in records]
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -180,6 +190,23 @@ def changed(**values: Any) -> Callable[[list[str]], list[str]]:
         (changed(metadata=[1]), "Line 5"),
         (changed(metadata={"a": "\0"}), "Line 5"),
         (changed(session_id="s" * 2000), "Line 5"),
+        (changed(created_at="2026-03-01T09:00:00"), "Line 5 .*time zone"),
+        (changed(expires_at="9999-12-31T23:59:59-23:59"), "Line 5 .*out of range"),
+        (changed(importance=1.5), "Line 5 .*between 0 and 1"),
+        (changed(importance=float("nan")), "Line 5"),
+        (changed(ttl_days=10**12), "Line 5 .*36,500"),
+        (changed(revision=0), "Line 5"),
+        (changed(revision=2**31), "Line 5"),
+        (changed(position=-1), "Line 5"),
+        (changed(usage={"delivered": -1}), "Line 5"),
+        (changed(usage={"retrieved": 2**40}), "Line 5"),
+        (changed(superseded_by="another"), "Line 5 .*not a UUID"),
+        (history_changed(revision=1), "each has its own"),
+        (history_changed(revision=-1), "each has its own"),
+        (history_changed(revision=9), "each has its own"),
+        (history_changed(event_ids=["\0"]), "NUL"),
+        (history_changed(at="2026-03-01T09:00:00"), "time zone"),
+        (history_changed(memory_id="01900000-0000-7000-8000-000000000000"), "of another memory"),
     ],
 )
 async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
