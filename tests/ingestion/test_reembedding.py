@@ -110,6 +110,20 @@ async def test_an_embedder_that_goes_down_in_the_middle_is_asked_for_the_rest_al
         assert third.documents == []
 
 
+async def test_the_call_that_goes_on_brings_the_embedder_that_is_asked_from_then_on(store_uri):
+    await filled(store_uri)
+    down = Model(NEW)
+    down.down_after = 8
+    async with await Memories.open(store_uri, embedding=Model(OLD), worker=False, batch_size=4) as memories:
+        with pytest.raises(ModelUnavailable):
+            await memories.reembed(down)
+        await memories.reembed(Model(NEW))
+        [id] = await memories.add(ADA, ["Ada's bicycle is blue."])
+        assert await lacking(memories, ADA, NEW) == 0
+        await memories.edit(ADA, id, content="Ada's bicycle is green.")
+        assert await lacking(memories, ADA, NEW) == 0
+
+
 KILLED = """
     import asyncio, os, signal, sys
     sys.path.insert(0, sys.argv[2])
