@@ -135,8 +135,8 @@ def _events(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 async def claimable(
     session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]], served: Sequence[bytes], limit: int
 ) -> Sequence[Candidate]:
-    """The jobs that could be claimed at this moment: first of scopes that were not `served` or the longest ago, the
-    next one of each scope before any second, then the oldest.
+    """The jobs that could be claimed at this moment: first of scopes that were not `served` or the longest ago, then
+    the oldest.
 
     Args:
         session: of one transaction.

@@ -49,7 +49,7 @@ from .spaces import ATTEMPTS, AnySession, SpaceStore
 logger = logging.getLogger(__name__)
 
 CACHE_MB = 256
-CANDIDATES = 20
+CANDIDATES = 100
 SERVED = 100
 SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
 PACKING_AT_ONCE = 2

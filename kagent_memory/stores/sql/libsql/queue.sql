@@ -33,15 +33,12 @@ ON CONFLICT (scope_id, id) DO NOTHING
 -- differ still agree on who holds a job.
 -- What failed before, in an outage say, holds up nothing that is new; nor does one scope's long queue the others: those
 -- served last come last.
--- Each scope's next job comes before any scope's second.
-SELECT due.id, due.fence, due.tenant, due.user_id, due.app
+SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
-        j.id, j.fence, s.tenant, s.user_id, s.app, j.attempts > 0 AS again, j.created_at,
-        coalesce((SELECT key + 1 FROM json_each(:served) WHERE value = lower(hex(j.scope_id))), 0) AS turn,
-        row_number() OVER (PARTITION BY j.scope_id ORDER BY j.attempts > 0, j.created_at, j.id) AS place
+        j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
+        coalesce((SELECT key + 1 FROM json_each(:served) WHERE value = lower(hex(j.scope_id))), 0) AS turn
     FROM ingest_job AS j
-    JOIN scope AS s ON s.scope_id = j.scope_id
     WHERE (
             (j.state = 'queued' AND j.run_after <= :now)
             OR (
@@ -55,9 +52,11 @@ FROM (
                 AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
         )
         AND j.provider || char(31) || j.model NOT IN (SELECT value FROM json_each(:models))
+    ORDER BY again, turn, j.created_at, j.id
+    LIMIT :limit
 ) AS due
-ORDER BY due.again, due.turn, due.place, due.created_at, due.id
-LIMIT :limit
+JOIN scope AS s ON s.scope_id = due.scope_id
+ORDER BY due.again, due.turn, due.created_at, due.id
 
 -- name: take_job
 -- Compare and set: of two workers with two jobs of one scope only one gets through.

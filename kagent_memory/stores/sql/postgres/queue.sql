@@ -34,15 +34,12 @@ ON CONFLICT (scope_id, id) DO NOTHING
 -- workers whose clocks differ still agree on who holds a job.
 -- What failed before, in an outage say, holds up nothing that is new; nor does one scope's long queue the others: those
 -- served last come last.
--- Each scope's next job comes before any scope's second. The join is inside, so that a distributed engine asks once.
-SELECT due.id, due.fence, due.tenant, due.user_id, due.app
+SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
-        j.id, j.fence, s.tenant, s.user_id, s.app, j.attempts > 0 AS again, j.created_at,
-        coalesce(array_position(%(served)s::uuid[], j.scope_id), 0) AS turn,
-        row_number() OVER (PARTITION BY j.scope_id ORDER BY j.attempts > 0, j.created_at, j.id) AS place
+        j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
+        coalesce(array_position(%(served)s::uuid[], j.scope_id), 0) AS turn
     FROM ingest_job AS j
-    JOIN scope AS s ON s.scope_id = j.scope_id
     WHERE (
             (j.state = 'queued' AND j.run_after <= %(now)s)
             OR (j.state = 'running' AND (j.lease_until IS NULL OR j.lease_until <= statement_timestamp()))
@@ -53,9 +50,11 @@ FROM (
                 AND o.lease_until > statement_timestamp()
         )
         AND j.provider || chr(31) || j.model <> ALL(%(models)s::text[])
+    ORDER BY again, turn, j.created_at, j.id
+    LIMIT %(limit)s
 ) AS due
-ORDER BY due.again, due.turn, due.place, due.created_at, due.id
-LIMIT %(limit)s
+JOIN scope AS s ON s.scope_id = due.scope_id
+ORDER BY due.again, due.turn, due.created_at, due.id
 
 -- name: take_job
 -- Compare and set, under the scope's lock: of two workers with two jobs of one scope only one gets through.
