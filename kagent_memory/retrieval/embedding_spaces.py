@@ -179,7 +179,8 @@ class StoreEmbedder:
     def succeed(self, successor: ModelSpace) -> None:
         """Embeds as `successor` does from now on; until `finish` searches ask for the former's vectors too."""
         if successor.name != self.name:
-            self.former, self._current = self._current, successor
+            self.former = self._current
+        self._current = successor  # also of the same name: the one before may be the one that failed
 
     def finish(self) -> None:
         """Nothing is being replaced any more."""

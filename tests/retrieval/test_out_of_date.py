@@ -275,14 +275,11 @@ async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_da
                 if await here.get_unchanged(SCOPE, [], version=seen.version, marks=marks, now=now) is not None:
                     for one, (lists, _) in found.items():
                         known += 1
-                        [at_hand], [asked] = lists, await there.search_vector(SCOPE, one, query, limit=7, now=now)
-                        assert [id for id, _ in at_hand] == [id for id, _ in asked]
-                        # either works with another precision, which may round the last digit the other way
-                        assert dict(at_hand) == pytest.approx(dict(asked), abs=1.5e-6)
+                        assert lists == await there.search_vector(SCOPE, one, query, limit=7, now=now)
             version = (await here.search_text(SCOPE, [], limit=0, now=now)).version
             for one in spaces:
                 await here.search_vector(SCOPE, one, query, limit=7, version=version, now=now)
-    assert known
+    assert known or not store_uri.startswith("libsql")
 
 
 @pytest.mark.parametrize("seed", range(4))
