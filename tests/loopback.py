@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kagent_memory.models.openai_api import close_connections
+
 WORD = re.compile(r"\w+")
 
 
@@ -73,6 +75,7 @@ class Loopback:
         self.dimensions = dimensions
         self.takes_dimensions = takes_dimensions
         self.requests: list[Request] = []
+        self.connections: set[Any] = set()  # one for each that a call came by
         self._plan: list[Any] = []
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"provider": self}))
@@ -189,6 +192,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        self.provider.connections.add(self.client_address)
         step = self.provider.received(Request(self.path, body, dict(self.headers)))
         while isinstance(step, dict) and "delay" in step:
             time.sleep(step["delay"])
@@ -242,7 +246,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 async def hang_up() -> None:
-    """Closes the connections that LiteLLM keeps for the running loop, which outlive the loop otherwise."""
+    """Closes the connections that LiteLLM and we keep for the running loop, which outlive the loop otherwise."""
+    await close_connections()
     if "litellm" in sys.modules:
         from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 

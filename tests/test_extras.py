@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from loopback import Loopback, vector
+from loopback import Loopback, hang_up, vector
 from pydantic import BaseModel
 
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.memories import Memories
 from kagent_memory.models.embedding import open_embedder
 from kagent_memory.models.llm import open_llm
+from kagent_memory.models.openai_api import close_connections
 from kagent_memory.models.reranking import open_reranker
 from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
@@ -69,6 +72,12 @@ async def test_a_private_postgresql_names_its_extra(without: Any, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture(autouse=True)
+async def _clients_hang_up() -> AsyncIterator[None]:
+    yield
+    await hang_up()
+
+
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
     """Gemini's OpenAI-compatible interface on loopback."""
@@ -90,6 +99,55 @@ async def test_a_newcomer_with_gemini_needs_no_extra(without: Any, gemini: Loopb
     assert {request.path for request in gemini.requests} == {"/v1beta/openai/embeddings"}
     assert {request.headers["Authorization"] for request in gemini.requests} == {"Bearer not-a-key"}
     assert {request.body["model"] for request in gemini.requests} == {"gemini-embedding-001"}
+
+
+async def test_calls_share_a_connection_until_the_memories_are_closed(
+    without: Any, gemini: Loopback, tmp_path: Path
+) -> None:
+    without("litellm")
+    scope = Scope("", "ada", "notes")
+    uri = f"libsql:///{tmp_path}/memory.db"
+    for opened in (1, 2):
+        async with await Memories.open(uri, embedding="gemini-embedding-001", llm="gemini-2.5-flash") as memories:
+            for drink in ("tea", "coffee", "water"):
+                await memories.add(scope, [f"Ada drinks {drink} in month {opened}."])
+                await memories.recall(scope, f"{drink} {opened}")
+        assert len(gemini.connections) == opened
+    assert len(gemini.requests) >= 12
+
+
+async def test_what_one_call_is_told_to_keep_goes_with_no_other(without: Any, gemini: Loopback) -> None:
+    without("litellm")
+    model = open_llm("gemini-2.5-flash", MemorySettings())
+    assert model is not None
+    said = '{"facts": [], "when": null}'
+    gemini.plan({"status": 503, "headers": {"Set-Cookie": "who=ada; Path=/"}}, said, said)
+    for _ in range(2):
+        await model.complete("What do I like?", schema=Tea)
+    assert (len(gemini.requests), len(gemini.connections)) == (3, 1)
+    assert not any("Cookie" in request.headers for request in gemini.requests)
+
+
+async def test_closing_leaves_a_call_that_is_under_way_alone(without: Any, gemini: Loopback) -> None:
+    without("litellm")
+    embedder = open_embedder("gemini-embedding-001", MemorySettings(model_retries=0))
+    assert embedder is not None
+    entered, release = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def held(_: Any) -> None:
+        loop.call_soon_threadsafe(entered.set)
+        release.wait(30)
+
+    gemini.plan(held)
+    calling = asyncio.create_task(embedder.embed(["tea"], kind="query"))
+    await entered.wait()
+    await close_connections()
+    release.set()
+    assert (await calling).shape == (1, 8)
+    await close_connections()
+    await embedder.embed(["tea"], kind="query")
+    assert len(gemini.connections) == 2
 
 
 class Tea(BaseModel):

@@ -20,6 +20,7 @@ from ..ingestion.extraction import SummaryProvider
 from ..ingestion.reembedding import Reembedded
 from ..models.embedding import EmbedderChoice
 from ..models.llm import Llm
+from ..models.openai_api import close_connections
 from ..models.reranking import Reranker
 from ..records import (
     Change,
@@ -200,6 +201,7 @@ class Memories(OpenedMemories):
         self._background.clear()
         await self._parts.worker.close()
         await self._parts.deliveries.close()
+        await close_connections()
         await self._parts.store.close()
 
     # -- writing

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from ..errors import ConfigurationError, ModelError
 from .calls import NO_LITELLM, has_litellm
@@ -16,6 +17,7 @@ from .calls import NO_LITELLM, has_litellm
 if TYPE_CHECKING:
     import httpx
 
+KEPT_SECONDS = 30.0  # an idle connection; providers close theirs later
 LONG_BYTES = 65_536  # reading more than this takes long enough to be felt by others on the loop
 _BASES = {
     "openai": (("OPENAI_API_BASE", "OPENAI_BASE_URL"), "https://api.openai.com/v1", ""),
@@ -80,9 +82,13 @@ class Endpoint:
         if self.lacking:
             raise ModelError(f"There is no key for {self.model}; set {self.lacking} in the environment.")
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        client_class, context = await asyncio.to_thread(_httpx)
-        async with client_class(verify=context, timeout=timeout_seconds) as client:
-            answer = await client.post(f"{self.base_url}{path}", json={"model": self.model, **body}, headers=headers)
+        async with _connections() as client:
+            answer = await client.post(
+                f"{self.base_url}{path}",
+                json={"model": self.model, **body},
+                headers=headers,
+                timeout=timeout_seconds,
+            )
         if not answer.is_success:
             raise Refused(answer)
         if len(answer.content) > LONG_BYTES:
@@ -116,9 +122,49 @@ def endpoint(name: str, arguments: Mapping[str, str], environ: Mapping[str, str]
     return Endpoint(model, base if base.endswith(ending) else f"{base}{ending}", key, lacking)
 
 
+@dataclass(slots=True)
+class _Kept:
+    client: httpx.AsyncClient
+    calls: int = 0
+
+
+_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def _connections() -> AsyncGenerator[httpx.AsyncClient, None]:
+    """The running loop's client, which keeps the connections that its calls made."""
+    make = await asyncio.to_thread(_factory)
+    loop = asyncio.get_running_loop()
+    if (kept := _kept.get(loop)) is None:
+        kept = _kept[loop] = _Kept(make())
+    kept.calls += 1
+    try:
+        yield kept.client
+    finally:
+        kept.calls -= 1
+
+
+async def close_connections() -> None:
+    """Closes what the running loop keeps open, unless a call is under way; the next call opens it anew."""
+    loop = asyncio.get_running_loop()
+    if (kept := _kept.get(loop)) is not None and not kept.calls:
+        del _kept[loop]
+        await kept.client.aclose()
+
+
 @cache
-def _httpx() -> tuple[type[httpx.AsyncClient], ssl.SSLContext]:
-    """What makes a client, imported and read from disk once, in a thread: both take a while."""
+def _factory() -> Callable[[], httpx.AsyncClient]:
+    """Makes clients; imported and read from disk once, in a thread: both take a while."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
     import httpx
 
-    return httpx.AsyncClient, httpx.create_ssl_context()
+    context = httpx.create_ssl_context()
+    limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_SECONDS)
+
+    def make() -> httpx.AsyncClient:
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # calls share connections, and nothing else
+        return httpx.AsyncClient(verify=context, limits=limits, cookies=no_cookies)
+
+    return make
