@@ -52,6 +52,13 @@ _pruned = _meter.create_counter(
 _delivered = _meter.create_counter(
     "kagent_memory.deliveries", unit="{memory}", description="Memories that were handed over."
 )
+_standby_asked = _meter.create_counter(
+    "kagent_memory.standby.reads",
+    unit="{read}",
+    description="Searches and lists that were to be read from the standby: it answered, or the primary, since it was "
+    "behind or away.",
+)
+StandbyOutcome: TypeAlias = Literal["answered", "behind", "away"]
 
 
 class Listener(Protocol):
@@ -168,6 +175,12 @@ def cache_looked_up(cache: Literal["text", "vectors", "documents", "queries"], *
         attributes: Attributes = {"cache": cache, "result": "hit" if hit else "miss"}
         _cache_lookups.add(count, attributes)
         _tell("cache", count, attributes)
+
+
+def standby_asked(outcome: StandbyOutcome) -> None:
+    """Counts a search or list that was to be read from a standby, and what came of it."""
+    _standby_asked.add(1, {"outcome": outcome})
+    _tell("standby", 1, {"outcome": outcome})
 
 
 def pruned(outcomes: Mapping[str, int]) -> None:

@@ -43,7 +43,7 @@ from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
-from ..stores.base import Facets, Job, JobState, Order, Page, Pruned, ScopeStats
+from ..stores.base import Facets, Job, JobState, Order, Page, Pruned, ScopeStats, StandbyError
 from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant, Rotated
 from .api import Items, MemoryApi, OpenedMemories
@@ -358,7 +358,12 @@ class Memories(OpenedMemories):
         cursor: str | None = None,
     ) -> Page:
         now = self._parts.clock()
-        return await self._parts.store.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
+        store, _ = self._parts.store.reader()
+        try:
+            return await store.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
+        except StandbyError as error:
+            store, _ = self._parts.store.reader(error)
+            return await store.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
 
     @override
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:

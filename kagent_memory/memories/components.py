@@ -152,7 +152,7 @@ async def open_components(
     providers = Providers(summary, model, allow_model=allow_model, resolve=resolve_llm, embeds=embedder is not None)
 
     async def open_second() -> Store:  # but a store in memory has one connection only, and a lent pool its own number
-        return await _open_store(bare, settings, pool_size=1)
+        return await _open_store(bare, settings.updated({"read_uri": None}), pool_size=1)
 
     store = await _open_store(bare, settings, pool_size=settings.pool_size, pool=pool)
     try:
@@ -227,6 +227,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         pool_wait_seconds=settings.pool_wait_seconds,
         statement_timeout_seconds=settings.statement_timeout_seconds,
         postgres_pooler=settings.postgres_pooler,
+        read_uri=settings.read_uri,
         rls=settings.rls,
         encryption_keys=settings.encryption_keys,
     )

@@ -21,7 +21,7 @@ from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
-from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
+from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import ModelSpace, StoreEmbedder
 from .past import PastMemories
@@ -159,43 +159,56 @@ class Retriever:
     ) -> Recall:
         """The answer to a query; see `Memories.recall`."""
         mode: Mode = "keyword" if self._embedder is None and external_vector is None else "hybrid"
-        if gated and self._settings.gate and not self._gate.searches(query.text, tool=tool, is_fact=is_fact):
-            return Recall(mode=mode, degraded=(GATED,))
-        if not scopes:
-            return Recall(mode=mode)
+        gated = gated and self._settings.gate and not self._gate.searches(query.text, tool=tool, is_fact=is_fact)
+        if gated or not scopes:
+            return Recall(mode=mode, degraded=(GATED,) if gated else ())
         now = now if as_of is None else as_of
-        store = self._store if as_of is None else await PastMemories.at(self._store, self._embedder, scopes, as_of)
-        searched = SearchedScopes(store, scopes, filter=query.filter, now=now)
+        searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
         search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
-        search.text = await run_in_thread(len(query.text), complete, query.text, history)
+        await self._think(search, history, imagines=external_vector is None)
+        degraded, anew = tuple(search.degraded), False
+        store, trouble = self._store.reader()
+        while True:
+            search.degraded = [*degraded]
+            try:
+                read = store if as_of is None else await PastMemories.at(store, self._embedder, scopes, as_of)
+                search.scopes = searched = SearchedScopes(read, scopes, filter=query.filter, now=now, anew=anew)
+                terms = await self._terms(search)
+                matches = await searched.text(terms, limit=search.settings.text_limit)
+                searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
+                selected = await self._select(search, ranking, budget_tokens)
+                if selected is None:  # written to meanwhile; the second answer is one of what the database says
+                    anew = True
+                    continue
+                hits, left_out = selected
+                left_out = (*ranking.left_out, *left_out)
+                if query.explain:
+                    left_out += await searched.exclusions(searched_by)
+            except StandbyError as error:
+                store, trouble = self._store.reader(error)
+                continue
+            if search.degraded and not has_vectors:
+                mode = "keyword"
+            if query.explain or len(scopes) > 1:
+                left_out = searched.told(left_out)
+            told = (*search.degraded, *([trouble] if trouble else ()))
+            return Recall(hits=hits, mode=mode, left_out=left_out, degraded=told)
+
+    async def _think(self, search: _Search, history: Sequence[str], *, imagines: bool) -> None:
+        """What is made of the query before anything is read."""
+        search.text = await run_in_thread(len(search.query.text), complete, search.query.text, history)
         search.added = await self._rewritten(search, history)
+        if imagines and self._embedder is not None:
+            search.imagined = await self._imagined(search)
+
+    async def _terms(self, search: _Search) -> Sequence[str]:
+        """The terms to search by, after the memories of the times that are named were looked up."""
         size = len(search.text)
-        named = await run_in_thread(size, _named_windows, (search.text, *search.added), now)
+        named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
         search.dated = await self._dated(search, named)
         search.date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
         search.added_terms = frozenset(chain.from_iterable(map(query_terms, search.added))).difference(terms)
-        terms = [*terms, *sorted(search.added_terms)]
-        if self._embedder is not None and external_vector is None:
-            search.imagined = await self._imagined(search)
-        degraded = [*search.degraded]
-        matches = await searched.text(terms, limit=search.settings.text_limit)
-        searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
-        selected = await self._select(search, ranking, budget_tokens)
-        if selected is None:  # written to meanwhile; the second answer is one of what the database says
-            searched.ask_anew()
-            search.degraded = degraded
-            matches = await searched.text(terms, limit=search.settings.text_limit)
-            searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
-            selected = await self._select(search, ranking, budget_tokens) or ((), ())
-        hits, left_out = selected
-        left_out = (*ranking.left_out, *left_out)
-        if query.explain:
-            left_out += await searched.exclusions(searched_by)
-        if search.degraded and not has_vectors:
-            mode = "keyword"
-        if query.explain or len(scopes) > 1:
-            left_out = searched.told(left_out)
-        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=tuple(search.degraded))
+        return [*terms, *sorted(search.added_terms)]
 
     async def _ranked(
         self, search: _Search, terms: Sequence[str], matches: TextMatches, external_vector: ExternalVector | None

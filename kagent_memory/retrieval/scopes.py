@@ -28,20 +28,19 @@ class SearchedScopes:
     """What one search reads of its scopes, as of one moment.
 
     Memories go by keys here: by their ids in a single scope. Of several scopes the key says which one as well, since
-    an id (and a session's) may be used in each of them.
+    an id (and a session's) may be used in each of them. `anew`: the database is asked before anything is taken for
+    what it holds.
     """
 
-    def __init__(self, store: Searchable, scopes: Sequence[Scope], *, filter: Filter, now: datetime) -> None:
+    def __init__(
+        self, store: Searchable, scopes: Sequence[Scope], *, filter: Filter, now: datetime, anew: bool = False
+    ) -> None:
         self._store, self._scopes, self._filter, self._now = store, scopes, filter, now
         self._single = len(scopes) == 1
         self._matches: Sequence[TextMatches] = ()
-        self._may_trust = self._single
+        self._may_trust = self._single and not anew
         self._trusted: int | None = None
         self._marks: dict[int, int] = {}
-
-    def ask_anew(self) -> None:
-        """From now on the database is asked before anything is taken for what it holds."""
-        self._may_trust, self._trusted, self._matches, self._marks = False, None, (), {}
 
     @property
     def tenant(self) -> str:

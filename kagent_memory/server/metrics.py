@@ -44,6 +44,8 @@ class PrometheusMetrics:
         outcomes = "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant."
         self._pruned = Counter("kagent_memory_pruned_memories", outcomes, ("outcome",), registry=registry)
         self._delivered = Counter("kagent_memory_deliveries", "Memories that were handed over.", registry=registry)
+        reads = "Searches and lists meant for the standby: it answered, or the primary, since it was behind or away."
+        self._standby = Counter("kagent_memory_standby_reads", reads, ("outcome",), registry=registry)
         self._open = Gauge("kagent_memory_queue_open_jobs", "Accepted jobs that are not done.", registry=registry)
         age = "How long the oldest open job waits; 0 without one."
         self._age = Gauge("kagent_memory_queue_oldest_job_age_seconds", age, registry=registry)
@@ -66,6 +68,8 @@ class PrometheusMetrics:
                 self._prunes.inc(value)
             case "pruned":
                 self._pruned.labels(attributes["outcome"]).inc(value)
+            case "standby":
+                self._standby.labels(attributes["outcome"]).inc(value)
             case "delivered":
                 self._delivered.inc(value)
             case _:  # of no account here

@@ -148,6 +148,8 @@ class MemorySettings:
             2 s longer is given up. Migrations may take longer.
         postgres_pooler: whether a pooler that hands its connections around from transaction to transaction (PgBouncer,
             say) stands before Postgres; None: each connection finds out.
+        read_uri: a streaming standby of the Postgres that the URI names; searches and lists are read from it as long as
+            it holds what this process wrote, and from the primary otherwise.
         rls: switches row level security on in Postgres, so that the database itself keeps scopes apart; once it is on,
             every process finds out, and leaving it out does not switch it off.
         encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64; after commas further
@@ -217,6 +219,7 @@ class MemorySettings:
     pool_wait_seconds: float = Field(default=60.0, gt=0)
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
     postgres_pooler: bool | None = None
+    read_uri: str | None = Field(default=None, repr=False)
     rls: bool = False
     encryption_keys: str | None = Field(default=None, repr=False)
 
@@ -323,6 +326,7 @@ class SettingOptions(TypedDict, total=False):
     pool_wait_seconds: float
     statement_timeout_seconds: float
     postgres_pooler: bool | None
+    read_uri: str | None
     rls: bool
     encryption_keys: str | None
 

@@ -63,6 +63,11 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
             "rls keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, "
             "or leave rls out."
         )
+    if options.get("read_uri") is not None and not adapter.has_standby:
+        raise ConfigurationError(
+            "read_uri names a standby of PostgreSQL, and this store has none: use postgresql://…, or leave read_uri "
+            "out."
+        )
     if options.get("encryption_keys") is not None and not adapter.has_encryption:
         raise ConfigurationError(
             f"encryption_keys: {adapter.__name__} does not encrypt what it keeps; use postgresql://… or libsql:///…, "

@@ -50,6 +50,7 @@ from .values import (
     Restored,
     Rotated,
     ScopeStats,
+    StandbyError,
     TermMatrix,
     TextMatches,
     Token,
@@ -111,6 +112,7 @@ class MemoryStore(EmbeddingSpaces):
     many memories in a scope answers them faster by itself.
     """
 
+    has_standby: ClassVar[bool] = False  # whether it can read from another server (the option `read_uri`)
     has_row_security: ClassVar[bool] = False  # whether the database itself can keep scopes apart (the option `rls`)
     has_encryption: ClassVar[bool] = False  # whether it encrypts its rows (the option `encryption_keys`)
 
@@ -286,6 +288,12 @@ class MemoryStore(EmbeddingSpaces):
         Raises:
             InvalidInput: the cursor is not one of ours.
         """
+
+    def reader(self, failed: StandbyError | None = None) -> tuple[MemoryStore, str | None]:
+        """What a search is to be read from, and what is wrong with the standby, if anything is: a standby whose verbs
+        raise StandbyError when it cannot answer, or this store. After an error the search begins again with another.
+        """
+        return self, None
 
     async def search_text(
         self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreError
 from ..language.time_words import names_a_time
 from ..language.tokenizer import index_terms
 from ..records import Change, Memory, Revision, Scope, Vector, new_id, scaled
@@ -40,6 +40,7 @@ class OpenOptions(TypedDict, total=False):
         postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
         rls: switches row level security on; once it is, every store finds out.
         encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
+        read_uri: a standby that searches and lists are read from; None: all is read where it is written.
         pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of ours.
     """
 
@@ -52,7 +53,16 @@ class OpenOptions(TypedDict, total=False):
     postgres_pooler: bool | None
     rls: bool
     encryption_keys: str | None
+    read_uri: str | None
     pool: object
+
+
+class StandbyError(StoreError):
+    """A standby cannot answer, and the primary is to be asked: see `MemoryStore.reader`."""
+
+
+class StandbyBehind(StandbyError):
+    """A standby has not replayed yet what this process wrote or saw; says since when, where that is long ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ ALONE = {
         "tune_long_vectors",
         "set_up",
         "set_locally",
+        "node",
+        "cluster",
         "act_for_scope",
         "act_for_all",
         "act_for_self",

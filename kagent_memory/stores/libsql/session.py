@@ -114,6 +114,8 @@ def sql(query: str, space_number: int | None = None) -> str:
 class LibSQLSession:
     """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver thread in one go."""
 
+    is_standby = False
+
     def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
         self.connection = connection
         self._sealing = Sealing(ring)

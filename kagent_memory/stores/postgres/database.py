@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Set
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -30,6 +30,7 @@ class PostgresDatabase:
         directory: of the private server that ends with the store; None: the server is somebody else's.
         scope: whose rows alone its scripts see where row level security is on; None: it acts for maintenance.
         ring: the keys that rows are encrypted with; None: they are not.
+        wrote: is told which scopes a transaction moved, and up to where the log holds it; None: nobody asks.
     """
 
     def __init__(
@@ -39,15 +40,17 @@ class PostgresDatabase:
         scope: Scope | None = None,
         *,
         ring: KeyRing | None = None,
+        wrote: Callable[[Set[bytes], int], None] | None = None,
     ) -> None:
         self.pool = pool
+        self._wrote = wrote
         self._ring = ring
         self._directory = directory
         self._scope = scope
 
     def within(self, scope: Scope) -> Self:
         """The same connections for scripts of one scope alone."""
-        return type(self)(self.pool, None, scope, ring=self._ring)
+        return type(self)(self.pool, None, scope, ring=self._ring, wrote=self._wrote)
 
     def _preamble(self, connection: Connection) -> Preamble:
         """What every transaction on this connection begins with; gone with the transaction."""
@@ -57,6 +60,9 @@ class PostgresDatabase:
         elif connection.row_security:
             begun.append((statement("act_for_all"), {}))
         return begun
+
+    def _session(self, connection: Connection) -> PostgresSession:
+        return PostgresSession(connection, self._preamble(connection), ring=self._ring)
 
     async def read(
         self,
@@ -68,8 +74,7 @@ class PostgresDatabase:
         """What a script reads, each statement for itself."""
         connection = await self.pool.take()
         try:
-            session = PostgresSession(connection, self._preamble(connection), ring=self._ring)
-            return await script(session, *args, **kwargs)
+            return await script(self._session(connection), *args, **kwargs)
         except psycopg.Error as error:
             raise ours(error) from error
         finally:
@@ -85,14 +90,22 @@ class PostgresDatabase:
         """What came of a script in one transaction, with what it sets for itself alone."""
         connection = await self.pool.take()
         try:
-            async with connection.pipeline() as pipeline, connection.transaction():
-                begin_with(pipeline, self._preamble(connection))
-                try:
-                    session = PostgresSession(connection, ring=self._ring, pipeline=pipeline)
-                    return await script(session, *args, **kwargs)
-                except asyncio.CancelledError:
-                    connection.hurry()
-                    raise
+            after = None
+            async with connection.pipeline() as pipeline:
+                session = PostgresSession(connection, ring=self._ring, pipeline=pipeline)
+                async with connection.transaction():
+                    begin_with(pipeline, self._preamble(connection))
+                    try:
+                        done = await script(session, *args, **kwargs)
+                    except asyncio.CancelledError:
+                        connection.hurry()
+                        raise
+                if self._wrote is not None and session.moved:  # after the commit, whose place in the log it tells
+                    after = await connection.execute(statement("node"), binary=True, prepare=True)
+            if self._wrote is not None and after is not None:
+                [node] = await after.fetchall()
+                self._wrote(session.moved, node["position"])
+            return done
         except psycopg.Error as error:
             raise ours(error) from error
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import psycopg
@@ -31,10 +32,19 @@ class Pool:
         target: which database.
         size: the most connections at a time.
         wait_seconds: the longest that a caller waits while all are at work; one that is cancelled stops at once.
+        dial: makes a connection; raises psycopg.Error where there is none to be had.
     """
 
-    def __init__(self, target: Target, *, size: int, wait_seconds: float) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        size: int,
+        wait_seconds: float,
+        dial: Callable[[Target], Awaitable[Connection]] = dial,
+    ) -> None:
         self._target = target
+        self._dial = dial
         self._size = size
         self._wait_seconds = wait_seconds
         self._count = 0  # those at work, idle, or being made
@@ -119,7 +129,7 @@ class Pool:
         # None: the server takes no more (too many clients, say), but there are others that will be given back.
         self._count += 1
         try:
-            return await dial(self._target)
+            return await self._dial(self._target)
         except psycopg.Error as error:
             self._count -= 1
             if self._count:

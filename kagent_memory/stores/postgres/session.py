@@ -27,6 +27,10 @@ PIECE_ROWS = 50
 T = TypeVar("T")
 Preamble: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
 """Statements that a transaction begins with, each with its values."""
+MOVING = frozenset({"touch_scope", "advance_version"})
+"""Statements that move a scope's version, as every change that readers see does."""
+EVERY_SCOPE = b""
+"""Stands for all scopes' ids: tables were made or dropped."""
 RECORDS = frozenset({"insert_memory"})
 """Statements that take all their sets of values, which are of one scope, as one JSON text, "rows"."""
 STACKED = frozenset({"put_vector"})
@@ -147,6 +151,7 @@ class PostgresSession:
         connection: the connection.
         preamble: statements that each transaction begins with, where the session makes its own.
         ring: the keys that rows are encrypted with; None: they are not.
+        check: is given the row of the statement `node`, asked in one round trip with whatever is read; None: it is not.
         pipeline: of the transaction that the session is in; None: what is asked at once is a transaction of its own.
     """
 
@@ -156,8 +161,12 @@ class PostgresSession:
         preamble: Preamble = (),
         *,
         ring: KeyRing | None = None,
+        check: Callable[[Row], None] | None = None,
         pipeline: AsyncPipeline | None = None,
     ) -> None:
+        self.is_standby = check is not None
+        self.moved = set[bytes]()  # the ids of the scopes whose version it moved
+        self._check = check
         self._connection = connection
         self._sealing = Sealing(ring)
         self._preamble = preamble
@@ -170,6 +179,7 @@ class PostgresSession:
 
     async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
+        self._note(query, values)
         [found] = await self._asked([(statement(query, space_number), await self._sent(query, values))])
         return self._sealing.given(query, values, found)
 
@@ -180,6 +190,7 @@ class PostgresSession:
             return [*await self.several(queries[:ahead]), *await self.several(queries[ahead:])]
         sent: list[tuple[LiteralString, Values]] = []
         for query, values in queries:
+            self._note(query, values)
             sent.append((statement(query), await self._sent(query, values)))
         found = zip(queries, await self._asked(sent), strict=True)
         return [self._sealing.given(query, values, rows) for (query, values), rows in found]
@@ -190,20 +201,30 @@ class PostgresSession:
         return self._sealing.sent(query, values)
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
-        if self._preamble:
+        if self._preamble or self._check is not None:
+            looked_at: list[tuple[LiteralString, Values]] = [] if self._check is None else [(statement("node"), {})]
             async with self._connection.pipeline() as pipeline:  # what is sent before its sync is one transaction
                 begin_with(pipeline, self._preamble)
-                cursors = [await self._executed(text, values) for text, values in queries]
+                cursors = [await self._executed(text, values) for text, values in (*looked_at, *queries)]
+            if self._check is not None:
+                [node] = await cursors.pop(0).fetchall()
+                self._check(node)
         else:
             cursors = [await self._executed(text, values) for text, values in queries]
             await self._sync()
         return [await cursor.fetchall() for cursor in cursors]
+
+    def _note(self, query: str, *values: Values) -> None:
+        if query in MOVING:
+            ids = (one["scope_id"] for one in values if one.get("step", 1))
+            self.moved.update(id if isinstance(id, bytes) else uuid.UUID(id).bytes for id in ids)
 
     async def _executed(self, text: LiteralString, values: Values) -> AsyncCursor[Row]:
         return await self._connection.execute(text, bound(values), binary=True, prepare=True)
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """How many rows the named statement changed."""
+        self._note(query, values)
         sent = await self._sent(query, values)
         cursor = await self._connection.execute(statement(query, space_number), bound(sent), prepare=True)
         await self._sync()
@@ -215,6 +236,7 @@ class PostgresSession:
 
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
+        self._note(query, *values)
         text = statement(query, space_number)
         sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
         for piece in pieces(query, sent):
@@ -226,6 +248,7 @@ class PostgresSession:
 
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
+        self.moved.add(EVERY_SCOPE)
         await self._connection.execute(statement(query, space_number, dimensions))
         if self._pipeline is not None:
             # The driver forgets its prepared statements when it sees the answer, but tells the server only after the

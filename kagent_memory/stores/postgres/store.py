@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing_extensions import Unpack, override
 
 from ...errors import ConfigurationError
 from ...records import Filter, Scope, Vector
-from ..base import EmbeddingSpace, OpenOptions
+from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
 from ..codec import bounded
 from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SqlStore
@@ -27,6 +28,7 @@ from .pool import Pool
 from .presence import is_present
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
+from .standby import Standby
 from .vector_search import nearest
 
 COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
@@ -38,6 +40,8 @@ class PostgresStore(SqlStore[PostgresSession]):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
     has_row_security = True
+    has_standby = True
+    _standby: Standby | None = None
 
     @override
     @classmethod
@@ -61,7 +65,6 @@ class PostgresStore(SqlStore[PostgresSession]):
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
             pooled=options.get("postgres_pooler"),
         )
-        ring = KeyRing.parse(options.get("encryption_keys"))
         size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
         if (given := options.get("pool")) is not None:
             return await cls._open_lent(await LentPool.of(given, target, wait_seconds=wait), target, options)
@@ -76,7 +79,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             first.pgconn.finish()
         else:
             pool.add(first)
-        return cls(PostgresDatabase(pool, directory, ring=ring), cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        return await cls._put_together(pool, directory, target, options)
 
     @classmethod
     async def _open_lent(cls, pool: LentPool, target: Target, options: OpenOptions) -> Self:
@@ -92,8 +95,44 @@ class PostgresStore(SqlStore[PostgresSession]):
             raise
         finally:
             await pool.settled()
+        return await cls._put_together(pool, None, target, options)
+
+    @classmethod
+    async def _put_together(
+        cls, pool: Pool | LentPool, directory: Path | None, target: Target, options: OpenOptions
+    ) -> Self:
         ring = KeyRing.parse(options.get("encryption_keys"))
-        return cls(PostgresDatabase(pool, None, ring=ring), cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        standby: Standby | None = None
+        if (read_uri := options.get("read_uri")) is not None:
+            try:
+                standby = await Standby.of(read_uri, target, pool, options)
+            except BaseException:
+                pool.close()
+                if isinstance(pool, LentPool):
+                    await pool.settled()
+                raise
+        database = PostgresDatabase(pool, directory, ring=ring, wrote=standby and standby.wrote)
+        store = cls(database, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        store._standby = standby
+        return store
+
+    @override
+    async def close(self) -> None:
+        if self._standby is not None:
+            self._standby.close()
+        await super().close()
+
+    @override
+    def reader(self, failed: StandbyError | None = None) -> tuple[MemoryStore, str | None]:
+        if self._standby is None:
+            return self, None
+        if failed is not None:
+            return self, self._standby.failed(failed)
+        if (trouble := self._standby.held_off()) is not None:
+            return self, trouble
+        there = copy.copy(self)
+        there._reads = self._standby.database()
+        return there, None
 
     @override
     @classmethod
@@ -159,7 +198,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             return []
         return await self._searched(
             space_number,
-            self._database.within(scope).read(
+            self._reads.within(scope).read(
                 nearest,
                 self._indexes,
                 scope,

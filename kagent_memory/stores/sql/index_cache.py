@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from ...concurrency import LRU
 from ...records import Scope
 from ..codec import ids_in
 from ..text_index import Entry, ScopeIndex
+from ..values import StandbyBehind
 from .decoding import to_place
 from .session import Row, Session
 
@@ -88,6 +89,8 @@ class Indexes:
             return known
         unseen = self._kept.get(scope.id) is None
         found = await session.rows("unseen_scope" if unseen else "scope_row", {"scope_id": scope.id})
+        if session.is_standby and not unseen:
+            _check_not_older(self._kept.get(scope.id), found)
         if not found:
             return ScopeIndex()
         salt = bytes(found[0]["salt"])
@@ -114,6 +117,18 @@ class Indexes:
         index = kept.index  # told first: a load on another thread meanwhile makes it newer than it says
         values = {"scope_id": scope.id, "salt": kept.salt, "version": index.version, "erased": index.erased}
         return {**values, "packed": index.packed()}
+
+
+def _check_not_older(kept: _Kept | None, found: Sequence[Row]) -> None:
+    """What was seen once is not unseen: a reader's next answer does not come from before the last one.
+
+    Raises:
+        StandbyBehind: the standby holds an older version of the scope than the index, or another scope's row.
+    """
+    if kept is None or kept.index.version < 0:
+        return
+    if not found or bytes(found[0]["salt"]) != kept.salt or found[0]["version"] < kept.index.version:
+        raise StandbyBehind
 
 
 def _stands(index: ScopeIndex, scope: Row) -> bool:

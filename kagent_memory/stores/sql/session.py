@@ -18,7 +18,13 @@ Values: TypeAlias = Mapping[str, Any]
 
 
 class Session(Protocol):
-    """One transaction of one connection."""
+    """One transaction of one connection.
+
+    Attributes:
+        is_standby: whether it reads what may be older than what another session has read before.
+    """
+
+    is_standby: bool
 
     async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """Runs the named query and gives all its rows, decoded: aware UTC datetimes, tuples for lists, dicts for

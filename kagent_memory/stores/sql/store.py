@@ -70,6 +70,7 @@ class SqlStore(SpaceStore[AnySession]):
         self, database: Database[AnySession], *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None
     ) -> None:
         super().__init__(database)
+        self._reads = database  # of one scope, for readers
         self._ring = ring
         self._indexes = Indexes(cache_mb * 2**20)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
@@ -149,11 +150,11 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        return await self._database.within(scope).read(reading.kept, scope, filter)
+        return await self._reads.within(scope).read(reading.kept, scope, filter)
 
     @override
     async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
-        return await self._database.within(scope).read(transfer.whole, scope, ids)
+        return await self._reads.within(scope).read(transfer.whole, scope, ids)
 
     @override
     async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
@@ -189,7 +190,7 @@ class SqlStore(SpaceStore[AnySession]):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        return await self._database.within(scope).read(reading.get, scope, ids, now=now, superseded=superseded)
+        return await self._reads.within(scope).read(reading.get, scope, ids, now=now, superseded=superseded)
 
     @override
     async def list(
@@ -202,7 +203,7 @@ class SqlStore(SpaceStore[AnySession]):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        return await self._database.within(scope).read(
+        return await self._reads.within(scope).read(
             reading.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
 
@@ -212,7 +213,7 @@ class SqlStore(SpaceStore[AnySession]):
     ) -> Sequence[TextMatches]:
         if not queries:
             return []
-        found = await self._database.within(scope).read(
+        found = await self._reads.within(scope).read(
             reading.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
         )
         self._pack_outgrown()
@@ -251,9 +252,7 @@ class SqlStore(SpaceStore[AnySession]):
     async def get_unchanged(
         self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
-        return await self._database.within(scope).read(
-            self._unchanged, scope, ids, version=version, marks=marks, now=now
-        )
+        return await self._reads.within(scope).read(self._unchanged, scope, ids, version=version, marks=marks, now=now)
 
     async def _unchanged(
         self,
@@ -274,51 +273,51 @@ class SqlStore(SpaceStore[AnySession]):
     ) -> Sequence[RankFeatures]:
         if (known := self._indexes.known(scope, version)) is not None:
             return known.places(ids, reach, now)
-        return await self._database.within(scope).read(reading.places, self._indexes, scope, ids, reach=reach, now=now)
+        return await self._reads.within(scope).read(reading.places, self._indexes, scope, ids, reach=reach, now=now)
 
     @override
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        return await self._database.within(scope).read(reading.in_slots, scope, slots=slots, now=now)
+        return await self._reads.within(scope).read(reading.in_slots, scope, slots=slots, now=now)
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        return await self._database.within(scope).read(reading.taken, scope, session_id, event_ids)
+        return await self._reads.within(scope).read(reading.taken, scope, session_id, event_ids)
 
     @override
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        return await self._database.within(scope).read(reading.history, scope, memory_id)
+        return await self._reads.within(scope).read(reading.history, scope, memory_id)
 
     @override
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        return await self._database.within(scope).read(reading.group, scope, group)
+        return await self._reads.within(scope).read(reading.group, scope, group)
 
     @override
     async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         await self._dimensions_of(space_number)
-        return await self._database.within(scope).read(reading.unembedded, scope, space_number, limit=limit, now=now)
+        return await self._reads.within(scope).read(reading.unembedded, scope, space_number, limit=limit, now=now)
 
     @override
     async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
         await self._dimensions_of(space_number)
-        return await self._database.within(scope).read(reading.unembedded_ids, scope, space_number, now=now)
+        return await self._reads.within(scope).read(reading.unembedded_ids, scope, space_number, now=now)
 
     @override
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
-        return await self._database.within(scope).read(reading.orphans, scope)
+        return await self._reads.within(scope).read(reading.orphans, scope)
 
     @override
     async def version(self, scope: Scope) -> int:
-        return await self._database.within(scope).read(reading.version, scope)
+        return await self._reads.within(scope).read(reading.version, scope)
 
     @override
     async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
         if self._ring is not None:  # the database holds digests
             return await super().facets(scope, filter=filter, most=most, now=now)
-        return await self._database.within(scope).read(reading.facets, scope, filter=filter, most=most, now=now)
+        return await self._reads.within(scope).read(reading.facets, scope, filter=filter, most=most, now=now)
 
     @override
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        return await self._database.within(scope).read(reading.stats, scope, now=now, popular_after=popular_after)
+        return await self._reads.within(scope).read(reading.stats, scope, now=now, popular_after=popular_after)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 

@@ -1,0 +1,262 @@
+"""A standby that readers are answered from, as long as it holds what this process wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Set
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import psycopg
+from typing_extensions import override
+
+from ... import telemetry
+from ...errors import ConfigurationError, Conflict, StoreError
+from ...records import Scope
+from ..base import OpenOptions, StandbyError
+from ..encryption import KeyRing
+from ..sql import queries
+from ..sql.session import Row
+from ..values import StandbyBehind
+from .connection import DIALECT, Connection, Target, dial
+from .database import PostgresDatabase
+from .errors import refused
+from .lent_pool import LentPool
+from .pool import Pool
+from .session import EVERY_SCOPE, PostgresSession
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
+MOST_SCOPES = 10_000
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Standby:
+    """Whether the standby may answer, and what it must hold to do so. It belongs to the event loop that opened it.
+
+    Args:
+        target: which server, and how its connections are set up.
+        cluster: what the primary's row of the statement `cluster` says.
+        position: up to where the primary's log was written when the store was opened.
+        row_security: whether the primary's tables are guarded.
+        options: those of the store.
+    """
+
+    @classmethod
+    async def of(cls, uri: str, target: Target, primary: Pool | LentPool, options: OpenOptions) -> Self:
+        """The standby of this URI, looked at; one that is merely away is tried again later.
+
+        Args:
+            uri: which server.
+            target: how connections are set up; the primary's.
+            primary: the connections to the primary.
+            options: those of the store.
+
+        Raises:
+            ConfigurationError: the server is no standby of this primary, or does not let us in.
+            StoreError: the primary is away.
+        """
+        conninfo = uri.removeprefix("kagent+")
+        if not conninfo.startswith(("postgresql://", "postgres://")):
+            raise ConfigurationError("read_uri takes the URI of a standby, postgresql://user:password@host/database.")
+        connection = await primary.take()
+        try:
+            cluster, node = await _row(connection, "cluster"), await _row(connection, "node")
+        except psycopg.Error as error:
+            raise ConfigurationError(
+                f"read_uri: the primary does not tell where its log ends: {_words(error)}."
+            ) from error
+        finally:
+            primary.give_back(connection)
+        standby = cls(replace(target, conninfo=conninfo), cluster, node["position"], connection.row_security, options)
+        try:
+            there = await dial(standby.target)
+        except psycopg.Error as error:
+            if isinstance(told := refused(error), ConfigurationError):
+                raise ConfigurationError(f"read_uri: {told}") from error
+            standby.failed(StandbyError(_words(error)))
+            return standby
+        try:
+            wrong = await standby.wrong_with(there)
+        except psycopg.Error as error:
+            wrong = f"the server does not tell how far it is: {_words(error)}"
+        finally:
+            there.pgconn.finish()  # it may have been set up before the standby had what was written
+        if wrong is not None:
+            raise ConfigurationError(f"read_uri: {wrong}; name a streaming standby of the database, or leave it out.")
+        return standby
+
+    def __init__(self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions) -> None:
+        size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
+        self.target = target
+        self._pool = Pool(target, size=size, wait_seconds=wait, dial=self._dialled)
+        self._ring = KeyRing.parse(options.get("encryption_keys"))
+        self._cluster = cluster
+        self._row_security = row_security
+        self._loop = asyncio.get_running_loop()
+        self._floor = position, self._loop.time()  # what was written before, whatever the scope
+        self._written: dict[bytes, tuple[int, float]] = {}
+        self._pause = SHORTEST_PAUSE_SECONDS
+        self._again_at = 0.0
+        self._trouble: str | None = None
+        self._lags = False
+
+    def held_off(self) -> str | None:
+        """What is wrong with it; None when it is to be asked: as a rule, or by one reader, who tries it again."""
+        if self._trouble is not None and (now := self._loop.time()) >= self._again_at:
+            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+            self._again_at = now + self._pause
+            return None
+        if self._trouble is not None:
+            telemetry.standby_asked("away")
+        return self._trouble
+
+    def database(self) -> StandbyDatabase:
+        """The standby's connections for one reader, who is answered by one server alone."""
+        return StandbyDatabase(self._pool, ring=self._ring, standby=self, answers=_Answers())
+
+    def wrote(self, scopes: Set[bytes], position: int) -> None:
+        """This process moved these scopes, and the log holds it up to there."""
+        now = self._loop.time()
+        if EVERY_SCOPE in scopes:
+            self._floor = max(self._floor, (position, now))
+        if len(self._written) + len(scopes) > MOST_SCOPES:
+            self._floor = max(self._floor, *self._written.values())
+            self._written.clear()
+        for scope in scopes:
+            self._written[scope] = max(self._written.get(scope, (0, 0.0)), (position, now))
+
+    def check(self, scope: Scope | None, node: Row) -> None:
+        """Looks at what the server said of itself, in the round trip in which it answered.
+
+        Raises:
+            StandbyError: it was promoted.
+            StandbyBehind: it has not replayed what this process wrote.
+        """
+        if not node["is_standby"]:
+            raise StandbyError("it is no standby any more")
+        position, at = self._floor if scope is None else max(self._floor, self._written.get(scope.id, (0, 0.0)))
+        if node["position"] >= position:
+            return
+        if (seconds := self._loop.time() - at) >= LAG_SECONDS:
+            raise StandbyBehind(f"it has not replayed yet what was written {seconds:.0f} s ago")
+        raise StandbyBehind
+
+    def answered(self, *, first: bool) -> None:
+        """It answered a reader, for the first time or again."""
+        if first:
+            telemetry.standby_asked("answered")
+        if self._trouble is not None or self._lags:
+            logger.info("The standby of read_uri answers again.")
+        self._trouble, self._lags, self._pause = None, False, SHORTEST_PAUSE_SECONDS
+
+    def failed(self, error: StandbyError) -> str | None:
+        """It could not answer; gives what the reader is told, nothing where it is only on its way."""
+        reason = str(error)
+        if isinstance(error, StandbyBehind):
+            telemetry.standby_asked("behind")
+            if reason and not self._lags:
+                logger.warning("The standby of read_uri lags, and the primary answers meanwhile: %s.", reason)
+            self._lags = self._lags or bool(reason)
+            return f"standby: {reason}" if reason else None
+        telemetry.standby_asked("away")
+        if self._trouble is None:
+            logger.warning("The standby of read_uri is not read from until it answers again: %s.", reason)
+            self._again_at = self._loop.time() + self._pause
+        self._trouble = f"standby: {reason}"
+        return self._trouble
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._pool.close()
+
+    async def _dialled(self, target: Target) -> Connection:
+        connection = await dial(target)
+        try:
+            node = await _row(connection, "node")
+            wrong = await self.wrong_with(connection)
+            if wrong is not None:
+                raise psycopg.OperationalError(wrong)
+            self.check(None, node)
+            if connection.row_security != self._row_security or not connection.has_vectors:
+                raise StandbyBehind("its tables are not guarded as the primary's were when the store was opened")
+        except BaseException:
+            connection.pgconn.finish()
+            raise
+        return connection
+
+    async def wrong_with(self, connection: Connection) -> str | None:
+        """Why this server cannot stand by the primary; None when it can."""
+        if await _row(connection, "cluster") != self._cluster:
+            return "this is another database than the one that is written to"
+        if not (await _row(connection, "node"))["is_standby"]:
+            return "this server is no standby, but takes writes itself"
+        return None
+
+
+@dataclass(slots=True)
+class _Answers:
+    """Those of one reader: from the server that was started then; none before the first."""
+
+    server: datetime | None = None
+    counted: bool = False
+
+
+class StandbyDatabase(PostgresDatabase):
+    """The standby's connections for one reader: every answer comes from the same server, and holds what it must."""
+
+    def __init__(
+        self, pool: Pool, scope: Scope | None = None, *, ring: KeyRing | None, standby: Standby, answers: _Answers
+    ) -> None:
+        super().__init__(pool, None, scope, ring=ring)
+        self._standby_pool, self._standby, self._answers = pool, standby, answers
+
+    @override
+    def within(self, scope: Scope) -> Self:
+        return type(self)(self._standby_pool, scope, ring=self._ring, standby=self._standby, answers=self._answers)
+
+    @override
+    async def read(
+        self,
+        script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        try:
+            found = await super().read(script, *args, **kwargs)
+        except StandbyError:
+            raise
+        except (StoreError, Conflict) as error:
+            if isinstance(error.__cause__, psycopg.errors.UndefinedTable):  # of an embedding space, made by another
+                raise StandbyBehind from error
+            raise StandbyError(str(error).removeprefix("memory unavailable: ").rstrip(".")) from error
+        self._standby.answered(first=not self._answers.counted)
+        self._answers.counted = True
+        return found
+
+    @override
+    def _session(self, connection: Connection) -> PostgresSession:
+        return PostgresSession(connection, self._preamble(connection), ring=self._ring, check=self._check)
+
+    def _check(self, node: Row) -> None:
+        self._standby.check(self._scope, node)
+        self._answers.server = self._answers.server or node["started_at"]
+        if self._answers.server != node["started_at"]:
+            raise StandbyBehind  # another standby behind the same name: what the first one held, this one may not
+
+
+async def _row(connection: Connection, query: str) -> Mapping[str, Any]:
+    cursor = await connection.execute(queries(DIALECT)[query], binary=True, prepare=False)
+    [row] = await cursor.fetchall()
+    return row
+
+
+def _words(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()).rstrip(".")

