@@ -192,6 +192,23 @@ def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"libsql:///{tmp_path}/memory.db"
 
 
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URI of an empty store, on each database in turn, and once more where PostgreSQL keeps scopes apart."""
+    if request.param == "libsql":
+        return f"libsql:///{tmp_path}/memory.db"
+    uri = request.getfixturevalue("postgres_uri")
+    return f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+@pytest.fixture
+def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every search keeps the scope's index in the database."""
+    from kagent_memory.stores import text_index
+
+    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
+
+
 KEYS = ("OPENAI_API_KEY", "AZURE_API_KEY", "JINA_AI_API_KEY", "COHERE_API_KEY", "VOYAGE_API_KEY", "TOGETHERAI_API_KEY")
 
 

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -41,14 +40,6 @@ class Clock:
     def __call__(self) -> datetime:
         self.now += timedelta(milliseconds=1)
         return self.now
-
-
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "libsql":
-        return f"libsql:///{tmp_path}/memory.db"
-    uri = request.getfixturevalue("postgres_uri")
-    return f"{uri}&rls=true" if request.param == "row security" else uri
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +15,13 @@ from kagent_memory import InvalidInput, Memories, Message, Scope, StoreError
 from kagent_memory.cli import main
 from kagent_memory.errors import NotFound
 from kagent_memory.remote import open_memories
-from kagent_memory.stores import text_index
 from kagent_memory.stores.values import ForgottenTenant
 from kagent_memory.testing import HashEmbedder
 
 GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
 CANARY = "Quokka77"
 
-
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty store, on each database, the guarded one too."""
-    if request.param == "libsql":
-        yield f"libsql:///{tmp_path}/memory.db"
-        return
-    uri = request.getfixturevalue("postgres_uri")
-    yield f"{uri}&rls=true" if request.param == "row security" else uri
-
-
-@pytest.fixture(autouse=True)
-def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every search keeps the scope's index in the database."""
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
+pytestmark = pytest.mark.usefixtures("packs_at_once")
 
 
 async def opened(uri: str, **options: Any) -> Memories:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -33,14 +32,6 @@ class Clock:
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
     more = {"embedding": None, "llm": False, "worker": False, "clock": Clock(), "quarantine": ["tool"], **more}
     return await Memories.open(uri, **more)
-
-
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "libsql":
-        return f"libsql:///{tmp_path}/memory.db"
-    uri = request.getfixturevalue("postgres_uri")
-    return f"{uri}&rls=true" if request.param == "row security" else uri
 
 
 async def waiting(memories: Memories) -> list[Memory]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,14 +20,6 @@ from kagent_memory.server.auth import Access
 CANARY = "Quokka77"
 SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
 OTHER = Scope("", "ada", "notes")
-
-
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "libsql":
-        return f"libsql:///{tmp_path}/memory.db"
-    uri = request.getfixturevalue("postgres_uri")
-    return f"{uri}&rls=true" if request.param == "row security" else uri
 
 
 async def opened(uri: str) -> Memories:

@@ -75,14 +75,6 @@ async def exported(memories: Memories, path: Path, **which: Any) -> Path:
     return path
 
 
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "libsql":
-        return f"libsql:///{tmp_path}/other.db"
-    uri = request.getfixturevalue("postgres_uri")
-    return f"{uri}&rls=true" if request.param == "row security" else uri
-
-
 async def test_all_of_a_memory_travels_to_any_store_and_back(uri, tmp_path):
     clock = Clock()
     async with (

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +23,7 @@ from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, KagentMemoryError, StoreError
 from kagent_memory.records import Change, Filter, Memory, new_id
 from kagent_memory.settings import MemorySettings, compose
-from kagent_memory.stores import open_store, planning, postings, text_index
+from kagent_memory.stores import open_store, planning, postings
 from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.encryption import KeyRing
 from kagent_memory.stores.sql import store as sql_store
@@ -32,6 +31,8 @@ from kagent_memory.testing import HashEmbedder, StoreContract
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
+
+pytestmark = pytest.mark.usefixtures("packs_at_once")
 
 
 def key(id: str, letter: str) -> str:
@@ -60,22 +61,6 @@ class TestEncryptedPostgres(StoreContract):
 
     async def open_store(self):
         return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}")
-
-
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty store, on each database, the guarded one too."""
-    if request.param == "libsql":
-        yield f"libsql:///{tmp_path}/memory.db"
-        return
-    uri = request.getfixturevalue("postgres_uri")
-    yield f"{uri}&rls=true" if request.param == "row security" else uri
-
-
-@pytest.fixture(autouse=True)
-def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every search keeps the scope's index in the database."""
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
 
 
 async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:
