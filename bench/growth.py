@@ -10,6 +10,7 @@ Every size is a schema of its own, built through `Memories.add`: 100 memories a 
 Then the same calls are made on each in turn, round by round, so that whatever else the machine does falls on all.
 "Cold" is a scope that this process has not seen. The growth exponent is the slope of log time over log size, by least
 squares: 0 where the table's size costs nothing, 1 where a call takes ten times as long on ten times as many memories.
+On a busy machine the fastest tenth of the calls (p10) tells what a call costs, the rest how long it waited.
 """
 
 from __future__ import annotations
@@ -207,20 +208,16 @@ def exponent(points: Mapping[int, float]) -> float:
 
 def report(stores: Sequence[Store], sizes: Mapping[int, Mapping[str, float]], taken: Taken) -> None:
     counts = [store.size for store in stores]
-    print("\n| | " + " | ".join(f"{count:,}" for count in counts) + " | growth exponent |")
+    print("\n| p10 / p50 / p95 | " + " | ".join(f"{count:,}" for count in counts) + " | growth exponent, p10 / p50 |")
     print("|---" * (len(counts) + 2) + "|")
     for what in next(iter(sizes.values())):
         print(f"| {what} | " + " | ".join(f"{sizes[count][what]:,.0f}" for count in counts) + " | |")
     for what in dict.fromkeys(what for what, _ in taken):
-        all_of = {count: taken[what, count] for count in counts}
-        middle = {count: statistics.median(one) for count, one in all_of.items()}
-        cells = [f"{middle[count]:.1f}" for count in counts]
-        if min(map(len, all_of.values())) >= 20:
-            late = {count: statistics.quantiles(one, n=20)[-1] for count, one in all_of.items()}
-            cells = [f"{middle[count]:.1f} / {late[count]:.1f}" for count in counts]
-            what += ", p50 / p95"
-        slope = f"{exponent(middle):+.3f}" if len(counts) > 1 else ""
-        print(f"| {what}, ms | " + " | ".join(cells) + f" | {slope} |")
+        tenths = {count: statistics.quantiles(taken[what, count], n=20, method="inclusive") for count in counts}
+        cells = [" / ".join(f"{tenths[count][place]:.1f}" for place in (1, 9, 18)) for count in counts]
+        slopes = [exponent({count: tenths[count][place] for count in counts}) for place in (1, 9)]
+        told = " / ".join(f"{slope:+.3f}" for slope in slopes) if len(counts) > 1 else ""
+        print(f"| {what}, ms | " + " | ".join(cells) + f" | {told} |")
     print(flush=True)
 
 
