@@ -6,7 +6,8 @@
         server.requests                              # the bodies that came in
 
 A step of the plan meets the next request: a status; bytes that are the whole answer; "cut": the connection ends before
-anything is done, "drop": after all was done; "expire": every stream is closed first; a function of the answer's JSON
+anything is done, "drop": after all was done; "expire": every stream is closed first; "hang": no
+answer until `server.released` is set; a function of the answer's JSON
 that gives another; None: nothing unusual.
 """
 
@@ -34,6 +35,8 @@ class HranaServer:
         self._directory = directory
         self._names = itertools.count()
         self._plan: list[Any] = []
+        self.hung = 0
+        self.released = threading.Event()
         self.streams: dict[str, sqlite3.Connection] = {}
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hrana": self}))
@@ -45,6 +48,7 @@ class HranaServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.released.set()
         self._server.shutdown()
         self._server.server_close()
         self.expire()
@@ -162,16 +166,7 @@ class Handler(BaseHTTPRequestHandler):
         server = self.hrana
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         step = server.step()
-        if step == "cut":
-            self._hang_up()
-            return
-        if step == "expire":
-            server.expire()
-        if isinstance(step, int):
-            self._send(step, b"<html>A proxy says no.</html>")
-            return
-        if isinstance(step, bytes):
-            self._send(200, step)
+        if self._is_met(step):
             return
         if server.token and self.headers.get("Authorization") != f"Bearer {server.token}":
             self._send(401, json.dumps({"error": f"no: {self.headers.get('Authorization')}"}).encode())
@@ -188,6 +183,21 @@ class Handler(BaseHTTPRequestHandler):
             self._hang_up()
             return
         self._send(status, json.dumps(step(answer) if callable(step) else answer).encode())
+
+    def _is_met(self, step: Any) -> bool:
+        """Whether the step of the plan was the whole answer."""
+        if step == "hang":
+            self.hrana.hung += 1
+            self.hrana.released.wait(60)
+        if step in ("cut", "hang"):
+            self._hang_up()
+        elif step == "expire":
+            self.hrana.expire()
+        elif isinstance(step, int):
+            self._send(step, b"<html>A proxy says no.</html>")
+        elif isinstance(step, bytes):
+            self._send(200, step)
+        return step in ("cut", "hang") or isinstance(step, (int, bytes))
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import threading
 from typing import Any
 
+import httpx
 import pytest
 from hrana import HranaServer
 
@@ -15,7 +17,7 @@ from kagent_memory.errors import ConfigurationError, Conflict, KagentMemoryError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, store_exists
-from kagent_memory.stores.libsql import database
+from kagent_memory.stores.libsql import database, hrana_driver
 from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.driver import Busy
 from kagent_memory.stores.libsql.location import Server, to_place
@@ -168,8 +170,6 @@ def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
 
 
 def test_a_server_reached_by_tls_cannot_lead_away_from_it():
-    from kagent_memory.stores.libsql import hrana_driver
-
     opened = hrana_driver.connect(Server("https://db.example", TOKEN))
     with pytest.raises(ValueError, match="token"):
         opened._follow(
@@ -295,8 +295,6 @@ async def test_two_processes_that_start_at_once_make_one_schema(server):
     opened: list[Any] = []
 
     def start() -> None:
-        import asyncio
-
         async def once() -> None:
             async with await open_store(uri):
                 opened.append(True)
@@ -349,6 +347,20 @@ async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatie
         with pytest.raises(StoreError):
             await memories.recall(SCOPE, "tea")
         server._plan.clear()
+        assert len(await memories.recall(SCOPE, "tea")) == 1
+
+
+async def test_a_server_that_hangs_is_waited_for_once_and_not_by_each_in_turn(server, monkeypatch):
+    monkeypatch.setattr(hrana_driver, "TIMEOUT", httpx.Timeout(0.5))
+    monkeypatch.setattr(hrana_driver, "REST_SECONDS", 600.0)
+    async with await Memories.open(server.uri(), llm=False, worker=False, prune_every_hours=0) as memories:
+        await memories.add(SCOPE, ["Ada drinks tea."])
+        server.plan(*["hang"] * 50)
+        told = await asyncio.gather(*(memories.recall(SCOPE, "tea") for _ in range(20)), return_exceptions=True)
+        assert {type(error) for error in told} == {StoreError}
+        assert server.hung == 1
+        server._plan.clear()
+        memories._parts.store._file._connection._driver._resting_until = 0.0  # as a moment later
         assert len(await memories.recall(SCOPE, "tea")) == 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -23,6 +24,7 @@ from .driver import Busy, Value
 from .location import Server
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
+REST_SECONDS = 1.0  # after a server did not answer in time: who waits behind that call need not wait as long again
 SHOWN = 300  # characters of what a server says
 _AGAIN = (408, 425, 429, 502, 503, 504)
 
@@ -138,6 +140,7 @@ class Connection:
         self._client = httpx.Client(timeout=TIMEOUT, headers={"Content-Type": "application/json", **headers})
         self._begin: str | None = None  # goes along with the next statement
         self._writes = False
+        self._resting_until = 0.0
         self._baton: str | None = None
         self._url = server.url
 
@@ -215,14 +218,19 @@ class Connection:
             StoreError: the server cannot be reached, or its answer is none.
             ConfigurationError: it is no libSQL server, or lets nobody in by this token.
         """
+        if self._baton is None and time.monotonic() < self._resting_until:
+            self._leave()
+            raise StoreError(f"The libSQL server {self._server.url} did not answer in time a moment ago.")
         requests = [_batch(steps)] if steps else []
         body = {"baton": self._baton, "requests": [*requests, {"type": "close"}] if ends else requests}
         try:
             response = self._client.post(f"{self._url}/v2/pipeline", content=json.dumps(body, ensure_ascii=False))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             self._leave()
+            self._rest(error)
             raise StoreError(f"The libSQL server {self._server.url} cannot be reached: {self._said(error)}.") from error
         except httpx.HTTPError as error:
+            self._rest(error)
             self._lost(error, keeps=keeps, again=not isinstance(error, httpx.TimeoutException))
         if not response.is_success:
             self._refused(response, keeps=keeps)
@@ -238,6 +246,10 @@ class Connection:
                 f"What answers at {self._server.url} does not speak libSQL's protocol; check host and port in the URI."
                 + (" Whether this was written is unknown." if keeps else "")
             ) from error
+
+    def _rest(self, error: httpx.HTTPError) -> None:
+        if isinstance(error, httpx.TimeoutException):
+            self._resting_until = time.monotonic() + REST_SECONDS
 
     def _follow(self, answer: _Answer) -> None:
         """Goes on where the server says: with its baton, and at its address."""
