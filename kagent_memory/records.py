@@ -23,7 +23,7 @@ from .errors import InvalidInput
 
 MemoryType: TypeAlias = Literal["semantic", "episodic", "procedural", "reflective"]
 Origin: TypeAlias = Literal["user", "agent", "tool", "import"]
-State: TypeAlias = Literal["active", "superseded", "quarantined"]
+State: TypeAlias = Literal["active", "superseded", "quarantined", "short_term"]
 Mode: TypeAlias = Literal["hybrid", "vector", "keyword"]
 Vector: TypeAlias = npt.NDArray[np.float32]
 Metadata: TypeAlias = Mapping[str, Any]
@@ -347,7 +347,7 @@ class Change:
         explicit: a caller asked for exactly this text; tombstones do not hold it back.
     """
 
-    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "undo", "confirm"]
+    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "undo", "confirm", "promote"]
     memory: Memory
     who: str = ""
     why: str = ""
@@ -389,7 +389,8 @@ class Filter:
         metadata: every key is there, at top level, with an equal JSON scalar.
         created_after, happened_after, …: half-open: after is inclusive, before is exclusive.
         superseded: also memories that are no longer active; "only": those alone that others have taken the place of;
-            "quarantined": those alone that wait to be confirmed (for lists, never for search).
+            "quarantined": those alone that wait to be confirmed; "short_term": those alone of single sessions (for
+            lists, never for search).
     """
 
     types: tuple[MemoryType, ...] = ()
@@ -405,7 +406,7 @@ class Filter:
     created_before: datetime | None = None
     happened_after: datetime | None = None
     happened_before: datetime | None = None
-    superseded: bool | Literal["only", "quarantined"] = False
+    superseded: bool | Literal["only", "quarantined", "short_term"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,7 +451,16 @@ class LeftOut:
 
     memory_id: str
     reason: Literal[
-        "expired", "superseded", "quarantined", "below_min_score", "irrelevant", "duplicate", "budget", "limit", "gap"
+        "expired",
+        "superseded",
+        "quarantined",
+        "short_term",
+        "below_min_score",
+        "irrelevant",
+        "duplicate",
+        "budget",
+        "limit",
+        "gap",
     ]
     scope: Scope | None = None
 

@@ -105,7 +105,7 @@ class Kept:
 
 def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
     alive = memory.pinned or memory.expires_at is None or memory.expires_at > now
-    alone = {"only": "superseded", "quarantined": "quarantined"}.get(str(superseded))
+    alone = {"only": "superseded"}.get(str(superseded), superseded if isinstance(superseded, str) else None)
     return alive and (memory.state == alone if alone else bool(superseded) or memory.state == "active")
 
 
@@ -428,6 +428,7 @@ class DictStore(MemoryStore):
             unused=sum(memory.usage.delivered < popular_after for memory in expired),
             superseded=sum(memory.state == "superseded" for memory in kept.memories.values()),
             quarantined=sum(is_visible(memory, now, "quarantined") for memory in kept.memories.values()),
+            short_term=sum(is_visible(memory, now, "short_term") for memory in kept.memories.values()),
             pinned=sum(memory.pinned for memory in active),
             delivered_total=sum(memory.usage.delivered_total for memory in visible),
             calls=kept.calls,

@@ -84,7 +84,10 @@ async def find(
         return Findings(affordable([_of_entry(entry) for entry in answer.memories[:limit]], budget_tokens))
     reading, own = service.scopes(session.app_name, session.user_id)
     recall = service.memories.recall
-    found = await recall(reading, query, limit=limit, filter=filter, budget_tokens=budget_tokens, **more)
+    asking = session.id if storable_id(session.id) == session.id else None  # of another nothing can be kept
+    found = await recall(
+        reading, query, limit=limit, filter=filter, budget_tokens=budget_tokens, session_id=asking, **more
+    )
     hits = affordable([of_hit(hit, shared=hit.scope != own) for hit in found], budget_tokens)
     return Findings(hits, gated=GATED in found.degraded)
 

@@ -261,19 +261,24 @@ class KagentMemoryService(BaseMemoryService):
         await self.memories.add(self.scope(app_name, user_id), facts)
 
     @override
-    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str, session_id: str | None = None
+    ) -> SearchMemoryResponse:
         """The memories that answer the query, best first; as many as `search_limit` says, narrowed by `search_*`.
 
         Args:
             app_name: the app's name.
             user_id: whose memories of that app are searched.
             query: a question or some words.
+            session_id: the session that asks, for its short-term memories; ADK names none, our own tools do.
 
         Raises:
             InvalidInput: the query holds what no text may hold.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
-        found = await self.memories.recall(self.scopes(app_name, user_id)[0], query, filter=self._filter)
+        found = await self.memories.recall(
+            self.scopes(app_name, user_id)[0], query, filter=self._filter, session_id=session_id
+        )
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in found])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..errors import InvalidInput, NotFound
 from ..memories import OpenedMemories
@@ -60,7 +61,14 @@ async def search(args: argparse.Namespace, say: Output) -> int:
     async with opened(args) as memories:
         whose = await _searched(args, memories)
         found = await memories.recall(
-            whose, args.query, limit=args.limit, filter=_filter(args), explain=args.explain, deliver=False, as_of=at
+            whose,
+            args.query,
+            limit=args.limit,
+            filter=_filter(args),
+            explain=args.explain,
+            deliver=False,
+            as_of=at,
+            session_id=args.session,
         )
     say.value(found)
     several = not isinstance(whose, Scope)
@@ -103,7 +111,8 @@ async def list_(args: argparse.Namespace, say: Output) -> int:
     """Lists memories."""
     async with opened(args) as memories:
         scope = await scope_of(args, memories)
-        page = await memories.list(scope, filter=_filter(args), order=args.order, limit=args.limit, cursor=args.cursor)
+        wanted = replace(_filter(args), superseded="short_term" if args.short_term else False)
+        page = await memories.list(scope, filter=wanted, order=args.order, limit=args.limit, cursor=args.cursor)
     say.value(page)
     say.table(MEMORY_HEAD, [memory_row(memory) for memory in page.memories])
     if page.cursor:
@@ -359,6 +368,7 @@ COMMANDS = (
             *FILTERS,
             BESIDE,
             option("--as-of", help="answers as at this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
+            option("--session", help="the session that asks: its short-term memories are searched too"),
             option("--all-agents", help="in those of all agents of --user", action="store_true"),
             option(
                 "--all-users",
@@ -377,6 +387,7 @@ COMMANDS = (
         options=(
             *SCOPE_OPTIONS,
             *FILTERS,
+            option("--short-term", help="only what single sessions keep for themselves", action="store_true"),
             option("--order", help="by what", choices=ORDERS, default="newest"),
             LIMIT,
             option("--cursor", help="where the former page ended"),

@@ -15,16 +15,19 @@ from ..models.llm import Llm
 from ..records import Change, Fact, Memory, Scope
 from ..retention.lifecycle import to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
+from ..retrieval.past import PastMemories
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores.base import Batch, Store
 from .consolidation import Decision, decisions, plan_merges, settled, size_of
 from .scheduler import MergeScheduler
+from .short_term import tiered, with_short_term
 
 logger = logging.getLogger(__name__)
 
 MERGE_AT_MOST = 200
 ALL_OF_A_SCOPE = 1_000_000
+SHORT_TERM_AT_MOST = 1000  # of all sessions of a scope, that new memories are compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Prepared:
     Attributes:
         new: the rows that they would become.
         near: index into `new` → what may be the same, as it was found.
+        alike: the same of short-term memories.
         asked: index into `new` → what the model decided.
         made: the vectors of the new rows.
         llm: the model that decided, and that may merge them later.
@@ -41,6 +45,7 @@ class Prepared:
 
     new: Sequence[Memory]
     near: Near
+    alike: Near
     asked: Mapping[int, Decision]
     made: Batch
     llm: Llm | None
@@ -81,7 +86,31 @@ class Consolidation:
         found, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
         near = {place: found[number] for number, place in enumerate(meeting)}
         near = await current(self._store, scope, new, near, now=now)
-        return Prepared(new, near, await decisions(new, near, llm), made, llm)
+        alike: Near = {}
+        if held := await self._short_term(scope, new, now):
+            own = await PastMemories.short_term(self._store, scope, list(held.values()))
+            found, _ = await neighbours(own, None, scope, list(meeting.values()), now=now)
+            alike = {place: found[number] for number, place in enumerate(meeting)}
+        near = await self._with_short_term(new, near, alike, held)
+        return Prepared(new, near, alike, await decisions(new, near, llm), made, llm)
+
+    async def _short_term(self, scope: Scope, new: Sequence[Memory], now: datetime) -> Mapping[str, Memory]:
+        """The short-term memories that new ones may meet, by their ids: the newest, and all of the same sessions."""
+        if not self._settings.short_term_hours:
+            return {}
+        sessions = {memory.session_id for memory in new if memory.session_id is not None}
+        most = self._settings.short_term_per_session
+        found = [await self._store.short_term(scope, session_id=one, limit=most, now=now) for one in sorted(sessions)]
+        found.append(await self._store.short_term(scope, session_id=None, limit=SHORT_TERM_AT_MOST, now=now))
+        return {memory.id: memory for some in found for memory in some}
+
+    async def _with_short_term(
+        self, new: Sequence[Memory], near: Near, alike: Near, held: Mapping[str, Memory]
+    ) -> Near:
+        if not held:
+            return near
+        size = sum(len(memory.content) for memory in (*new, *held.values()))
+        return await run_in_thread(size, with_short_term, new, near, alike, held)
 
     async def plan(self, scope: Scope, prepared: Prepared, *, by_rule: bool = False, model: str = "") -> Batch:
         """The batch that takes the facts in, planned on the scope's version as it is now.
@@ -95,9 +124,16 @@ class Consolidation:
         now = self._clock()
         version = await self._store.version(scope)
         near = await current(self._store, scope, prepared.new, prepared.near, now=now)
+        held = await self._short_term(scope, prepared.new, now)
+        near = await self._with_short_term(prepared.new, near, prepared.alike, held)
         asked = dict[int, Decision]() if by_rule else prepared.asked
         work = partial(settled, prepared.new, near, asked, now=now)
         planned = await run_in_thread(size_of(prepared.new, near), work)
+        if self._settings.short_term_hours:
+            planned = await run_in_thread(
+                size_of(prepared.new, near),
+                partial(tiered, planned, prepared.new, held, settings=self._settings, now=now),
+            )
         if planned.vetoed:
             logger.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)
         batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
@@ -154,7 +190,7 @@ class Consolidation:
     async def _with_vectors(self, scope: Scope, batch: Batch, prepared: Prepared, now: datetime) -> Batch:
         """The batch with the vectors of what will be visible: those made already, and new ones for new words."""
         stands = {change.memory.id: change.memory for change in batch.changes}
-        active = {id: memory for id, memory in stands.items() if memory.state == "active"}
+        active = {id: memory for id, memory in stands.items() if memory.state in ("active", "short_term")}
         texts = {memory.id: memory.content for memory in prepared.new}
         known = {
             id: vector

@@ -128,6 +128,11 @@ class JobHandlers:
             session = Filter(session_id=job.session_id)
             page = await self._store.list(job.scope, filter=session, order="oldest", limit=EARLIER_AT_MOST, now=now)
             earlier = tuple(memory.content for memory in page.memories)
+            if self._settings.short_term_hours:
+                held = await self._store.short_term(
+                    job.scope, session_id=job.session_id, limit=EARLIER_AT_MOST, now=now
+                )
+                earlier = (*earlier, *(memory.content for memory in reversed(held)))[:EARLIER_AT_MOST]
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
         found = await provider.facts(transcript) if heard or ended else ()
         kept = partial(

@@ -254,6 +254,7 @@ class MemoryApi(ABC):
         budget_tokens: int | None = None,
         timeout_seconds: float | None = None,
         as_of: datetime | None = None,
+        session_id: str | None = None,
     ) -> Recall:
         """The memories that answer a query, best first.
 
@@ -280,6 +281,8 @@ class MemoryApi(ABC):
                 goes on without them in time; None: they get what the settings give them.
             as_of: answers as it would have been answered at this time, from the history of the memories; what was
                 forgotten or pruned since stays gone. Counts nothing. Reads at most 50,000 memories.
+            session_id: the session that asks: its short-term memories are searched beside the others. It narrows
+                nothing; `Filter(session_id=…)` does.
 
         Raises:
             InvalidInput: the query, limit, vector or time does not fit, or there are none or too many scopes.

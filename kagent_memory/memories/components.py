@@ -110,12 +110,16 @@ class Components:
             )
 
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
-        """One memory that is visible, or also one that was superseded, which has a history to look at.
+        """One memory that is visible or short-term, or also one that was superseded, which has a history to look at.
 
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        found = await self.store.get(scope, [id], now=self.clock(), superseded=superseded)
+        now = self.clock()
+        found = await self.store.get(scope, [id], now=now, superseded=superseded)
+        if id not in found and self.settings.short_term_hours:
+            held = await self.store.get(scope, [id], now=now, superseded=True)
+            found = {id: memory for id, memory in held.items() if memory.state == "short_term"}
         if id not in found:
             raise NotFound(f"No memory {id} in this scope.")
         return found[id]

@@ -79,6 +79,7 @@ class RecallOptions(TypedDict, total=False):
     budget_tokens: int | None
     timeout_seconds: float | None
     as_of: datetime | None
+    session_id: str | None
 
 
 class ListOptions(TypedDict, total=False):

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from .. import telemetry
 from ..errors import InvalidInput
-from ..records import Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_time
+from ..records import Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_text, checked_time
 from ..retrieval.retriever import GATED, Deadline, ExternalVector
-from ..stores.base import MemoryStore, checked_vector
+from ..stores.base import MemoryStore, checked_key, checked_vector
 from .components import Components
 from .validation import checked_limit, checked_min_score, masked_query
 
@@ -36,6 +36,7 @@ async def recall(
     budget_tokens: int | None = None,
     timeout_seconds: float | None = None,
     as_of: datetime | None = None,
+    session_id: str | None = None,
 ) -> Recall:
     """`MemoryApi.recall`."""
     deadline = Deadline(timeout_seconds)
@@ -62,6 +63,7 @@ async def recall(
             question,
             now=now,
             as_of=at,
+            session_id=session_id and checked_key(checked_text(session_id, "The session id"), "The session id"),
             external_vector=external,
             gated=gate,
             tool=tool,

@@ -11,7 +11,7 @@ from ..concurrency import each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput
 from ..ingestion.editing import Edit, edited, kept_fact, superseding
 from ..records import DROPPED, Change, Fact, Memory, Scope, Vector
-from ..retention.lifecycle import to_memory, ttl_days_of
+from ..retention.lifecycle import promoted, to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import with_vectors
 from ..stores.base import Batch
 from .api import Items
@@ -98,9 +98,11 @@ async def edit(
         new = await run_in_thread(text_size(wanted.content, wanted.metadata), changed)
         if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
             return old  # what changes nothing leaves no trace in the history
+        if old.state == "short_term":  # what somebody cares for is more than a session's
+            new = promoted(new, now)
         kind = "edit" if wanted.pinned is None else "pin"
         batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
-        if new.content != old.content:
+        if new.content != old.content or new.state != old.state:
             batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
         await parts.store.apply(scope, batch, now=now)
         return new

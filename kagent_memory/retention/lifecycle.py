@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ..records import Fact, Memory, new_id
@@ -16,6 +17,11 @@ def expiry(now: datetime, ttl_days: int) -> datetime | None:
         return now + timedelta(days=ttl_days) if ttl_days > 0 else None
     except OverflowError:
         return None
+
+
+def promoted(memory: Memory, now: datetime) -> Memory:
+    """A short-term memory as a long-term one, which lives its own TTL from now on."""
+    return replace(memory, state="active", expires_at=expiry(now, memory.ttl_days or 0))
 
 
 def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:

@@ -255,7 +255,7 @@ async def embed_some(
 async def with_vectors(
     vectors: StoreEmbedder | None, scope: Scope, batch: Batch, now: datetime, *, strict: bool = False
 ) -> Batch:
-    """The batch with a vector for every active memory in it; an embedder that is down leaves a job for later.
+    """The batch with a vector for every memory in it that searches find; an embedder that is down leaves a job.
 
     Args:
         vectors: None in keyword mode.
@@ -268,7 +268,8 @@ async def with_vectors(
         UnusableAnswer: see `strict`.
         ConfigurationError: it is not the model whose vectors the store holds.
     """
-    texts = {change.memory.id: change.memory.content for change in batch.changes if change.memory.state == "active"}
+    found = (change.memory for change in batch.changes if change.memory.state in ("active", "short_term"))
+    texts = {memory.id: memory.content for memory in found}
     if vectors is None or not texts:
         return batch
     try:

@@ -1,9 +1,11 @@
-"""The memories of some scopes as they were at a time: from what is kept of them now and the history of each."""
+"""Memories that a search looks through beside or instead of what the store searches: those of some scopes as they were
+at a time, from what is kept of them now and the history of each, and the short-term memories of one session.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -40,16 +42,33 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortTerm:
+    """Whose short-term memories a search finds, and how many at most."""
+
+    session_id: str
+    limit: int
+
+    def among(self, memories: Iterable[Memory], now: datetime) -> Mapping[str, Memory]:
+        """Those of them, by their ids and as if they were active."""
+        own = (one for one in memories if one.state == "short_term" and one.session_id == self.session_id)
+        alive = [one for one in own if one.pinned or one.expires_at is None or one.expires_at > now]
+        alive.sort(key=lambda one: (one.created_at, one.id), reverse=True)
+        return {one.id: replace(one, state="active") for one in alive[: self.limit]}
+
+
+@dataclass(frozen=True, slots=True)
 class _PastScope:
     """One scope as it was.
 
     Attributes:
         reworded: the ids of those that say something else today, so that their vectors are gone.
+        short_term: the ids of those that are short-term memories in truth.
     """
 
     memories: Mapping[str, Memory]
     reworded: frozenset[str]
     index: ScopeIndex
+    short_term: frozenset[str] = frozenset()
 
     async def passing(self, filter: Filter, now: datetime) -> list[Memory]:
         """Those that readers saw then and that the filter lets through, newest first."""
@@ -76,10 +95,23 @@ class PastMemories:
         self._store, self._embedder, self._scopes = store, embedder, scopes
 
     @classmethod
+    async def short_term(cls, store: MemoryStore, scope: Scope, memories: Sequence[Memory]) -> PastMemories:
+        """Of a scope these short-term memories and nothing else, as if they were active."""
+        found = {memory.id: replace(memory, state="active") for memory in memories}
+        index = await run_in_thread(sum(len(memory.content) for memory in memories), _indexed, list(found.values()))
+        return cls(store, None, {scope: _PastScope(found, frozenset(), index, frozenset(found))})
+
+    @classmethod
     async def at(
-        cls, store: MemoryStore, embedder: StoreEmbedder | None, scopes: Sequence[Scope], at: datetime
+        cls,
+        store: MemoryStore,
+        embedder: StoreEmbedder | None,
+        scopes: Sequence[Scope],
+        at: datetime,
+        *,
+        session: ShortTerm | None = None,
     ) -> PastMemories:
-        """Reads the scopes with the history of all their memories.
+        """Reads the scopes with the history of all their memories; those that were the session's count as active.
 
         Raises:
             InvalidInput: they hold too many memories for that.
@@ -100,9 +132,12 @@ class PastMemories:
                         today = whole.memory
                         found.append((memory, (memory.content, memory.author) != (today.content, today.author)))
             memories = {memory.id: memory for memory, _ in found}
+            own = session.among(memories.values(), at) if session else dict[str, Memory]()
+            memories |= own
             size = sum(len(memory.content) for memory in memories.values())
             index = await run_in_thread(size, _indexed, list(memories.values()))
-            past[scope] = _PastScope(memories, frozenset(memory.id for memory, other in found if other), index)
+            reworded = frozenset(memory.id for memory, other in found if other)
+            past[scope] = _PastScope(memories, reworded, index, frozenset(own))
         return cls(store, embedder, past)
 
     async def search_text(
@@ -232,7 +267,8 @@ class PastMemories:
         """See `MemoryStore`."""
         past, anything = self._scopes[scope], Filter(superseded=superseded)
         found = {id: past.memories[id] for id in ids if id in past.memories}
-        return {id: memory for id, memory in found.items() if past.is_seen(memory, anything, now)}
+        seen = {id: memory for id, memory in found.items() if past.is_seen(memory, anything, now)}
+        return seen | {id: replace(seen[id], state="short_term") for id in past.short_term.intersection(seen)}
 
     async def get_unchanged(
         self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime

@@ -19,12 +19,12 @@ from ..language.tokenizer import query_terms
 from ..language.word_forms import word_forms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
+from ..records import Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import ModelSpace, StoreEmbedder
-from .past import PastMemories
+from .past import PastMemories, ShortTerm
 from .query import Gate, WordGate, complete, hypothetical, rewrite, split
 from .ranking import (
     Nearest,
@@ -149,6 +149,7 @@ class Retriever:
         *,
         now: datetime,
         as_of: datetime | None = None,
+        session_id: str | None = None,
         external_vector: ExternalVector | None = None,
         gated: bool = False,
         tool: bool = False,
@@ -171,8 +172,8 @@ class Retriever:
         while True:
             search.degraded = [*degraded]
             try:
-                read = store if as_of is None else await PastMemories.at(store, self._embedder, scopes, as_of)
-                search.scopes = searched = SearchedScopes(read, scopes, filter=query.filter, now=now, anew=anew)
+                searched = await self._searched(store, scopes, query.filter, session_id, now, as_of, anew=anew)
+                search.scopes = searched
                 terms = await self._terms(search)
                 matches = await searched.text(terms, limit=search.settings.text_limit)
                 searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
@@ -189,7 +190,7 @@ class Retriever:
                 continue
             if search.degraded and not has_vectors:
                 mode = "keyword"
-            if query.explain or len(scopes) > 1:
+            if query.explain or not searched.is_single:
                 left_out = searched.told(left_out)
             told = (*search.degraded, *([trouble] if trouble else ()))
             return Recall(hits=hits, mode=mode, left_out=left_out, degraded=told)
@@ -209,6 +210,31 @@ class Retriever:
         search.date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
         search.added_terms = frozenset(chain.from_iterable(map(query_terms, search.added))).difference(terms)
         return [*terms, *sorted(search.added_terms)]
+
+    async def _searched(
+        self,
+        store: MemoryStore,
+        scopes: Sequence[Scope],
+        filter: Filter,
+        session_id: str | None,
+        now: datetime,
+        as_of: datetime | None,
+        *,
+        anew: bool,
+    ) -> SearchedScopes:
+        """The scopes as they are or were, and what the session that asks keeps for itself."""
+        own = None
+        if session_id and self._settings.short_term_hours:
+            own = ShortTerm(session_id, self._settings.short_term_per_session)
+        if as_of is not None:
+            past = await PastMemories.at(store, self._embedder, scopes, as_of, session=own)
+            return SearchedScopes(past, scopes, filter=filter, now=as_of, anew=anew)
+        short_term: dict[Scope, PastMemories] = {}
+        for scope in scopes if own is not None else ():
+            most = self._settings.short_term_per_session
+            if held := await store.short_term(scope, session_id=session_id, limit=most, now=now):
+                short_term[scope] = await PastMemories.short_term(store, scope, held)
+        return SearchedScopes(store, scopes, filter=filter, now=now, short_term=short_term, anew=anew)
 
     async def _ranked(
         self, search: _Search, terms: Sequence[str], matches: TextMatches, external_vector: ExternalVector | None

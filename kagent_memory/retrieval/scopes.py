@@ -1,4 +1,7 @@
-"""The memories of one scope, or of several as if all lay in one, as a search reads them."""
+"""The memories of one scope, or of several as if all lay in one, as a search reads them.
+
+What a session keeps for itself is read as a scope beside its own.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,40 @@ class SearchedScopes:
     """What one search reads of its scopes, as of one moment.
 
     Memories go by keys here: by their ids in a single scope. Of several scopes the key says which one as well, since
-    an id (and a session's) may be used in each of them. `anew`: the database is asked before anything is taken for
-    what it holds.
+    an id (and a session's) may be used in each of them.
+
+    Args:
+        store: where the scopes are read.
+        scopes: each once.
+        filter: which memories count.
+        now: the moment.
+        short_term: scope → the short-term memories of it that are searched as well.
+        anew: the database is asked before anything is taken for what it holds.
     """
 
     def __init__(
-        self, store: Searchable, scopes: Sequence[Scope], *, filter: Filter, now: datetime, anew: bool = False
+        self,
+        store: Searchable,
+        scopes: Sequence[Scope],
+        *,
+        filter: Filter,
+        now: datetime,
+        short_term: Mapping[Scope, Searchable] = {},
+        anew: bool = False,
     ) -> None:
-        self._store, self._scopes, self._filter, self._now = store, scopes, filter, now
-        self._single = len(scopes) == 1
+        self._stores: Sequence[Searchable] = [*[store] * len(scopes), *short_term.values()]
+        self._scopes: Sequence[Scope] = [*scopes, *short_term]
+        self._whole, self._filter, self._now = len(scopes), filter, now
+        self._single = len(self._scopes) == 1
         self._matches: Sequence[TextMatches] = ()
         self._may_trust = self._single and not anew
         self._trusted: int | None = None
         self._marks: dict[int, int] = {}
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all that is searched lies in one place, so that ids are keys."""
+        return self._single
 
     @property
     def tenant(self) -> str:
@@ -66,23 +90,22 @@ class SearchedScopes:
         scope, and the same text matches as well in each of them.
         """
         if self._single:
-            [scope], seen = self._scopes, self._matches[0] if self._matches else None
+            [scope], [store], seen = self._scopes, self._stores, self._matches[0] if self._matches else None
             found = None
             if seen is not None or self._may_trust:
-                found = await self._store.search_known(
+                found = await store.search_known(
                     scope, terms, limit=limit, filter=self._filter, seen=seen, now=self._now
                 )
                 if seen is None and found is not None:
                     self._trusted = found.version
             if found is None:
-                [found] = await self._store.search_texts(
-                    scope, [terms], limit=limit, filter=self._filter, now=self._now
-                )
+                [found] = await store.search_texts(scope, [terms], limit=limit, filter=self._filter, now=self._now)
             self._matches = [found]
             return found
 
-        async def of(scope: Scope) -> TextMatches:
-            return await self._store.search_text(scope, terms, limit=limit, filter=self._filter, now=self._now)
+        async def of(number: int) -> TextMatches:
+            store, scope = self._stores[number], self._scopes[number]
+            return await store.search_text(scope, terms, limit=limit, filter=self._filter, now=self._now)
 
         self._matches = await self._each(of)
         size = ROW_WEIGHT * sum(len(matches.matches) for matches in self._matches)
@@ -91,22 +114,21 @@ class SearchedScopes:
     async def nearest(self, space: int, vectors: Sequence[Vector], *, limit: int) -> list[list[tuple[str, float]]]:
         """For each vector the nearest memories of all scopes, each with its cosine; after `text`."""
         if self._trusted is not None:
-            [scope], version = self._scopes, self._trusted
-            known = await self._store.nearest_known(scope, space, vectors, limit=limit, version=version, now=self._now)
+            [scope], [store], version = self._scopes, self._stores, self._trusted
+            known = await store.nearest_known(scope, space, vectors, limit=limit, version=version, now=self._now)
             if known is not None:
                 near, self._marks[space] = known
                 return near
-        matches_of = dict(zip(self._scopes, self._matches, strict=True))
 
-        async def of(scope: Scope) -> list[list[tuple[str, float]]]:
-            return await self._store.search_vector(
-                scope,
+        async def of(number: int) -> list[list[tuple[str, float]]]:
+            return await self._stores[number].search_vector(
+                self._scopes[number],
                 space,
                 vectors,
                 limit=limit,
                 filter=self._filter,
-                version=matches_of[scope].version,
-                passing=matches_of[scope].passing,
+                version=self._matches[number].version,
+                passing=self._matches[number].passing,
                 now=self._now,
             )
 
@@ -119,12 +141,12 @@ class SearchedScopes:
     async def places(self, keys: Sequence[str], *, reach: int) -> Sequence[RankFeatures]:
         """Where these memories stand in their sessions, and those beside them; after `text`."""
         if self._single:
-            [scope], version = self._scopes, self._matches[0].version
-            return await self._store.places(scope, keys, reach=reach, version=version, now=self._now)
+            [scope], [store], version = self._scopes, self._stores, self._matches[0].version
+            return await store.places(scope, keys, reach=reach, version=version, now=self._now)
 
         async def of(number: int, ids: Sequence[str]) -> Sequence[RankFeatures]:
-            scope, version = self._scopes[number], self._matches[number].version
-            return await self._store.places(scope, ids, reach=reach, version=version, now=self._now)
+            store, scope, version = self._stores[number], self._scopes[number], self._matches[number].version
+            return await store.places(scope, ids, reach=reach, version=version, now=self._now)
 
         rows = [(one, number) for number, found in await self._each_named(keys, of) for one in found]
         rows.sort(key=lambda row: (row[0].id, row[1]))
@@ -136,8 +158,9 @@ class SearchedScopes:
     async def during(self, filter: Filter, *, limit: int) -> list[str]:
         """The newest memories that pass this filter."""
 
-        async def of(scope: Scope) -> tuple[Memory, ...]:
-            return (await self._store.list(scope, filter=filter, limit=limit, now=self._now)).memories
+        async def of(number: int) -> tuple[Memory, ...]:
+            store, scope = self._stores[number], self._scopes[number]
+            return (await store.list(scope, filter=filter, limit=limit, now=self._now)).memories
 
         found = await self._each(of)
         if self._single:
@@ -148,14 +171,14 @@ class SearchedScopes:
     async def get(self, keys: Sequence[str]) -> Mapping[str, Memory] | None:
         """The visible ones of these memories, by key; None when the text search answered from what was out of date."""
         if self._trusted is not None:
-            [scope], version, self._trusted = self._scopes, self._trusted, None
+            [scope], [store], version, self._trusted = self._scopes, self._stores, self._trusted, None
             marks = {"marks": self._marks} if self._marks else {}  # a store that holds no vectors need not know them
-            return await self._store.get_unchanged(scope, keys, version=version, now=self._now, **marks)
+            return await store.get_unchanged(scope, keys, version=version, now=self._now, **marks)
         if self._single:
-            return await self._store.get(self._scopes[0], keys, now=self._now)
+            return await self._stores[0].get(self._scopes[0], keys, now=self._now)
 
         async def of(number: int, ids: Sequence[str]) -> Mapping[str, Memory]:
-            return await self._store.get(self._scopes[number], ids, now=self._now)
+            return await self._stores[number].get(self._scopes[number], ids, now=self._now)
 
         found = await self._each_named(keys, of)
         return {_key(number, id): memory for number, some in found for id, memory in some.items()}
@@ -163,8 +186,16 @@ class SearchedScopes:
     async def exclusions(self, terms: Sequence[str]) -> tuple[LeftOut, ...]:
         """Which memories match and are kept from every reader, by key."""
 
-        async def of(scope: Scope) -> tuple[LeftOut, ...]:
-            return await exclusions_of(self._store, scope, terms, self._filter, now=self._now)
+        async def of(number: int) -> tuple[LeftOut, ...]:
+            store, scope = self._stores[number], self._scopes[number]
+            if number >= self._whole:  # all that is searched of short-term memories is found
+                return ()
+            out = await exclusions_of(store, scope, terms, self._filter, now=self._now)
+            if scope not in (held := self._scopes[self._whole :]):
+                return out
+            own = self._stores[self._whole + held.index(scope)]
+            searched = await own.get(scope, [one.memory_id for one in out], now=self._now)
+            return tuple(one for one in out if one.memory_id not in searched)
 
         found = await self._each(of)
         if self._single:
@@ -176,10 +207,10 @@ class SearchedScopes:
     def _number(self, key: str) -> int:
         return 0 if self._single else int(key.partition(":")[0])
 
-    async def _each(self, ask: Callable[[Scope], Awaitable[Answer]]) -> list[Answer]:
+    async def _each(self, ask: Callable[[int], Awaitable[Answer]]) -> list[Answer]:
         if self._single:
-            return [await ask(self._scopes[0])]
-        return await _few_at_once([lambda scope=scope: ask(scope) for scope in self._scopes])
+            return [await ask(0)]
+        return await _few_at_once([lambda number=number: ask(number) for number in range(len(self._scopes))])
 
     async def _each_named(
         self, keys: Sequence[str], ask: Callable[[int, Sequence[str]], Awaitable[Answer]]

@@ -12,6 +12,7 @@ from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import Batch, EmbeddingSpace, MemoryStore, TextMatches
 from .embedding_spaces import StoreEmbedder
+from .past import Searchable
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
 async def neighbours(
-    store: MemoryStore, vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory], *, now: datetime
+    store: Searchable, vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory], *, now: datetime
 ) -> tuple[Near, Batch]:
     """For each memory (by its place) the visible ones that are like it, with how much: the cosine, or the share of
     terms both hold; and a batch that holds the vectors made on the way.

@@ -214,7 +214,7 @@ class FilterParams(BaseModel):
     created_before: Moment | None = None
     happened_after: Moment | None = None
     happened_before: Moment | None = None
-    superseded: bool | Literal["only", "quarantined"] = False
+    superseded: bool | Literal["only", "quarantined", "short_term"] = False
 
     def record(self, metadata: dict[str, Scalar] | None = None) -> Filter:
         """The record that the verbs take."""
@@ -288,6 +288,7 @@ class Question(Strict):
     as_of: Moment | None = Field(
         default=None, description="Answers as at this time, from the history; then nothing counts as delivered."
     )
+    session_id: Key | None = Field(default=None, description="The session that asks, for its short-term memories.")
     vector: Numbers | None = None
     embedding_space: Label | None = None
 
@@ -308,6 +309,7 @@ class Question(Strict):
             budget_tokens=self.budget_tokens,
             timeout_seconds=self.timeout_seconds,
             as_of=self.as_of,
+            session_id=self.session_id,
         )
 
 

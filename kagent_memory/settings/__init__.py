@@ -100,6 +100,11 @@ class MemorySettings:
             fades. "tiers": 30.
         unimportant_after_days: the prune erases what is older than so many days, was delivered fewer than 3 times and
             is of an importance below 0.5 by the formula. 0: off. "tiers": 180.
+        short_term_hours: hours that what is learnt from a session is kept for that session only; what proves important
+            or is repeated elsewhere is promoted to a long-term memory meanwhile. 0: all is long-term at once. "tiers":
+            24. See docs/how-to/ageing.md.
+        short_term_per_session: the most short-term memories of one session; the oldest go first.
+        promote_importance: what is learnt from a session is long-term at once from this importance on (0 to 1).
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
         max_memories: the most visible memories that a prune leaves in one scope; of the others those with the least
             importance are erased, pinned ones never. 0: no bound. "tiers": 10,000.
@@ -182,6 +187,9 @@ class MemorySettings:
     ttl_days_by_tag: Annotated[Mapping[str, Days], BeforeValidator(days_by_name)] = Field(
         default_factory=dict[str, int]
     )
+    short_term_hours: float = Field(default=0.0, ge=0, le=876_000)
+    short_term_per_session: int = Field(default=50, ge=1, le=10_000)
+    promote_importance: float = Field(default=0.7, ge=0, le=1)
     popular_after: int = Field(default=10, ge=0)
     half_life_days: float = Field(default=0.0, ge=0, le=36_500)
     unimportant_after_days: Days = 0
@@ -291,6 +299,9 @@ class SettingOptions(TypedDict, total=False):
     ttl_days: int
     ttl_days_by_type: Mapping[MemoryType, int]
     ttl_days_by_tag: Mapping[str, int]
+    short_term_hours: float
+    short_term_per_session: int
+    promote_importance: float
     popular_after: int
     half_life_days: float
     unimportant_after_days: int

@@ -12,6 +12,7 @@ PRESETS: Mapping[str, Mapping[str, int | float]] = {
     "archive": {"ttl_days": 0},
     "tiers": {
         "ttl_days": 90,
+        "short_term_hours": 24.0,
         "half_life_days": 30.0,
         "unimportant_after_days": 180,
         "max_memories": 10_000,

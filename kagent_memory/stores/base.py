@@ -172,11 +172,13 @@ class MemoryStore(EmbeddingSpaces):
         existing one is revived (expiry renewed by the new memory's TTL, metadata merged with the new one's keys
         winning, pinned and the higher importance kept, event ids united) and its id is reported; its content,
         created_at and usage stay. An expired one comes back the same way. One that is added as quarantined and equals
-        an active or a quarantined one leaves that as it is. Without `explicit`, a change whose event
-        ids meet a tombstone, or whose text was forgotten in that session, is held back (id None). `position` of an
-        added memory with a session is the next free one of that session, in batch order. Two equal memories added
-        by one batch become one. A replaced memory whose content changed loses its vectors of every embedding space, but
-        for the one this batch brings. A vector for a memory that is not there is left out.
+        an active or a quarantined one leaves that as it is, and so does one that is added as short-term and equals an
+        active one that is alive. An active one that equals a short-term one and no active one promotes that; a short-
+        term one that a change makes active is united with the active one that equals it. Without `explicit`, a change
+        whose event ids meet a tombstone, or whose text was forgotten in that session, is held back (id None).
+        `position` of an added memory with a session is the next free one of that session, in batch order. Two equal
+        memories added by one batch become one. A replaced memory whose content changed loses its vectors of every
+        embedding space, but for the one this batch brings. A vector for a memory that is not there is left out.
 
         Raises:
             Conflict: expected_version, a revision, a fence or a taken event does not fit any more, or a replaced
@@ -373,13 +375,18 @@ class MemoryStore(EmbeddingSpaces):
 
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
         """The visible memories whose subject and attribute fill one of these slots (`text.slot`); turns fill none."""
-        wanted = {*slots}
         filled = [
             memory
             async for memory in _each(self, scope, now=now)
-            if not memory.verbatim and text.slot(memory.subject, memory.attribute) in wanted
+            if not memory.verbatim and text.slot(memory.subject, memory.attribute) in slots
         ]
         return sorted(filled, key=lambda memory: memory.id)
+
+    async def short_term(self, scope: Scope, *, session_id: str | None, limit: int, now: datetime) -> Sequence[Memory]:
+        """The newest short-term memories that have not expired, of one session or of all."""
+        own = Filter(session_id=session_id, superseded="short_term")
+        found = (await self.list(scope, filter=own, limit=limit, now=now)).memories
+        return [one for one in found if one.state == "short_term"]
 
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
@@ -458,15 +465,10 @@ class MemoryStore(EmbeddingSpaces):
         that order. A store need not have a quicker way than this one, which reads them all.
         """
         total, topics, tags = 0, Counter[str](), Counter[str]()
-        cursor: str | None = None
-        while True:
-            page = await self.list(scope, filter=filter, order="oldest", limit=1000, cursor=cursor, now=now)
-            total += len(page.memories)
-            for memory in page.memories:
-                topics.update(set(memory.topics))
-                tags.update(set(memory.tags))
-            if (cursor := page.cursor) is None:
-                break
+        async for memory in _each(self, scope, filter, now=now):
+            total += 1
+            topics.update(set(memory.topics))
+            tags.update(set(memory.tags))
         counted = (sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most] for counts in (topics, tags))
         return Facets(total, *map(dict[str, int], counted))
 
@@ -521,9 +523,8 @@ class MemoryStore(EmbeddingSpaces):
         """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.
         Crosses scopes.
         """
-        counted: list[tuple[Scope, int]] = []
-        async for some in self.all_scopes(at_once=PAGE):
-            counted += [(scope, (await self.stats(scope, now=now)).visible) for scope in some]
+        each = (scope async for some in self.all_scopes(at_once=PAGE) for scope in some)
+        counted = [(scope, (await self.stats(scope, now=now)).visible) async for scope in each]
         return [(scope, visible) for scope, visible in counted if visible > above]
 
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:

@@ -280,6 +280,10 @@ class StoreWithQueueBeside(Store):
         return await self._memories.in_slots(scope, slots, now=now)
 
     @override
+    async def short_term(self, scope: Scope, *, session_id: str | None, limit: int, now: datetime) -> Sequence[Memory]:
+        return await self._memories.short_term(scope, session_id=session_id, limit=limit, now=now)
+
+    @override
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
     ) -> Sequence[RankFeatures]:

@@ -159,6 +159,7 @@ class Plan:
     Attributes:
         stored: the rows that it meets, as they are in the database.
         waiting: identity → id of those in quarantine, as `equal` has the active ones.
+        short_term: the same of short-term ones.
         standing: the rows that it writes, as they will be; `fresh` of them are new.
         given: the id that a change named → the id that now holds it.
     """
@@ -169,6 +170,7 @@ class Plan:
     positions: dict[str, int]
     now: datetime
     texts: Texts
+    short_term: Mapping[bytes, str] = field(default_factory=dict[bytes, str])
     standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
     fresh: list[str] = field(default_factory=list[str])
     given: dict[str, str] = field(default_factory=dict[str, str])
@@ -205,16 +207,8 @@ class Plan:
 
     def _add(self, change: Change) -> None:
         added = change.memory
-        if added.state == "quarantined":
-            held = self._held(added)
-            if held is not None:  # nothing that is not confirmed changes what is there
-                self.given[added.id] = held
-                return
-        same = self.equal.get(self.texts.identity(added)) if added.state == "active" else None
-        current = same and (self.standing.get(same) or self.stored.get(same))
-        if same and current:
-            self.standing[same] = codec.revived(current, added, self.now)
-            self.given[added.id] = same
+        if (there := self._there(change)) is not None:
+            self.given[added.id] = there
             return
         if added.id in self.stored or added.id in self.standing:
             raise Conflict(f"The memory {added.id} already exists with other content.")
@@ -229,10 +223,28 @@ class Plan:
         if change.group is not None:
             self._note(change, None)
 
-    def _held(self, added: Memory) -> str | None:
-        """What says the same as a memory that comes into quarantine."""
-        identity = self.texts.identity(added)
-        return self.equal.get(identity) or self.waiting.get(identity)
+    def _there(self, change: Change) -> str | None:
+        """What says the same as an added memory and stands for it; revived, unless the added one may not do that."""
+        added, identity = change.memory, self.texts.identity(change.memory)
+        if added.state == "quarantined":  # nothing that is not confirmed changes what is there
+            return self.equal.get(identity) or self.waiting.get(identity)
+        same = self.equal.get(identity)
+        current = same and (self.standing.get(same) or self.stored.get(same))
+        if same and current and added.state == "active":
+            self.standing[same] = codec.revived(current, added, self.now)
+            return same
+        if same and current and added.state == "short_term":
+            alive = current.pinned or current.expires_at is None or current.expires_at > self.now
+            return same if alive else None
+        brief = self.short_term.get(identity) if added.state == "active" else None
+        current = brief and (self.standing.get(brief) or self.stored.get(brief))
+        if brief and current and current.state == "short_term":
+            self._note(replace(change, kind="promote", memory=current), current)
+            lasting = codec.revived(current, added, self.now)
+            self.standing[brief] = replace(lasting, state="active", revision=current.revision + 1)
+            self.equal[identity] = brief
+            return brief
+        return None
 
     def _replace(self, change: Change) -> None:
         memory = change.memory
@@ -242,6 +254,14 @@ class Plan:
         if current.revision != memory.revision - 1:
             raise Conflict(f"The memory {memory.id} was changed in the meantime; read it again and retry.")
         self._note(change, current)
+        same = self.equal.get(self.texts.identity(memory))
+        there = same and (self.standing.get(same) or self.stored.get(same))
+        if same and there and same != memory.id and (current.state, memory.state) == ("short_term", "active"):
+            # what is long-term and says the same, though it may have expired, is what it is promoted into
+            self.standing[same] = codec.revived(there, memory, self.now)
+            self.standing[memory.id] = replace(memory, state="superseded", superseded_by=same, valid_to=self.now)
+            self.given[memory.id] = same
+            return
         self.standing[memory.id] = memory
         self.given[memory.id] = memory.id
         if current.state == "active" and self.equal.get(self.texts.identity(current)) == memory.id:

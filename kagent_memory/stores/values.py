@@ -261,6 +261,7 @@ class ScopeStats:
 
     Attributes:
         quarantined: those that wait to be confirmed.
+        short_term: those that are found in their session only.
         unused: those that have expired and were delivered too seldom to live on: the next prune deletes them.
         oldest_job_at: when the oldest job was accepted that is still open; None without one. In an outage of the model
             or the embedder it tells since when saves have been waiting.
@@ -272,6 +273,7 @@ class ScopeStats:
     unused: int = 0
     superseded: int = 0
     quarantined: int = 0
+    short_term: int = 0
     pinned: int = 0
     delivered_total: int = 0
     jobs: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -310,3 +310,20 @@ async def test_the_declaration_offers_the_limit_with_its_default(service: Kagent
         await Chat(assistant(model, tools=[tool]), service).say("hello there")
         (declared,) = declarations(model.requests[0])
         assert f"Max results (default: {default})" in declared
+
+
+async def test_the_tools_find_what_their_session_keeps_for_itself(tmp_path: Any) -> None:
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with KagentMemoryService(uri, policy="tiers", llm=False) as service:
+        model = scripted("hi", call("load_memory", query="dark mode"), "done")
+        chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service)
+        await chat.say("User prefers dark mode")
+        await service.add_session_to_memory(await chat.session())
+        assert await service.drain(30)
+        await chat.say("hello there")
+        (memory,) = responses(model.requests[-1])[-1]["memories"]
+        assert memory["text"] == "User prefers dark mode"
+        assert await answer_of(LoadMemoryTool(), service, query="dark mode") == {"memories": []}
+        asked = {"app_name": APP, "user_id": USER, "query": "dark mode"}
+        assert (await service.search_memory(**asked)).memories == []
+        assert len((await service.search_memory(**asked, session_id=chat.session_id)).memories) == 1

@@ -244,7 +244,7 @@ def test_times_to_live_by_tag_come_before_those_by_type_and_in_their_order() -> 
 async def test_the_time_to_live_is_that_of_the_memory_its_tag_its_type_or_the_policy(store_uri: str) -> None:
     clock = Clock()
     options = {"ttl_days_by_type": {"episodic": 30}, "ttl_days_by_tag": "invoice:3650,note: it:0"}
-    async with await opened(store_uri, policy="tiers", clock=clock, **options) as memories:
+    async with await opened(store_uri, policy="tiers", short_term_hours=0, clock=clock, **options) as memories:
         ids = await memories.add(
             ADA,
             [

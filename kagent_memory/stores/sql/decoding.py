@@ -16,7 +16,7 @@ _USAGE = tuple(field.name for field in fields(Usage))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
 _PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")  # its terms tell that
 _SEALED = dict.fromkeys(("sealed_topics", "sealed_tags", "sealed_metadata", "sealed_author", "sealed_category"))
-_ALONE = {"only": "superseded", "quarantined": "quarantined"}
+_ALONE = {"only": "superseded", "quarantined": "quarantined", "short_term": "short_term"}
 _LISTS = ("types", "topics", "tags", "origins")
 
 

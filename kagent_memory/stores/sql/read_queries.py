@@ -51,6 +51,14 @@ async def in_slots(session: Session, scope: Scope, *, slots: Sequence[str], now:
     return [to_memory(row) for row in await session.rows("in_slots", values)]
 
 
+async def short_term(
+    session: Session, scope: Scope, *, session_id: str | None, limit: int, now: datetime
+) -> Sequence[Memory]:
+    """See `MemoryStore.short_term`."""
+    values = {"scope_id": scope.id, "session_id": session_id, "limit": bounded(limit), "now": now}
+    return [to_memory(row) for row in await session.rows("short_term_memories", values)]
+
+
 async def list_page(
     session: Session, scope: Scope, *, filter: Filter, order: Order, limit: int, cursor: str | None, now: datetime
 ) -> Page:
@@ -196,6 +204,7 @@ async def stats(session: Session, scope: Scope, *, now: datetime, popular_after:
         unused=sum(row["unused"] for row in counts),
         superseded=sum(row["superseded"] for row in counts),
         quarantined=sum(row["quarantined"] for row in counts),
+        short_term=sum(row["short_term"] for row in counts),
         pinned=sum(row["pins"] for row in counts),
         delivered_total=sum(row["delivered_total"] for row in counts),
         jobs={row["state"]: row["jobs"] for row in jobs},

@@ -280,6 +280,12 @@ class SqlStore(SpaceStore[AnySession]):
         return await self._reads.within(scope).read(reading.in_slots, scope, slots=slots, now=now)
 
     @override
+    async def short_term(self, scope: Scope, *, session_id: str | None, limit: int, now: datetime) -> Sequence[Memory]:
+        return await self._reads.within(scope).read(
+            reading.short_term, scope, session_id=session_id, limit=limit, now=now
+        )
+
+    @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
         return await self._reads.within(scope).read(reading.taken, scope, session_id, event_ids)
 

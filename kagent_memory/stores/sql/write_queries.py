@@ -75,6 +75,7 @@ class _Met:
     stored: dict[str, Memory]
     twins: dict[bytes, str]
     waiting: dict[bytes, str]
+    short_term: dict[bytes, str]
     positions: dict[str, int]
     taken: bool
     writable: bool
@@ -91,7 +92,11 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
     equal, held = ([row["id"] for row in found.get(name, ())] for name in ("equal_memories", "quarantined_memories"))
     stored.update(await _stored(session, scope, {*equal, *held}.difference(stored)))
-    twins, waiting = ({texts.identity(stored[id]): id for id in ids if id in stored} for ids in (equal, held))
+    brief = [id for id in equal if id in stored and stored[id].state == "short_term"]
+    twins, waiting, short_term = (
+        {texts.identity(stored[id]): id for id in ids if id in stored}
+        for ids in ({*equal}.difference(brief), held, brief)
+    )
     spaces = found.get("written_spaces", ())
     return _Met(
         version=row["version"],
@@ -99,6 +104,7 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
         stored=stored,
         twins=twins,
         waiting=waiting,
+        short_term=short_term,
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
         taken=bool(found.get("taken_pairs")),
         writable=any(one["number"] == batch.space_number and one["state"] != "dropped" for one in spaces),
@@ -118,7 +124,7 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
-        "equal_memories": {"hashes": _hashes(batch, ("active", "quarantined"), texts)},
+        "equal_memories": {"hashes": _hashes(batch, ("active", "quarantined", "short_term"), texts)},
         "quarantined_memories": {"hashes": _hashes(batch, ("quarantined",), texts)},
         "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
         "taken_pairs": _pairs(_events(batch)),
@@ -167,7 +173,13 @@ async def _planned(
     stays = {change.memory.id: change.memory.state == "active" for change in live}
     equal = {key: id for key, id in met.twins.items() if stays.get(id, True)}
     plan = Plan(
-        stored=met.stored, equal=equal, waiting=dict(met.waiting), positions=dict(met.positions), now=now, texts=texts
+        stored=met.stored,
+        equal=equal,
+        waiting=dict(met.waiting),
+        positions=dict(met.positions),
+        now=now,
+        texts=texts,
+        short_term=met.short_term,
     )
     for change in live:
         plan.take(change)

@@ -47,10 +47,14 @@ SELECT kind, key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_each(:texts))
 
 -- name: equal_memories
--- The active memories with one of these content hashes, expired or not.
+-- The active and short-term memories with one of these content hashes, expired or not.
 SELECT m.id, m.content_hash
 FROM memory AS m INDEXED BY memory_identity
 WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+UNION ALL
+SELECT m.id, m.content_hash
+FROM memory AS m INDEXED BY memory_short_term
+WHERE m.scope_id = :scope_id AND m.state = 'short_term' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 
 -- name: quarantined_memories
 -- The quarantined memories with one of these content hashes.

@@ -20,7 +20,8 @@ LIMIT %(limit)s
 UPDATE scope SET version = version + 1 WHERE scope_id = %(scope_id)s
 
 -- name: expired_memories
-SELECT m.id, m.ttl_days, coalesce(s.delivered, 0) AS delivered
+-- A short-term memory is promoted or goes, however often it was delivered.
+SELECT m.id, m.ttl_days, CASE WHEN m.state = 'short_term' THEN -1 ELSE coalesce(s.delivered, 0) END AS delivered
 FROM memory AS m
 LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
 WHERE m.scope_id = %(scope_id)s AND m.expires_at <= %(now)s AND NOT m.pinned
@@ -54,12 +55,12 @@ JOIN scope AS s ON s.scope_id = c.scope_id
 ORDER BY s.tenant, s.app, s.user_id
 
 -- name: lacking_vectors
--- Those of these scopes that hold a visible memory without a vector.
+-- Those of these scopes that hold a visible or short-term memory without a vector.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
     SELECT 1 FROM memory AS m
-    WHERE m.scope_id = s.scope_id AND m.state = 'active'
+    WHERE m.scope_id = s.scope_id AND m.state IN ('active', 'short_term')
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
         AND NOT EXISTS (
             SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id

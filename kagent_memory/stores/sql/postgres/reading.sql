@@ -48,6 +48,19 @@ WHERE scope_id = %(scope_id)s AND state = 'active' AND (expires_at IS NULL OR ex
     )
 ORDER BY id
 
+-- name: short_term_memories
+-- The newest short-term memories that have not expired, of one session or of all.
+SELECT * FROM remembered
+WHERE scope_id = %(scope_id)s AND state = 'short_term'
+    AND id IN (
+        SELECT m.id FROM memory AS m
+        WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term' AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s)
+            AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+        ORDER BY m.created_at DESC, m.id DESC
+        LIMIT %(limit)s
+    )
+ORDER BY created_at DESC, id DESC
+
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
 SELECT l.*, l.key::text AS sort_key
@@ -126,7 +139,8 @@ FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s 
 
 -- name: unembedded
 SELECT * FROM remembered AS r
-WHERE r.scope_id = %(scope_id)s AND r.state = 'active' AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > %(now)s)
+WHERE r.scope_id = %(scope_id)s AND r.state IN ('active', 'short_term')
+    AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > %(now)s)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
     )
@@ -189,11 +203,16 @@ SELECT
     type,
     count(*) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)) AS visible,
     count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= %(now)s) AS expired,
-    count(*) FILTER (WHERE NOT pinned AND expires_at <= %(now)s AND delivered < %(popular_after)s) AS unused,
+    count(*) FILTER (
+        WHERE NOT pinned AND expires_at <= %(now)s AND (delivered < %(popular_after)s OR state = 'short_term')
+    ) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
     count(*) FILTER (
         WHERE state = 'quarantined' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
     ) AS quarantined,
+    count(*) FILTER (
+        WHERE state = 'short_term' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
+    ) AS short_term,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
     coalesce(
         sum(delivered_total)

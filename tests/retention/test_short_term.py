@@ -1,0 +1,431 @@
+"""What is learnt from a session is the session's own until it proves important or is met again; then it stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory import ConfigurationError, Fact, Filter, InvalidInput, Memories, Message, NotFound, Scope
+from kagent_memory.cli import main
+from kagent_memory.ingestion.extraction import Transcript
+from kagent_memory.records import Memory
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
+
+SCOPE = Scope("", "ada", "notes")
+OWN = Filter(superseded="short_term")
+TEA = "Ada drinks green tea at work"
+HOUR = timedelta(hours=1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Said:
+    """A provider that takes each message for a fact: JSON is the fact's fields, other text is its text."""
+
+    name = "said"
+
+    async def facts(self, transcript: Transcript) -> Sequence[Fact]:
+        found: list[Fact] = []
+        for message in transcript.messages:
+            fields: dict[str, Any] = {"text": message.text}
+            if message.text.startswith("{"):
+                fields = json.loads(message.text)
+            found.append(Fact(**fields, event_ids=(message.event_id,)))
+        return found
+
+
+async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
+    given = {"embedding": None, "llm": False, "summary": Said(), "worker": False, "policy": "tiers", "clock": Clock()}
+    return await Memories.open(uri, **{**given, **more})
+
+
+_numbers = iter(range(10**9))
+
+
+async def heard(memories: Memories, session: str, *texts: str | dict[str, Any], scope: Scope = SCOPE) -> None:
+    """What is said in a session, and ingested."""
+    said = [
+        Message(text=text if isinstance(text, str) else json.dumps(text), event_id=f"e{next(_numbers)}")
+        for text in texts
+    ]
+    await memories.remember(scope, said, session)
+    await memories.work(until_idle=True)
+    assert not await memories.jobs(state="dead")
+
+
+async def found(memories: Memories, query: str, session: str | None = None, **options: Any) -> list[str]:
+    hits = await memories.recall(SCOPE, query, session_id=session, limit=100, **options)
+    return [hit.memory.content for hit in hits]
+
+
+async def texts(memories: Memories, filter: Filter = Filter()) -> set[str]:
+    return {one.content for one in (await memories.list(SCOPE, filter=filter, limit=500)).memories}
+
+
+async def only(memories: Memories, filter: Filter = OWN) -> Memory:
+    [one] = (await memories.list(SCOPE, filter=filter)).memories
+    return one
+
+
+@pytest.fixture(params=["libsql", "postgres", "row security"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "libsql":
+        return f"libsql:///{tmp_path}/memory.db"
+    uri = request.getfixturevalue("postgres_uri")
+    return f"{uri}&rls=true" if request.param == "row security" else uri
+
+
+async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(uri):
+    async with await opened(uri, embedding=HashEmbedder()) as memories:
+        [lasting] = await memories.add(SCOPE, ["Ada lives in Paris"])
+        await heard(memories, "s1", TEA)
+        held = await only(memories)
+        assert (held.state, held.session_id, held.expires_at) == (
+            "short_term",
+            "s1",
+            memories._parts.clock() + 24 * HOUR,
+        )
+        hit = (await memories.recall(SCOPE, TEA, session_id="s1"))[0]
+        assert (hit.memory.id, hit.memory.state, hit.scope) == (held.id, "short_term", SCOPE)
+        assert hit.cosine is not None
+        assert hit.cosine > 0.99
+        for session in (None, "s2", "S1", "s1 ", ""):
+            for filter in (Filter(), Filter(superseded=True), OWN, Filter(session_id="s1")):
+                assert TEA not in await found(memories, "green tea", session, filter=filter)
+        assert await texts(memories) == {"Ada lives in Paris"}
+        assert (await memories.facets(SCOPE)).total == 1
+        stats = await memories.stats(SCOPE)
+        assert (stats.visible, stats.short_term, stats.superseded, stats.quarantined) == (1, 1, 0, 0)
+        assert (await memories.get(SCOPE, held.id)).content == TEA
+        explained = await memories.recall(SCOPE, TEA, explain=True)
+        assert (held.id, "short_term") in {(out.memory_id, out.reason) for out in explained.left_out}
+        explained = await memories.recall(SCOPE, TEA, explain=True, session_id="s1")
+        assert held.id not in {out.memory_id for out in explained.left_out}
+        assert {hit.memory.id for hit in await memories.recall(SCOPE, "Ada", session_id="s1")} == {lasting, held.id}
+        memories._parts.clock.now += 24 * HOUR
+        assert TEA not in await found(memories, "green tea", "s1")
+        with pytest.raises(NotFound):
+            await memories.get(SCOPE, held.id)
+        assert [(one.memory_id, one.reason) for one in (await memories.prune(dry_run=True)).gone] == [
+            (held.id, "expired")
+        ]
+        assert (await memories.prune()).deleted == 1
+        assert await memories.store.kept(SCOPE, Filter()) == [lasting]
+
+
+async def test_what_is_important_or_met_again_in_another_session_becomes_long_term(uri):
+    async with await opened(uri, embedding=HashEmbedder()) as memories:
+        vital = "Ada is allergic to penicillin"
+        await heard(
+            memories, "s1", TEA, {"text": vital, "importance": 0.7}, {"text": "A bus was late", "importance": 0.69}
+        )
+        assert await texts(memories) == {vital}
+        first = next(one for one in (await memories.list(SCOPE, filter=OWN)).memories if one.content == TEA)
+        await heard(memories, "s1", TEA)  # the same session again is no repetition
+        assert await texts(memories, OWN) == {TEA, "A bus was late"}
+        assert (await memories.get(SCOPE, first.id)).expires_at == first.expires_at
+        memories._parts.clock.now += HOUR
+        await heard(memories, "s2", f"{TEA}.")
+        assert await texts(memories) == {vital, TEA}
+        lasting = await memories.get(SCOPE, first.id)
+        assert (lasting.state, lasting.session_id) == ("active", "s1")
+        assert lasting.expires_at == memories._parts.clock() + timedelta(days=90)
+        assert [one.kind for one in await memories.history(SCOPE, first.id)] == ["promote"]
+        assert TEA in await found(memories, "green tea")
+        assert (await memories.recall(SCOPE, TEA))[0].cosine > 0.99
+        await memories.undo(SCOPE, first.id)
+        assert TEA not in await found(memories, "green tea")
+        assert TEA in await found(memories, "green tea", "s1")
+        memories._parts.clock.now += 24 * HOUR
+        assert (await memories.prune()).deleted == 2
+
+
+async def test_what_somebody_saves_edits_or_pins_becomes_long_term(uri):
+    async with await opened(uri) as memories:
+        await heard(memories, "s1", TEA, "Ada has a cat", "Ada plays chess", "Ada owns a boat")
+        ids = {one.content: one.id for one in (await memories.list(SCOPE, filter=OWN)).memories}
+        assert await memories.add(SCOPE, [Fact(TEA, tags=("drinks",)), "Ada likes rain"]) != []
+        saved = await memories.get(SCOPE, ids[TEA])
+        assert (saved.state, saved.tags, saved.explicit) == ("active", ("drinks",), True)
+        assert saved.expires_at == memories._parts.clock() + timedelta(days=90)
+        assert [(one.kind, one.before and one.before.state) for one in await memories.history(SCOPE, saved.id)] == [
+            ("promote", "short_term")
+        ]
+        await memories.edit(SCOPE, ids["Ada has a cat"], content="Ada has two cats")
+        await memories.pin(SCOPE, ids["Ada plays chess"])
+        [newer] = await memories.add(SCOPE, ["Ada sold her boat"], replaces=ids["Ada owns a boat"])
+        assert await texts(memories) == {
+            TEA,
+            "Ada has two cats",
+            "Ada plays chess",
+            "Ada sold her boat",
+            "Ada likes rain",
+        }
+        assert await texts(memories, OWN) == set()
+        assert (await memories.get(SCOPE, ids["Ada owns a boat"], superseded=True)).superseded_by == newer
+        memories._parts.clock.now += 25 * HOUR
+        assert await found(memories, "cats") == ["Ada has two cats"]
+        await memories.undo(SCOPE, saved.id)
+        assert TEA not in await texts(memories)
+        await memories.add(SCOPE, [TEA])  # what has expired comes back too
+        assert TEA in await texts(memories)
+
+
+async def test_a_session_keeps_the_newest_50():
+    async with await opened() as memories:
+        for number in range(6):
+            memories._parts.clock.now += timedelta(minutes=1)
+            await heard(memories, "s1", *(f"Parcel {number * 10 + place} is blue" for place in range(10)))
+        await heard(memories, "s2", *(f"Crate {number} is red" for number in range(60)))
+        assert await texts(memories, OWN) == {
+            *(f"Parcel {number} is blue" for number in range(10, 60)),
+            *(f"Crate {number} is red" for number in range(10, 60)),
+        }
+        assert len(await found(memories, "parcel blue", "s1")) == 50
+        assert (await memories.stats(SCOPE)).short_term == 100
+    async with await opened(short_term_per_session=2, short_term_hours=0.5) as memories:
+        await heard(memories, "s1", "One is blue", "Two is blue")
+        memories._parts.clock.now += timedelta(minutes=20)
+        await heard(memories, "s1", "Three is blue")
+        assert await texts(memories, OWN) == {"Two is blue", "Three is blue"}
+        memories._parts.clock.now += timedelta(minutes=10)
+        assert await texts(memories, OWN) == {"Three is blue"}
+
+
+async def test_what_changes_what_is_known_is_long_term_and_what_a_session_says_of_itself_is_not():
+    async with await opened() as memories:
+        home = {"subject": "Ada", "attribute": "home"}
+        await memories.add(SCOPE, [Fact("Ada lives in Paris", **home)])
+        await heard(memories, "s1", {"text": "Ada lives in Rome", **home})
+        assert await texts(memories) == {"Ada lives in Rome"}
+        mood = {"subject": "Ada", "attribute": "mood"}
+        for number, text in enumerate(("Ada is tired", "Ada is awake")):
+            memories._parts.clock.now += timedelta(minutes=number + 1)
+            await heard(memories, "s1", {"text": text, **mood})
+        assert await texts(memories) == {"Ada lives in Rome"}
+        assert await texts(memories, OWN) == {"Ada is awake"}
+        memories._parts.clock.now += timedelta(minutes=1)
+        await heard(memories, "s2", {"text": "Ada is happy", **mood})  # another session speaks of it too
+        assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
+        assert await texts(memories, OWN) == set()
+        memories._parts.clock.now += 25 * HOUR
+        assert (await memories.prune()).deleted == 2
+        assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
+
+
+async def test_turns_kept_as_they_were_said_become_long_term_when_they_are_said_again():
+    async with await opened(summary=None) as memories:
+        await heard(memories, "s1", "I am moving to Oslo in May", "My train leaves soon")
+        assert await texts(memories) == set()
+        assert len(await found(memories, "Oslo", "s1")) == 1
+        await heard(memories, "s2", "I am moving to Oslo in May")
+        assert await texts(memories) == {"I am moving to Oslo in May"}
+        assert (await only(memories, Filter())).session_id == "s2"
+
+
+async def test_a_model_decides_about_short_term_memories_too_and_its_summary_is_long_term():
+    def answer(prompt: str) -> Any:
+        said = [line for line in ("Ada drinks tea", "Ada is drinking tea") if f"user: {line}!" in prompt]
+        facts = [{"text": text, "sources": [1]} for text in said]
+        return {
+            "facts": facts,
+            "decisions": [{"fact": "F1", "action": "NOOP", "memory": "M1"}],
+            "summary": "Ada came by",
+        }
+
+    async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
+        for session, text in (("s1", "Ada drinks tea!"), ("s2", "Ada is drinking tea!")):
+            await memories.remember(SCOPE, [Message(text=text, event_id=f"m{session}")], session, ended=True)
+            await memories.work(until_idle=True)
+        assert "Ada came by" in await texts(memories)
+        lasting = await texts(memories)
+        assert lasting & {"Ada drinks tea", "Ada is drinking tea"}, lasting
+
+
+async def test_what_is_in_quarantine_or_of_no_session_is_no_short_term_memory():
+    async with await opened(quarantine=["tool"]) as memories:
+        await heard(memories, "s1", {"text": "The code is 7", "origin": "tool"})
+        assert await texts(memories, Filter(superseded="quarantined")) == {"The code is 7"}
+        await heard(memories, "", "Ada has a dog")
+        assert await texts(memories) == {"Ada has a dog"}
+        assert await texts(memories, OWN) == set()
+
+
+async def test_by_default_all_is_long_term_and_no_session_narrows_or_widens_a_search():
+    async with await opened(policy="kagent") as memories:
+        assert memories.settings.short_term_hours == 0
+        await heard(memories, "s1", TEA)
+        assert await texts(memories) == {TEA}
+        assert await found(memories, "tea", "s2") == [TEA]
+    async with await opened(policy="kagent", short_term_hours=2) as memories:
+        await heard(memories, "s1", TEA)
+        assert (await only(memories)).expires_at == memories._parts.clock() + 2 * HOUR
+    for wrong in ({"short_term_hours": -1}, {"short_term_per_session": 0}, {"promote_importance": 1.5}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            await opened(**wrong)
+
+
+async def test_a_recall_without_short_term_memories_asks_no_more_of_the_store():
+    async with await opened(policy="kagent") as memories:
+        await memories.add(SCOPE, [TEA])
+        asked: list[str] = []
+        memories.store.short_term = lambda *_, **__: asked.append("asked")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownLambdaType] what must not be called
+        assert await found(memories, "tea", "s1") == [TEA]
+        assert await found(memories, "tea") == [TEA]
+    assert asked == []
+
+
+async def test_forgetting_and_merging_and_exports_know_them(tmp_path):
+    async with await opened(llm=False) as memories:
+        await heard(
+            memories, "s1", TEA, {"text": "Ada has a cat", "tags": ["pets"], "author": "ada"}, "Ada plays chess"
+        )
+        await heard(memories, "s2", "Ada owns a boat")
+        ids = {one.content: one.id for one in (await memories.list(SCOPE, filter=OWN)).memories}
+        assert await memories.consolidate(SCOPE) == ()
+        path = tmp_path / "all.jsonl"
+        path.write_text("".join([f"{line}\n" async for line in memories.export()]))
+        async with await opened() as other:
+            await other.import_(path)
+            assert await texts(other, OWN) == set(ids)
+            assert await texts(other) == set()
+            assert TEA in await found(other, "tea", "s1")
+        assert set(await memories.forget(SCOPE, tag="pets")) == {ids["Ada has a cat"]}
+        assert set(await memories.forget(SCOPE, filter=OWN, dry_run=True)) == set(ids.values()) - {ids["Ada has a cat"]}
+        assert await memories.forget(SCOPE, ids[TEA]) == (ids[TEA],)
+        await memories.remember(SCOPE, [Message(text=TEA, event_id="later")], "s1")
+        await memories.work(until_idle=True)
+        assert TEA not in await texts(memories, OWN)
+        assert set(await memories.forget(SCOPE, session_id="s1")) == {ids["Ada plays chess"]}
+        assert await texts(memories, OWN) == {"Ada owns a boat"}
+        await memories.forget(SCOPE, everything=True)
+        assert (await memories.stats(SCOPE)).short_term == 0
+        assert (await memories.audit()).is_clean
+
+
+async def test_the_past_had_them_in_their_session():
+    async with await opened(embedding=HashEmbedder()) as memories:
+        await memories.add(SCOPE, ["Ada lives in Paris"])
+        await heard(memories, "s1", TEA)
+        then = memories._parts.clock()
+        memories._parts.clock.now += HOUR
+        await heard(memories, "s2", TEA)
+        later = memories._parts.clock()
+        memories._parts.clock.now += 30 * HOUR
+        for session, at, is_found in (
+            (None, then, False),
+            ("s2", then, False),
+            ("s1", then, True),
+            (None, later, True),
+        ):
+            assert (TEA in await found(memories, "green tea", session, as_of=at)) is is_found
+
+
+async def test_an_encrypted_store_finds_and_promotes_them():
+    key = "k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
+    async with await opened(encryption_keys=key) as memories:
+        await heard(memories, "s1", TEA)
+        assert await found(memories, "tea", "s1") == [TEA]
+        [id] = await memories.add(SCOPE, [TEA])
+        assert [one.kind for one in await memories.history(SCOPE, id)] == ["promote"]
+        assert await texts(memories) == {TEA}
+
+
+async def test_an_embedder_that_was_away_embeds_them_later():
+    class Embedder(HashEmbedder):
+        away = True
+
+        async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+            if self.away and kind == "document":
+                raise TimeoutError
+            return await super().embed(texts, kind=kind)
+
+    embedder = Embedder()
+    embedder.away = False
+    async with await opened(embedding=embedder, model_retries=0) as memories:
+        await memories.add(SCOPE, ["Ada lives in Paris"])
+        embedder.away = True
+        await memories.remember(SCOPE, [Message(text=TEA, event_id="e")], "s1")
+        await memories.work(until_idle=True)
+        assert TEA in await found(memories, "green tea", "s1")
+        embedder.away = False
+        memories._parts.clock.now += HOUR
+        await memories.work(until_idle=True)
+        [hit] = [one for one in await memories.recall(SCOPE, TEA, session_id="s1") if one.memory.content == TEA]
+        assert hit.cosine is not None
+
+
+async def test_scopes_are_kept_apart_and_several_are_searched_together():
+    other = Scope("", "bob", "notes")
+    async with await opened() as memories:
+        await heard(memories, "s1", TEA)
+        await heard(memories, "s1", "Bob drinks black tea", scope=other)
+        assert (await memories.stats(other)).visible == 0
+        both = await memories.recall([SCOPE, other], "tea", session_id="s1")
+        assert {(hit.scope, hit.memory.content) for hit in both} == {(SCOPE, TEA), (other, "Bob drinks black tea")}
+        assert await found(memories, "tea", "s1") == [TEA]
+        await heard(memories, "s2", TEA, scope=other)  # nor is another user's session a repetition
+        assert await texts(memories) == set()
+
+
+@pytest.mark.parametrize("wrong", ["\0", "\ud800", "x" * 2000, 7], ids=["NUL", "surrogate", "long", "number"])
+async def test_a_session_that_can_be_none_is_refused(wrong):
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match="session id"):
+            await memories.recall(SCOPE, "tea", session_id=wrong)
+
+
+async def test_over_a_server():
+    async with await opened() as memories:
+        await heard(memories, "s1", TEA)
+        transport = httpx.ASGITransport(create_app(memories, Access(required=False)))
+        async with await RemoteMemories.open("http://127.0.0.1", transport=transport) as remote:
+            assert [hit.memory.content for hit in await remote.recall(SCOPE, "tea", session_id="s1")] == [TEA]
+            assert not await remote.recall(SCOPE, "tea", session_id="s2")
+            assert not await remote.recall(SCOPE, "tea")
+            [held] = (await remote.list(SCOPE, filter=OWN)).memories
+            assert held.state == "short_term"
+            assert (await remote.get(SCOPE, held.id)).content == TEA
+            assert (await remote.stats(SCOPE)).short_term == 1
+            assert (await remote.pin(SCOPE, held.id)).state == "active"
+            assert [hit.memory.content for hit in await remote.recall(SCOPE, "tea")] == [TEA]
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    import asyncio
+
+    uri = f"libsql:///{tmp_path}/m.db"
+
+    async def fill() -> None:
+        async with await Memories.open(uri, policy="tiers", llm=False, summary=Said(), worker=False) as memories:
+            await heard(memories, "s1", TEA)
+
+    asyncio.run(fill())
+    scope = ("--uri", f"{uri}?policy=tiers", "--app", "notes", "--user", "ada")
+    for more, count in (((), 0), (("--session", "s1"), 1), (("--session", "s2"), 0)):
+        assert main(["search", *scope, "green tea", *more]) == 0
+        assert f"{count} found" in capsys.readouterr().out
+    assert main(["list", *scope, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memories"] == []
+    assert main(["list", *scope, "--short-term", "--json"]) == 0
+    [held] = json.loads(capsys.readouterr().out)["memories"]
+    assert (held["content"], held["state"]) == (TEA, "short_term")
+    assert main(["pin", *scope, held["id"]]) == 0
+    capsys.readouterr()
+    assert main(["search", *scope, "green tea"]) == 0
+    assert "1 found" in capsys.readouterr().out
