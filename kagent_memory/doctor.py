@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
@@ -82,6 +82,7 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
     found = [Finding("settings", "ok", "All settings fit.")]
     parts = urlsplit(bare.removeprefix("kagent+"))
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
+    is_file = is_file and "{tenant}" not in unquote(parts.path)
     place = Path(parts.path.removeprefix("/")) if is_file else None
     try:
         if place is not None and not place.exists():

@@ -26,7 +26,8 @@ __all__ = [
 ENTRY_POINTS = "kagent_memory.stores"
 
 
-def _adapter(scheme: str) -> type[MemoryStore]:
+def _adapter(uri: str) -> type[MemoryStore]:
+    scheme = urlsplit(uri).scheme.removeprefix("kagent+")
     if scheme in ("libsql+http", "libsql+https"):
         scheme = "libsql"  # how its server is reached makes no other store
     found = sorted(entry_points(group=ENTRY_POINTS, name=scheme), key=lambda point: point.value)
@@ -34,9 +35,10 @@ def _adapter(scheme: str) -> type[MemoryStore]:
         known = ", ".join(sorted({point.name for point in entry_points(group=ENTRY_POINTS)}))
         raise ConfigurationError(f"No store for the URI scheme {scheme!r}; known schemes: {known}.")
     try:
-        return found[0].load()
+        adapter: type[MemoryStore] = found[0].load()
     except ImportError as error:
         raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
+    return adapter.opened_by(uri)
 
 
 async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
@@ -46,9 +48,7 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
         ConfigurationError: unknown scheme, or the adapter's own reasons.
         StoreError: the database cannot be reached.
     """
-    scheme = urlsplit(uri).scheme.removeprefix("kagent+")
-    adapter = _adapter(scheme)
-    return await open_with(adapter, uri.removeprefix("kagent+"), **options)
+    return await open_with(_adapter(uri), uri.removeprefix("kagent+"), **options)
 
 
 async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[OpenOptions]) -> Store:
@@ -97,11 +97,9 @@ async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
     Raises:
         ConfigurationError: unknown scheme, or the adapter's own reasons.
     """
-    adapter = _adapter(urlsplit(uri).scheme.removeprefix("kagent+"))
-    return await adapter.exists(uri.removeprefix("kagent+"), schema=schema)
+    return await _adapter(uri).exists(uri.removeprefix("kagent+"), schema=schema)
 
 
 async def distribute_store(uri: str, *, schema: str, shards: int, dry_run: bool) -> Mapping[str, str]:
     """See `MemoryStore.distribute`."""
-    adapter = _adapter(urlsplit(uri).scheme.removeprefix("kagent+"))
-    return await adapter.distribute(uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run)
+    return await _adapter(uri).distribute(uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run)

@@ -117,6 +117,11 @@ class MemoryStore(EmbeddingSpaces):
     has_encryption: ClassVar[bool] = False  # whether it encrypts its rows (the option `encryption_keys`)
 
     @classmethod
+    def opened_by(cls, uri: str) -> type[MemoryStore]:
+        """The class that opens a URI of this one's scheme: another one where the URI asks for another layout."""
+        return cls
+
+    @classmethod
     @abstractmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
         """Connects and migrates to the newest schema; safe when many processes do so at once.

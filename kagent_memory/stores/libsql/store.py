@@ -10,12 +10,12 @@ from typing_extensions import Unpack, override
 
 from ...concurrency import run_in_thread
 from ...records import Filter, Memory, Scope, Vector
-from ..base import EmbeddingSpace, OpenOptions, Pruned
+from ..base import EmbeddingSpace, MemoryStore, OpenOptions, Pruned
 from ..codec import bounded
 from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SEARCHED_BYTES, SqlStore
 from ..values import ForgottenTenant
-from .database import Database
+from .database import Database, ErasingDatabase
 from .session import LibSQLSession
 from .vector_search import VectorCache, is_behind, nearest, nearest_known
 
@@ -23,13 +23,21 @@ from .vector_search import VectorCache, is_behind, nearest, nearest_known
 class LibSQLStore(SqlStore[LibSQLSession]):
     """Memories in one SQLite file, which several processes may use at once, or in memory.
 
-    URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own).
+    URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own), and
+    `libsql:///directory/{tenant}.db`, one file a tenant (`TenantFileStore`).
     """
 
-    def __init__(self, database: Database, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
+    def __init__(self, database: ErasingDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
         super().__init__(database, cache_mb=cache_mb, ring=ring)
         self._file = database
         self._cache = VectorCache(cache_mb * 2**20)
+
+    @classmethod
+    @override
+    def opened_by(cls, uri: str) -> type[MemoryStore]:
+        from .tenant_store import TenantFileStore, names_tenants
+
+        return TenantFileStore if names_tenants(uri) else cls
 
     @classmethod
     @override
@@ -59,7 +67,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     async def drop_retired(self) -> Sequence[str]:
         dropped = await super().drop_retired()
         if dropped:
-            await self._erase()
+            await self._erase(self._file)
         return dropped
 
     @override
@@ -86,28 +94,28 @@ class LibSQLStore(SqlStore[LibSQLSession]):
             now=now,
         )
         if not dry_run:
-            await self._erase()
+            await self._erase(self._file.within(scope))
         return gone
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
         gone = await super().evict(scope, ids, keep=keep, now=now)
         if gone:
-            await self._erase()
+            await self._erase(self._file.within(scope))
         return gone
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         pruned = await super().prune(now=now, popular_after=popular_after, dry_run=dry_run)
         if pruned.deleted and not dry_run:
-            await self._erase()
+            await self._erase(self._file)
         return pruned
 
     @override
     async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
         erased = await super().forget_tenant(tenant, limit=limit, who=who, now=now)
         if erased.scopes or erased.memories or erased.tokens:
-            await self._erase()
+            await self._erase(self._file)
         return erased
 
     @override
@@ -115,9 +123,9 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         if rows:
             await self._file.erase()
 
-    async def _erase(self) -> None:
+    async def _erase(self, file: ErasingDatabase) -> None:
         self._cache.drop()
-        await self._file.erase()
+        await file.erase()
 
     @override
     async def search_vector(
@@ -137,7 +145,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
             return []
         return await self._searched(
             space_number,
-            self._database.read(
+            self._database.within(scope).read(
                 nearest,
                 self._indexes,
                 self._cache,
