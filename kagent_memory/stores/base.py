@@ -5,8 +5,7 @@ unscoped query cannot be written; the few that cross scopes stand apart at the e
 depends on the time takes `now` (aware UTC). Every verb raises `StoreError` when the database is away or refuses.
 `kagent_memory.testing.StoreContract` states the same promises as tests.
 
-An adapter that is a `MemoryStore` alone becomes a `Store` with the queue and the tokens of a libSQL file beside it
-(`stores.beside`).
+With the queue and tokens of a libSQL file beside it (`stores.beside`), a `MemoryStore` alone becomes a `Store`.
 """
 
 from __future__ import annotations
@@ -105,8 +104,8 @@ PAGE = 500
 class MemoryStore(EmbeddingSpaces):
     """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
 
-    A store may be used by many tasks of one event loop. It never blocks that loop. Use after `close` raises
-    StoreError. "Visible" means: state active and not expired at `now`; what is pinned never expires.
+    Many tasks of one event loop may use a store, which never blocks that loop. Use after `close` raises StoreError.
+    "Visible" means: state active and not expired at `now`; what is pinned never expires.
 
     The abstract verbs are all that a store needs. The others are made of them, and right for any store; one that keeps
     many memories in a scope answers them faster by itself.
@@ -133,9 +132,8 @@ class MemoryStore(EmbeddingSpaces):
 
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
-        """Whether `open` would find memories here rather than make room for them; makes and changes nothing.
-
-        True where that cannot be told: `open` then says why.
+        """Whether `open` would find memories here rather than make room for them; makes and changes nothing. True where
+        that cannot be told: `open` then says why.
 
         Raises:
             ConfigurationError: there is none, and none could be made here.
@@ -146,9 +144,8 @@ class MemoryStore(EmbeddingSpaces):
     async def distribute(
         cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
     ) -> Mapping[str, str]:
-        """Spreads the tables of a migrated database over the nodes of its cluster, each scope on one of them.
-
-        Gives the tables that were not spread yet, each with where its rows go; harmless where none is left.
+        """Spreads the tables of a migrated database over the nodes of its cluster, each scope on one of them. Gives
+        those that were not spread yet, each with where its rows go; harmless where none is left.
 
         Raises:
             ConfigurationError: this store knows no cluster, or the database is none.
@@ -158,9 +155,8 @@ class MemoryStore(EmbeddingSpaces):
 
     @classmethod
     def beside(cls, uri: str) -> str:
-        """The URI of the libSQL file that keeps the queue and the tokens, for a store that has none of its own.
-
-        A file in the current directory, named by the store's URI without its user and password.
+        """The URI of the libSQL file that keeps the queue and the tokens, for a store that has none of its own: in the
+        current directory, named by the store's URI without its user and password.
         """
         parts = urlsplit(uri)
         named = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
