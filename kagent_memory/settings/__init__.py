@@ -141,8 +141,8 @@ class MemorySettings:
         job_attempts: failures after which a job becomes a dead letter; what may pass (a model that is away) does not
             count.
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
-        cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB; in a file as
-            much again of their vectors. What was searched last stays, however large it is.
+        cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB, and as much
+            again of their vectors. What was searched last stays, however large it is.
         driver: what opens a file: sqlite3, which Python brings along, or libsql, which needs the extra [libsql]; None:
             sqlite3. All that open one file in one process take the same one.
         postgres_schema: the schema of Postgres that our tables live in.

@@ -107,6 +107,11 @@ class ScopeIndex:
         return self._count * ENTRY_BYTES + self._columns.nbytes + self._postings.size + sum(map(len, self._names))
 
     @property
+    def count(self) -> int:
+        """How many memories it knows."""
+        return len(self._rows)
+
+    @property
     def worn(self) -> bool:
         """Whether so much of it is dead that it should be made anew."""
         dead = self._count - len(self._rows)

@@ -16,6 +16,7 @@ from kagent_memory.stores.sql import migrations, queries
 ALONE = {
     "postgres": {
         "search_vector",
+        "scope_vectors",
         "make_vectors",
         "make_wide_vectors",
         "tune_vectors",

@@ -8,16 +8,15 @@ from typing import Self
 
 from typing_extensions import Unpack, override
 
-from ...concurrency import run_in_thread
 from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, Pruned
 from ..codec import bounded
 from ..encryption import KeyRing
-from ..sql.store import CACHE_MB, SEARCHED_BYTES, SqlStore
+from ..sql.store import CACHE_MB, SqlStore
 from ..values import ForgottenTenant
 from .database import Database, ErasingDatabase
 from .session import LibSQLSession
-from .vector_search import VectorCache, is_behind, nearest, nearest_known
+from .vector_search import is_behind, nearest
 
 
 class LibSQLStore(SqlStore[LibSQLSession]):
@@ -30,7 +29,6 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     def __init__(self, database: ErasingDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
         super().__init__(database, cache_mb=cache_mb, ring=ring)
         self._file = database
-        self._cache = VectorCache(cache_mb * 2**20)
 
     @classmethod
     @override
@@ -161,19 +159,6 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         )
 
     @override
-    async def nearest_known(
-        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
-    ) -> tuple[list[list[tuple[str, float]]], int] | None:
-        checked = await self._checked_vectors(space_number, vectors)
-        index, held = self._indexes.known(scope, version), self._cache.known((scope.id, space_number))
-        if index is None or held is None or not checked:
-            return None
-        size = len(checked) * held.size // SEARCHED_BYTES
-        return await run_in_thread(
-            size, nearest_known, index, held, checked, limit=bounded(limit), version=version, now=now
-        )
-
-    @override
     async def _unchanged(
         self,
         session: LibSQLSession,
@@ -186,4 +171,4 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     ) -> Mapping[str, Memory] | None:
         if any(is_behind(session, scope, number, mark) for number, mark in marks.items()):
             return None
-        return await super()._unchanged(session, scope, ids, version=version, marks=marks, now=now)
+        return await super()._unchanged(session, scope, ids, version=version, marks={}, now=now)

@@ -12,12 +12,15 @@ from typing import Self
 import psycopg
 from typing_extensions import Unpack, override
 
+from ...concurrency import LRU, run_in_thread
 from ...errors import ConfigurationError
-from ...records import Filter, Scope, Vector
+from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
 from ..codec import bounded
 from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SqlStore
+from ..text_index import ScopeIndex
+from ..vector_index import ScopeVectors
 from . import embedded_server as server
 from .connection import Connection, Target, dial
 from .database import PostgresDatabase
@@ -29,11 +32,14 @@ from .presence import is_present
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .standby import Standby
-from .vector_search import nearest
+from .vector_search import held, nearest, vectors_of
 
 COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
 INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
+MOST_HELD = 2**22  # numbers in the vectors of a scope that is searched in memory: they come in one answer
+UNPACKED_BYTES = 1000  # of vectors, to be made ready as long as it takes to read one character
+MOST_ASKED = 10_000
 
 
 class PostgresStore(SqlStore[PostgresSession]):
@@ -42,6 +48,11 @@ class PostgresStore(SqlStore[PostgresSession]):
     has_row_security = True
     has_standby = True
     _standby: Standby | None = None
+
+    def __init__(self, database: PostgresDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
+        super().__init__(database, cache_mb=cache_mb, ring=ring)
+        self._asked = LRU[tuple[bytes, int], int](MOST_ASKED)  # whose vectors one search more brings into memory
+        self._loading: set[tuple[bytes, int]] = set()
 
     @override
     @classmethod
@@ -211,6 +222,40 @@ class PostgresStore(SqlStore[PostgresSession]):
                 now=now,
             ),
         )
+
+    @override
+    async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
+        key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
+        known = self._cache.known(key)
+        if known is not None and known.version == index.version:
+            return known
+        if index.count * dimensions > MOST_HELD or key in self._loading:
+            return None
+        if self._asked.get(key) != index.version:  # a scope that is written to all the time is not read for one search
+            self._asked[key] = index.version
+            return None
+        self._loading.add(key)
+        try:
+            reading = self._reads.within(scope).read(vectors_of, scope, space_number)
+            row = await self._searched(space_number, reading)
+            if row is None:
+                return None
+            read = await run_in_thread(len(row["sent"]) // UNPACKED_BYTES, held, row, dimensions)
+            self._cache.keep(key, read)
+            return read
+        finally:
+            self._asked.pop(key)
+            self._loading.discard(key)
+
+    @override
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
+    ) -> Mapping[str, Memory] | None:
+        found = await super().get_unchanged(scope, ids, version=version, marks=marks, now=now)
+        if found is None:
+            for number in marks:
+                self._cache.drop((scope.id, number))
+        return found
 
 
 async def _first(target: Target) -> Connection:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+import numpy as np
+
 from ...records import Filter, Scope, Vector
 from ..codec import ids_in
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from ..sql.session import Row, Session
+from ..vector_index import ScopeVectors
 
 Nearest: TypeAlias = list[tuple[str, float]]
 
@@ -48,6 +51,19 @@ async def nearest(
         return answers
     values |= {"limit": limit, "among": index.ids(mask)}
     return _unpacked(await session.rows("search_vector", values, space_number=space_number), len(vectors))
+
+
+async def vectors_of(session: Session, scope: Scope, space_number: int) -> Row | None:
+    """The row of `scope_vectors`; None when there are none."""
+    found = await session.rows("scope_vectors", {"scope_id": scope.id}, space_number=space_number)
+    return found[0] if found and found[0]["ids"] else None
+
+
+def held(row: Row, dimensions: int) -> ScopeVectors:
+    """The vectors of a row of `scope_vectors`: two shorts and the numbers each, all big endian."""
+    sent = np.frombuffer(row["sent"], np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))
+    halves = sent["vector"].astype(np.float16)
+    return ScopeVectors.of(ids_in(row["ids"]), halves, version=row["version"], mark=row["mark"])
 
 
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:

@@ -30,13 +30,20 @@ async def get(
 
 
 async def get_unchanged(
-    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, version: int, now: datetime
+    session: Session,
+    indexes: Indexes,
+    scope: Scope,
+    ids: Sequence[str],
+    *,
+    version: int,
+    marks: Mapping[int, int],
+    now: datetime,
 ) -> Mapping[str, Memory] | None:
-    """See `MemoryStore.get_unchanged`."""
+    """See `MemoryStore.get_unchanged`; the scope's row tells the mark of all its vectors."""
     said = indexes.unchanged(scope, version)
     wanted = known(ids)
     rows = await session.rows("unchanged_memories", {**said, "ids": wanted, "now": now}) if said else ()
-    if not rows:
+    if not rows or any(mark != rows[0]["mark"] for mark in marks.values()):
         indexes.unsettle(scope)
         return None
     found = {row["id"]: to_memory(row) for row in rows if row["id"] is not None}

@@ -36,7 +36,9 @@ from ..base import (
 from ..codec import bounded
 from ..encryption import KeyRing
 from ..receipts import Receipt, ReceiptChain
+from ..text_index import ScopeIndex
 from ..values import ForgottenTenant, Restored, Rotated, Whole
+from ..vector_index import ScopeVectors, VectorCache, nearest_known
 from . import forgetting, maintenance, queue, receipts, rotation, tokens, transfer
 from . import read_queries as reading
 from . import write_queries as writing
@@ -73,6 +75,7 @@ class SqlStore(SpaceStore[AnySession]):
         self._reads = database  # of one scope, for readers
         self._ring = ring
         self._indexes = Indexes(cache_mb * 2**20)
+        self._cache = VectorCache(cache_mb * 2**20)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
         self._due = queue.Due()
         self._packing: set[asyncio.Task[None]] = set()
@@ -145,8 +148,14 @@ class SqlStore(SpaceStore[AnySession]):
             now=now,
         )
         if not dry_run:
-            self._indexes.drop(scope)
+            self._let_go(scope)
         return gone
+
+    def _let_go(self, scope: Scope) -> None:
+        """Of what is at hand of a scope."""
+        self._indexes.drop(scope)
+        for number in self._dimensions:
+            self._cache.drop((scope.id, number))
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
@@ -177,7 +186,7 @@ class SqlStore(SpaceStore[AnySession]):
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
         gone = await self._database.within(scope).write(forgetting.evict, scope, ids, keep=keep, now=now)
-        self._indexes.drop(scope)
+        self._let_go(scope)
         return gone
 
     @override
@@ -254,6 +263,25 @@ class SqlStore(SpaceStore[AnySession]):
     ) -> Mapping[str, Memory] | None:
         return await self._reads.within(scope).read(self._unchanged, scope, ids, version=version, marks=marks, now=now)
 
+    @override
+    async def nearest_known(
+        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
+    ) -> tuple[list[list[tuple[str, float]]], int] | None:
+        checked = await self._checked_vectors(space_number, vectors)
+        if not checked or (index := self._indexes.known(scope, version)) is None:
+            return None
+        held = await self._held(scope, space_number, index)
+        if held is None:
+            return None
+        size = len(checked) * held.size // SEARCHED_BYTES
+        return await run_in_thread(
+            size, nearest_known, index, held, checked, limit=bounded(limit), version=version, now=now
+        )
+
+    async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
+        """The vectors of a scope whose index stands, as far as they are at hand."""
+        return self._cache.known((scope.id, space_number))
+
     async def _unchanged(
         self,
         session: AnySession,
@@ -264,8 +292,8 @@ class SqlStore(SpaceStore[AnySession]):
         marks: Mapping[int, int],
         now: datetime,
     ) -> Mapping[str, Memory] | None:
-        """The script of `get_unchanged`; an adapter that knows `nearest_known` looks at the marks as well."""
-        return await reading.get_unchanged(session, self._indexes, scope, ids, version=version, now=now)
+        """The script of `get_unchanged`."""
+        return await reading.get_unchanged(session, self._indexes, scope, ids, version=version, marks=marks, now=now)
 
     @override
     async def places(
@@ -465,6 +493,7 @@ class SqlStore(SpaceStore[AnySession]):
             after = some[-1][0]
         if total.deleted and not dry_run:
             self._indexes.drop()
+            self._cache.drop()
         if not dry_run:
             await self._database.write(maintenance.release_widths)
         return total
@@ -483,7 +512,7 @@ class SqlStore(SpaceStore[AnySession]):
                     erased, ended = await database.write(forgetting.erase_some, scope, limit=most, who=who, now=now)
                     memories, left = memories + erased, left - max(erased, 1)
                 gone += ended
-                self._indexes.drop(scope)
+                self._let_go(scope)
         await self._database.write(forgetting.erase_widths, tenant=tenant)
         return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens)
 

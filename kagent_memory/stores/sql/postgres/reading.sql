@@ -29,9 +29,24 @@ WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     AND (state = 'active' OR %(superseded)s)
     AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
 
+-- fragment: mark
+-- What is another number once vectors of the scope s were set (every write touches its row) or any were dropped.
+(s.xmin::text::bigint * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
+
+-- name: scope_vectors
+-- All vectors of a scope: the ids, 36 characters each, and beside them what each is sent as.
+SELECT s.version, {mark} AS mark, v.ids, v.sent
+FROM scope AS s
+CROSS JOIN LATERAL (
+    SELECT string_agg(t.id::text, '' ORDER BY t.id) AS ids, string_agg(halfvec_send(t.embedding), '' ORDER BY t.id) AS sent
+    FROM memory_vector_{space} AS t
+    WHERE t.scope_id = %(scope_id)s
+) AS v
+WHERE s.scope_id = %(scope_id)s
+
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
-SELECT m.*
+SELECT m.*, {mark} AS mark
 FROM scope AS s
 LEFT JOIN remembered AS m
     ON m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.state = 'active'

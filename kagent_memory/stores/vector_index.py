@@ -1,0 +1,208 @@
+"""The vectors of the scopes searched last, held in memory between calls, and the exact scan over them.
+
+What is kept is only what the vector table holds, never which memories are visible: a scope's index tells that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence, Set
+from datetime import datetime
+from functools import partial
+from threading import Lock
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import telemetry
+from ..concurrency import LRU
+from ..records import Vector
+from .text_index import ScopeIndex
+
+ID_BYTES = 200
+LOAD_ROWS = 500
+_SLACK = 1e-5
+
+Loader = Callable[[int, int], Sequence[tuple[int, str, bytes]]]
+Floats = npt.NDArray[np.float64]
+Halves = npt.NDArray[np.float16]
+
+
+class ScopeVectors:
+    """The vectors of one scope and embedding space, as float32 rows that grow in place.
+
+    Attributes:
+        version: the scope's version that they stand at.
+        mark: tells whether vectors were set since: in a file the `seq` of the last one.
+        loading: held while it takes vectors in, and by whoever reads it beside that.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.version = -1
+        self.mark = 0
+        self.loading = Lock()
+        self.ids: list[str] = []
+        self._rows: dict[str, int] = {}
+        self._matrix: Vector = np.empty((0, dimensions), np.float32)
+        self._norms: Floats = np.empty(0)
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return self._matrix.nbytes + self._norms.nbytes + len(self.ids) * ID_BYTES
+
+    def load(self, loader: Loader) -> None:
+        """Takes in what was set since the last load, in pieces that let other threads run."""
+        parts: list[Sequence[tuple[int, str, bytes]]] = []
+        after = self.mark
+        while rows := loader(after, LOAD_ROWS):
+            parts.append(rows)
+            after = rows[-1][0]
+        if not parts:
+            return
+        with self.loading:
+            self._reserve(sum(map(len, parts)))  # once: to grow part by part copies all that came before
+            for rows in parts:
+                raw = b"".join(vector for _, _, vector in rows)
+                self._take([id for _, id, _ in rows], np.frombuffer(raw, np.float16).reshape(len(rows), -1))
+            self.mark = after
+
+    @classmethod
+    def of(cls, ids: Sequence[str], halves: Halves, *, version: int, mark: int) -> Self:
+        """All vectors of a scope at this version."""
+        held = cls(halves.shape[1])
+        held._reserve(len(ids))
+        held._take(ids, halves)
+        held.version, held.mark = version, mark
+        return held
+
+    def _take(self, ids: Sequence[str], halves: Halves) -> None:
+        places, vectors = [self._place(id) for id in ids], halves.astype(np.float32)
+        self._matrix[places] = vectors
+        self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+
+    def _reserve(self, count: int) -> None:
+        needed, held = len(self.ids) + count, len(self._norms)
+        if needed > held:
+            capacity = max(needed, held + held // 4)
+            matrix, norms = np.zeros((capacity, self._matrix.shape[1]), np.float32), np.ones(capacity)
+            matrix[:held], norms[:held] = self._matrix, self._norms
+            self._matrix, self._norms = matrix, norms
+
+    def _place(self, memory_id: str) -> int:
+        if memory_id not in self._rows:
+            self._rows[memory_id] = len(self.ids)
+            self.ids.append(memory_id)
+        return self._rows[memory_id]
+
+    def places(self, ids: Collection[str]) -> npt.NDArray[np.intp]:
+        """Where those of the ids stand that have a vector."""
+        return np.array([self._rows[one] for one in ids if one in self._rows], np.intp)
+
+    def cosines(self, query: Vector) -> Vector:
+        """The cosine of every row, to about 1e-6."""
+        count = len(self.ids)
+        return (self._matrix[:count] @ query) / (self._norms[:count] * np.linalg.norm(query)).astype(np.float32)
+
+    def nearest(
+        self, query: Vector, cosines: Vector, limit: int, among: npt.NDArray[np.intp] | None = None
+    ) -> list[tuple[str, float]]:
+        """The `limit` nearest of all rows, or of those `among`: (id, cosine rounded to 6 digits), best first, ties
+        by id descending. The last digits are worked out anew in double precision, whatever order the sums took.
+        """
+        rows = np.arange(len(cosines)) if among is None else among
+        if limit < 1 or not len(rows):
+            return []
+        if limit < len(rows):
+            values = cosines[rows]
+            rows = rows[values >= np.partition(values, len(rows) - limit)[len(rows) - limit] - _SLACK]
+        exact = np.asarray(query, np.float64)
+        dots = self._matrix[rows].astype(np.float64) @ exact
+        values = np.clip(np.round(dots / (self._norms[rows] * np.linalg.norm(exact)), 6), -1.0, 1.0) + 0.0
+        found = sorted(zip(values.tolist(), (self.ids[row] for row in rows), strict=True), reverse=True)
+        return [(memory_id, cosine) for cosine, memory_id in found[:limit]]
+
+
+class VectorCache:
+    """The vectors of the scopes searched last, up to so many bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._held = LRU[tuple[bytes, int], ScopeVectors](max_bytes, lambda vectors: vectors.size)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes all of them hold."""
+        return self._held.size
+
+    def known(self, key: tuple[bytes, int]) -> ScopeVectors | None:
+        """A scope's vectors as they were loaded last, if they are kept."""
+        return self._held.get(key)
+
+    def current(
+        self, key: tuple[bytes, int], dimensions: int, *, version: int, loader: Loader, count: Callable[[], int]
+    ) -> ScopeVectors:
+        """The scope's vectors as the database holds them in the transaction that `loader` and `count` read in."""
+        held = self._held.pop(key) or ScopeVectors(dimensions)
+        telemetry.cache_looked_up("vectors", hit=held.version == version and bool(held.ids))
+        held.load(loader)
+        if held.version != version and len(held.ids) != count():
+            held = ScopeVectors(dimensions)
+            held.load(loader)
+        held.version = version
+        self._held[key] = held
+        return held
+
+    def keep(self, key: tuple[bytes, int], held: ScopeVectors) -> None:
+        """Keeps a scope's vectors in place of those that were loaded before."""
+        self._held[key] = held
+
+    def drop(self, key: tuple[bytes, int] | None = None) -> None:
+        """Lets go of one scope's vectors, or of all."""
+        if key is None:
+            self._held.clear()
+        else:
+            self._held.pop(key)
+
+
+def search(
+    held: ScopeVectors,
+    queries: Sequence[Vector],
+    limit: int,
+    passing: Callable[[Sequence[str] | None], Set[str]] | None,
+) -> list[list[tuple[str, float]]]:
+    """For each query the nearest among the ids that `passing` lets through (None: all); asked for the best candidates
+    first, and for all (None) when those are not enough.
+    """
+    halved = [np.asarray(query, np.float16).astype(np.float32) for query in queries]
+    cosines = [held.cosines(query) for query in halved]
+    if passing is None:
+        return [held.nearest(query, row, limit) for query, row in zip(halved, cosines, strict=True)]
+    reach = min(len(held.ids), limit + limit // 4 + 32)
+    nearest = [held.nearest(query, row, reach) for query, row in zip(halved, cosines, strict=True)]
+    good = passing([memory_id for found in nearest for memory_id, _ in found])
+    answers = [[hit for hit in found if hit[0] in good][:limit] for found in nearest]
+    if reach == len(held.ids) or all(len(answer) == limit for answer in answers):
+        return answers
+    among = held.places(passing(None))
+    return [held.nearest(query, row, limit, among) for query, row in zip(halved, cosines, strict=True)]
+
+
+def nearest_known(
+    index: ScopeIndex, held: ScopeVectors, queries: Sequence[Vector], *, limit: int, version: int, now: datetime
+) -> tuple[list[list[tuple[str, float]]], int] | None:
+    """See `MemoryStore.nearest_known`: what `nearest` finds, on any thread; None while either takes something in."""
+    if not held.loading.acquire(blocking=False):
+        return None
+    try:
+        with index.loading:
+            if (held.version, index.version) != (version, version):
+                return None
+            mark, visible = held.mark, index.visible(now)
+            shown = partial(index.shown, visible) if index.hidden(visible) else None
+            telemetry.cache_looked_up("vectors", hit=True)
+            return search(held, queries, limit, shown), mark
+    finally:
+        held.loading.release()
