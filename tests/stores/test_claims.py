@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ import pytest
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Job, Store
-from kagent_memory.stores.sql import queue
+from kagent_memory.stores.sql import queries, queue
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 A, B, C = (Scope("acme", user, "desk") for user in "abc")
@@ -118,3 +120,32 @@ async def test_two_processes_that_found_the_same_jobs_share_them(tmp_path: Path)
         running = await one.jobs(state="running")
         assert Counter(job.owner for job in running) == {"one": 15, "other": 15}
         assert [await claimed(one), await claimed(other)] == ["", ""]
+
+
+async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: Path):
+    path = tmp_path / "memory.db"
+    others = [Scope("acme", f"user{number}", "desk") for number in range(12)]
+    async with await open_store(f"libsql:///{path}") as store:
+        await store.enqueue([job(A, 900)])
+        with sqlite3.connect(path) as file:
+            names = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
+            picked = ", ".join(
+                {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}.get(n, n) for n in names
+            )
+            copied = f"INSERT INTO ingest_job SELECT {picked} FROM ingest_job WHERE key = ''"
+            file.executemany(copied, [(new_id(),) for _ in range(10_000)])
+        await store.enqueue([job(scope, 1) for scope in others])
+        async with asyncio.timeout(60):  # it took minutes while each job was compared with each
+            served = [await claimed(store) for _ in range(30)]
+        assert served[1:13] == [f"user{number}1" for number in range(12)]
+        assert served[0].startswith("a")
+        await store.enqueue([job(A, 0)])
+        with sqlite3.connect(path) as file:
+            asked = queries("libsql")["queued_job"]
+            plan = " ".join(
+                str(row)
+                for row in file.execute(
+                    f"EXPLAIN QUERY PLAN {asked}", {"scope_id": A.id, "kind": "transcript", "key": "k"}
+                )
+            )
+        assert "INDEX ingest_job_key (scope_id=? AND kind=? AND key=?)" in plan

@@ -32,7 +32,8 @@ ON CONFLICT (scope_id, id) DO NOTHING
 -- take_job decides. What is due goes by the caller's clock, leases by the database's alone: two workers whose clocks
 -- differ still agree on who holds a job.
 -- What failed before, in an outage say, holds up nothing that is new; nor does one scope's long queue the others: those
--- served last come last.
+-- served last come last. The scopes at work are looked for once: for each job anew, a long queue would take the square of
+-- its length.
 SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
@@ -46,10 +47,9 @@ FROM (
                 AND (j.lease_until IS NULL OR j.lease_until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'))
             )
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM ingest_job AS o
-            WHERE o.scope_id = j.scope_id AND o.id <> j.id AND o.state = 'running'
-                AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
+        AND j.scope_id NOT IN (
+            SELECT o.scope_id FROM ingest_job AS o
+            WHERE o.state = 'running' AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
         )
         AND j.provider || char(31) || j.model NOT IN (SELECT value FROM json_each(:models))
     ORDER BY again, turn, j.created_at, j.id
