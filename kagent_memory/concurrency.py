@@ -161,7 +161,7 @@ def _work_each(work: Callable[[Item], T], portion: Sequence[Item]) -> list[T]:
     return [work(item) for item in portion]
 
 
-async def cancel_and_wait(*tasks: asyncio.Task[None]) -> None:
+async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
     """Cancels the tasks until they end: a driver may swallow a cancellation while it works."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ..memories import MemoryApi, OpenedMemories
+from ..memories.forwarding import Lines
 from .loop_thread import LoopThread
 
 Params = ParamSpec("Params")
@@ -24,6 +25,23 @@ def _plain(
             return getattr(memories, verb.__name__)(*args, **kwargs)
 
         return self._thread.run_blocking(use)  # pyright: ignore[reportPrivateUsage] a method of the class below
+
+    return call
+
+
+def _plain_lines(
+    verb: Callable[Concatenate[MemoryApi, Params], AsyncGenerator[str]],
+) -> Callable[Concatenate[SyncMemories, Params], Iterator[str]]:
+    """`_plain` of the verb whose answer are lines."""
+
+    @functools.wraps(verb)
+    def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Iterator[str]:
+        lines, thread = Lines(cast("Any", kwargs)), self._thread  # pyright: ignore[reportPrivateUsage]
+        try:
+            while some := thread.run_blocking(lines.some):
+                yield from some
+        finally:
+            thread.run_blocking(lines.close)
 
     return call
 
@@ -61,6 +79,8 @@ class SyncMemories:
     drop_job = _plain(MemoryApi.drop_job)
     prune = _plain(MemoryApi.prune)
     forget_tenant = _plain(MemoryApi.forget_tenant)
+    export = _plain_lines(MemoryApi.export)
+    import_ = _plain(MemoryApi.import_)
     receipts = _plain(MemoryApi.receipts)
     check_receipts = _plain(MemoryApi.check_receipts)
     audit = _plain(MemoryApi.audit)

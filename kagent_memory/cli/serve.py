@@ -60,6 +60,7 @@ async def serve(args: argparse.Namespace, say: Output) -> int:
         trusted_proxy=args.trusted_proxy,
         hosts=LOOPBACK_NAMES | {name.lower() for name in args.allow_host or ()},
         max_body_bytes=args.max_body_bytes,
+        max_import_bytes=args.max_import_bytes,
         requests_per_minute=args.requests_per_minute,
     )
     check_binding(args.host, access)
@@ -226,6 +227,12 @@ COMMANDS = (
                 help="the longest request body",
                 type=between(1024, 2**30),
                 default=8 * 1024 * 1024,
+            ),
+            option(
+                "--max-import-bytes",
+                help="the longest file that an import takes",
+                type=between(1024, 2**50),
+                default=16 * 2**30,
             ),
             option(
                 "--requests-per-minute",

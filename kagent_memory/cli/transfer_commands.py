@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..memories.importers import SOURCES, TABLES
 from ..memories.transfer import Imported
-from .command import DRY_RUN, Command, opened_here, option
+from .command import DRY_RUN, Command, opened, option
 from .output import Output
 
 TELL_EVERY = 1000
@@ -19,7 +19,7 @@ READ_BYTES = 2**20
 async def export(args: argparse.Namespace, say: Output) -> int:
     """Writes memories to standard output."""
     count = -1  # the first line is none
-    async with opened_here(args) as memories:
+    async with opened(args) as memories:
         async for line in memories.export(tenant=args.tenant, user=args.user, app=args.app, vectors=args.vectors):
             say.raw(line)
             count += 1
@@ -38,7 +38,7 @@ async def import_(args: argparse.Namespace, say: Output) -> int:
             say.note(f"{done} memories read.")
 
     reached = [0]
-    async with opened_here(args) as memories:
+    async with opened(args) as memories:
         with tempfile.TemporaryDirectory() as folder:
             place: Path | str = args.file
             if args.file == "-":

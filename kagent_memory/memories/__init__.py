@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -53,8 +53,7 @@ from .components import Components, OpenOptions, PartOptions, background, open_c
 from .draining import drain
 from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
-from .importers import ImportOptions, Source
-from .options import AuditOptions, ForgetOptions, RecallOptions
+from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions, RecallOptions
 from .pruning import prune
 from .quarantine import confirm, reject
 from .recalling import recall
@@ -440,59 +439,14 @@ class Memories(OpenedMemories):
         """Encrypts with the first of the `encryption_keys` whatever it did not encrypt; cut off, call it again."""
         return await self._parts.store.rotate_keys(dry_run=dry_run)
 
-    async def export(
-        self,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        vectors: bool = False,
-    ) -> AsyncIterator[str]:
-        """All memories of the scopes with this tenant, user and app, as lines of JSON in the documented format: with
-        history, usage and expiry, superseded and expired ones too. Holds some of them at a time.
-
-        Args:
-            tenant: only of this tenant; None: of any.
-            user: only of this user.
-            app: only of this app.
-            vectors: with their vectors, which then need not be made anew where they are imported.
-
-        Raises:
-            InvalidInput: tenant, user or app can be no part of a scope.
-            ConfigurationError: the store hands out no vectors.
-        """
-        async for line in export(self._parts, tenant=tenant, user=user, app=app, vectors=vectors):
+    @override
+    async def export(self, **options: Unpack[ExportOptions]) -> AsyncGenerator[str]:
+        async for line in export(self._parts, **options):
             yield line
 
-    async def import_(
-        self,
-        place: Path | str,
-        *,
-        source: Source = "kagent-memory",
-        tenant: str | None = None,
-        dry_run: bool = False,
-        progress: Callable[[int], None] | None = None,
-        **options: Unpack[ImportOptions],
-    ) -> Imported:
-        """Takes in what `export` wrote, or what another system keeps, after it was read to its end: what cannot be
-        imported whole is refused before anything is written. What is there already, or was forgotten here, is left as
-        it is, so the same call goes on where one was interrupted. Vectors that came along are kept where the store
-        has the same embedding space, or none yet; the others are made anew by the embedder.
-
-        Args:
-            place: the path of the file, or postgresql://… of another system's database.
-            source: what it is; other systems' memories have secrets masked, our own export is taken as it is.
-            tenant: the only one whose memories the file may hold (None: any), or whose other systems' become.
-            dry_run: only says what would be done.
-            progress: is told how many lines are done.
-            options: see `ImportOptions`; for other systems.
-
-        Raises:
-            InvalidInput: it is not what it is said to be, of another version, damaged, or of another tenant.
-            ConfigurationError: the store takes no import, or the other database's URI does not fit.
-            ModelError: vectors came along for a new store, and the embedder is away that would know them as its own.
-        """
-        return await import_(self._parts, place, source, options, tenant=tenant, dry_run=dry_run, progress=progress)
+    @override
+    async def import_(self, place: Path | str, **options: Unpack[AllImportOptions]) -> Imported:
+        return await import_(self._parts, place, **options)
 
     async def reembed(
         self,

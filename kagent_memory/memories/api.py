@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
+
+from typing_extensions import Unpack
 
 from ..models.llm import Llm
 from ..records import (
@@ -29,7 +32,9 @@ from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .findings import MOST_FINDINGS, Audit, Defect, Progress
+from .options import ImportOptions, Source
 from .receipts import ReceiptCheck
+from .transfer import Imported
 
 Items: TypeAlias = Sequence[Fact | str]
 
@@ -417,6 +422,61 @@ class MemoryApi(ABC):
 
         Raises:
             InvalidInput: the tenant is empty, or can be no part of a scope.
+        """
+
+    @abstractmethod
+    def export(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        vectors: bool = False,
+    ) -> AsyncGenerator[str]:
+        """All memories of the scopes with this tenant, user and app, as lines of JSON in the documented format: with
+        history, usage and expiry, superseded and expired ones too. Holds some of them at a time.
+
+        Args:
+            tenant: only of this tenant; None: of any.
+            user: only of this user.
+            app: only of this app.
+            vectors: with their vectors, which then need not be made anew where they are imported.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+            ConfigurationError: the store hands out no vectors.
+            NotFound: the server's caller may not see them.
+        """
+
+    @abstractmethod
+    async def import_(
+        self,
+        place: Path | str,
+        *,
+        source: Source = "kagent-memory",
+        tenant: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        **options: Unpack[ImportOptions],
+    ) -> Imported:
+        """Takes in what `export` wrote, or what another system keeps, after it was read to its end: what cannot be
+        imported whole is refused before anything is written. What is there already, or was forgotten here, is left as
+        it is, so the same call goes on where one was interrupted. Vectors that came along are kept where the store
+        has the same embedding space, or none yet; the others are made anew by the embedder.
+
+        Args:
+            place: the path of the file, or postgresql://… of another system's database.
+            source: what it is; other systems' memories have secrets masked, our own export is taken as it is.
+            tenant: the only one whose memories the file may hold (None: any), or whose other systems' become.
+            dry_run: only says what would be done.
+            progress: is told how many lines are done.
+            options: see `ImportOptions`; for other systems.
+
+        Raises:
+            InvalidInput: it is not what it is said to be, of another version, damaged, or of another tenant.
+            ConfigurationError: the store takes no import, the other database's URI does not fit, or other systems'
+                memories are to go through a server.
+            ModelError: vectors came along for a new store, and the embedder is away that would know them as its own.
         """
 
     @abstractmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from typing_extensions import Unpack, override
@@ -16,8 +17,10 @@ from .api import Items, MemoryApi
 from .findings import Audit
 from .options import (
     AddOptions,
+    AllImportOptions,
     AuditOptions,
     EditOptions,
+    ExportOptions,
     ForgetOptions,
     JobOptions,
     ListOptions,
@@ -26,8 +29,34 @@ from .options import (
     ScopeOptions,
 )
 from .receipts import ReceiptCheck
+from .transfer import Imported
 
 Result = TypeVar("Result")
+LINES = 100
+
+
+class Lines:
+    """The lines of an export, taken some at a time where its memories are."""
+
+    def __init__(self, options: ExportOptions) -> None:
+        self._options = options
+        self._lines: AsyncGenerator[str] | None = None
+
+    async def some(self, memories: MemoryApi) -> Sequence[str]:
+        """The next ones; none at the end."""
+        if self._lines is None:
+            self._lines = memories.export(**self._options)
+        found: list[str] = []
+        async for line in self._lines:
+            found.append(line)
+            if len(found) == LINES:
+                break
+        return found
+
+    async def close(self, _: MemoryApi) -> None:
+        """No more are wanted."""
+        if self._lines is not None:
+            await self._lines.aclose()
 
 
 class ForwardingMemories(MemoryApi):
@@ -126,6 +155,20 @@ class ForwardingMemories(MemoryApi):
     @override
     async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
         return await self._forward(lambda memories: memories.forget_tenant(tenant, limit=limit, who=who), finish=True)
+
+    @override
+    async def export(self, **options: Unpack[ExportOptions]) -> AsyncGenerator[str]:
+        lines = Lines(options)
+        try:
+            while some := await self._forward(lines.some):
+                for line in some:
+                    yield line
+        finally:
+            await self._forward(lines.close)
+
+    @override
+    async def import_(self, place: Path | str, **options: Unpack[AllImportOptions]) -> Imported:
+        return await self._forward(lambda memories: memories.import_(place, **options))
 
     @override
     async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:

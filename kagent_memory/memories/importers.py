@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,30 +28,14 @@ from ..stores.base import Batch, checked_vector
 from ..stores.planning import checked
 from .components import Components, without_secrets
 from .foreign_rows import AdkRow, Form, Found, KagentRow, LangGraphRow, Mem0Memory, Mem0Row
+from .options import ImportOptions, Source
 
-Source: TypeAlias = Literal["kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph"]
 SOURCES: tuple[Source, ...] = ("kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph")
 TABLES: Mapping[Source, str] = {"kagent": "memory", "mem0": "mem0", "langgraph": "store"}
 PART = 200
 READ = 1_000_000  # characters: work for a thread
 _EPOCH = datetime.fromtimestamp(0, UTC)
 Row: TypeAlias = Mapping[str, Any]
-
-
-class ImportOptions(TypedDict, total=False):
-    """Whose memories of another system are taken, and where they are.
-
-    Attributes:
-        app, user: only those of this agent and user, which is also whose the memories are of which the source does
-            not say it.
-        table: its name there, perhaps with its schema.
-        namespace: LangGraph's, part by part: a word, * for any, {user}, {app} or {session}.
-    """
-
-    app: str | None
-    user: str | None
-    table: str | None
-    namespace: str | None
 
 
 @dataclass(slots=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from ..models.llm import Llm
 from ..records import Filter, MemoryType, Scope, Vector
 from ..stores.base import JobState, Order
 from .findings import Defect, Progress
+
+Source: TypeAlias = Literal["kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph"]
 
 
 class RememberOptions(TypedDict, total=False):
@@ -120,3 +122,37 @@ class JobOptions(TypedDict, total=False):
     limit: int
     id: str | None
     payloads: bool
+
+
+class ExportOptions(TypedDict, total=False):
+    """The options of `MemoryApi.export`."""
+
+    tenant: str | None
+    user: str | None
+    app: str | None
+    vectors: bool
+
+
+class ImportOptions(TypedDict, total=False):
+    """Whose memories of another system are taken, and where they are.
+
+    Attributes:
+        app, user: only those of this agent and user, which is also whose the memories are of which the source does
+            not say it.
+        table: its name there, perhaps with its schema.
+        namespace: LangGraph's, part by part: a word, * for any, {user}, {app} or {session}.
+    """
+
+    app: str | None
+    user: str | None
+    table: str | None
+    namespace: str | None
+
+
+class AllImportOptions(ImportOptions, total=False):
+    """The options of `MemoryApi.import_`."""
+
+    source: Source
+    tenant: str | None
+    dry_run: bool
+    progress: Progress | None

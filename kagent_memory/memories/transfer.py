@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import Unpack
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
@@ -25,7 +26,9 @@ from ..stores.codec import is_id
 from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components
-from .importers import SOURCES, Importer, ImportOptions, Source
+from .findings import Progress
+from .importers import SOURCES, Importer
+from .options import ImportOptions, Source
 
 FORMAT = "kagent-memory"
 VERSION = 1
@@ -39,7 +42,6 @@ MOST_INTEGER = 2**31 - 2  # with room for one more
 MOST_TTL_DAYS = 36_500
 READ = 1_000_000  # characters: reading a file is work for a thread, however long it is
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # what some readers take for one
-Progress = Callable[[int], None]
 SpaceKey: TypeAlias = tuple[str, int]
 """The name and the width of an embedding space: what makes it the same one in another store."""
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -140,8 +142,13 @@ def _adapter() -> TypeAdapter[_Line]:
 
 
 async def export(
-    parts: Components, *, tenant: str | None, user: str | None, app: str | None, vectors: bool
-) -> AsyncIterator[str]:
+    parts: Components,
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    app: str | None = None,
+    vectors: bool = False,
+) -> AsyncGenerator[str]:
     """See `MemoryApi.export`."""
     await parts.deliveries.flush()
     spaces = [one for one in await parts.store.embedding_spaces() if one.state != "retired"] if vectors else []
@@ -203,19 +210,15 @@ def _lines(scope: Scope, found: Sequence[Whole], numbers: Sequence[int]) -> list
 async def import_(
     parts: Components,
     place: Path | str,
-    source: Source,
-    options: ImportOptions,
     *,
-    tenant: str | None,
-    dry_run: bool,
-    progress: Progress | None,
+    source: Source = "kagent-memory",
+    tenant: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[ImportOptions],
 ) -> Imported:
     """See `MemoryApi.import_`."""
-    if source not in SOURCES:
-        raise InvalidInput(f"The source must be one of {', '.join(SOURCES)}, not {source!r}.")
-    if source == "kagent-memory":
-        if given := [name for name, value in options.items() if value is not None]:
-            raise InvalidInput(f"{', '.join(given)} goes with other systems' memories; choose when you export.")
+    if is_own(source, options):
         return await _taken_in(parts, Path(place), tenant=tenant, dry_run=dry_run, progress=progress)
     tenant = parts.settings.tenant if tenant is None else tenant
     importer = Importer(parts, source, str(place), tenant, options)
@@ -224,6 +227,19 @@ async def import_(
         await _convert(importer, path)
         done = await _taken_in(parts, path, tenant=tenant, dry_run=dry_run, progress=progress)
     return replace(done, left_out=importer.left_out)
+
+
+def is_own(source: Source, options: ImportOptions) -> bool:
+    """Whether our own export is to be imported.
+
+    Raises:
+        InvalidInput: the source is unknown, or the options do not go with it.
+    """
+    if source not in SOURCES:
+        raise InvalidInput(f"The source must be one of {', '.join(SOURCES)}, not {source!r}.")
+    if source == "kagent-memory" and (given := [name for name, value in options.items() if value is not None]):
+        raise InvalidInput(f"{', '.join(given)} goes with other systems' memories; choose when you export.")
+    return source == "kagent-memory"
 
 
 async def _convert(importer: Importer, path: Path) -> None:
@@ -303,11 +319,6 @@ async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Ma
         ConfigurationError: the embedder is not the one whose vectors the store holds.
     """
     found: dict[SpaceKey, int] = {}
-    for (name, width), owners in told.callers.items():
-        found[name, width] = 0
-        for scope in () if dry_run else owners.values():
-            space = await parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
-            found[name, width] = space.number
     held = [one for one in await parts.store.embedding_spaces() if not one.name.startswith(EXTERNAL)]
     known = {(one.name, one.dimensions): one for one in held if one.state != "retired"}
     for space in told.spaces:
@@ -318,6 +329,11 @@ async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Ma
             there = await _first_space(parts, space, dry_run=dry_run)
         if there is not None and (there.name, there.dimensions) == space.key and same_model(there.probe, space.vector):
             found[space.key] = there.number
+    for (name, width), owners in told.callers.items():
+        found[name, width] = 0
+        for scope in () if dry_run else owners.values():
+            space = await parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
+            found[name, width] = space.number
     return found
 
 

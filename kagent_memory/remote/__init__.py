@@ -7,23 +7,28 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
 import httpx
 from typing_extensions import Unpack, override
 
-from ..errors import ConfigurationError, KagentMemoryError, StoreError
+from ..concurrency import run_in_thread
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
 from ..memories import Items, Memories, OpenedMemories, OpenOptions
 from ..memories.audit import audit_each
 from ..memories.findings import MOST_FINDINGS, Audit, checked_defects
 from ..memories.forgetting import Which
 from ..memories.options import (
     AddOptions,
+    AllImportOptions,
     AuditOptions,
     EditOptions,
+    ExportOptions,
     ForgetOptions,
     JobOptions,
     ListOptions,
@@ -32,6 +37,7 @@ from ..memories.options import (
     ScopeOptions,
 )
 from ..memories.receipts import ReceiptCheck
+from ..memories.transfer import Imported, is_own
 from ..records import (
     Change,
     Fact,
@@ -51,7 +57,7 @@ from ..stores.base import Job, Page, Pruned, ScopeStats
 from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .serialization import from_wire, to_wire
-from .transport import Transport, without_secrets
+from .transport import Transport, error_of, without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +66,7 @@ ANSWER_SECONDS = 60.0
 LONGEST_DRAIN_SECONDS = 30.0
 TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
+PIECE = 2**18  # bytes of a file that are sent at once
 _DEFAULTS = MemorySettings()
 
 
@@ -321,6 +328,40 @@ class RemoteMemories(OpenedMemories):
         return erased
 
     @override
+    async def export(self, **options: Unpack[ExportOptions]) -> AsyncGenerator[str]:
+        query = {name: value for name, value in options.items() if value is not None}
+        last = ""
+        async with aclosing(self._server.lines("GET", "/export", query=query)) as lines:
+            async for line in lines:
+                yield line
+                last = line
+        if not last.startswith('{"end"'):
+            raise StoreError(f"The export of {self.location} was cut off; call it again.")
+
+    @override
+    async def import_(self, place: Path | str, **options: Unpack[AllImportOptions]) -> Imported:
+        source, progress = options.pop("source", "kagent-memory"), options.pop("progress", None)
+        query = {name: value for name in ("tenant", "dry_run") if (value := options.pop(name, None)) is not None}
+        if not is_own(source, options):
+            raise ConfigurationError(
+                "Other systems' memories are imported where the database is: pass its URI instead of the server's, or "
+                "`kagent-memory import` them into a file of your own and send its export."
+            )
+        done: Imported | None = None
+        async with aclosing(self._server.lines("POST", "/import", query=query, content=_pieces(Path(place)))) as lines:
+            async for line in lines:
+                told = json.loads(line)
+                if "error" in told:
+                    raise error_of(told["error"], f"The server {self.location} could not import it.")
+                if "imported" in told:
+                    done = from_wire(told["imported"], Imported)
+                elif progress is not None:
+                    progress(told["done"])
+        if done is None:
+            raise StoreError(f"The import into {self.location} was cut off; call it again, and it goes on.")
+        return done
+
+    @override
     async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:
         whose = (self._settings.tenant or None) if tenant is None else tenant
         query = {"after": after, "limit": limit} | ({} if whose is None else {"tenant": whose})
@@ -373,3 +414,12 @@ class RemoteMemories(OpenedMemories):
 
 def _part(id: str) -> str:
     return quote(id, safe="")
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while piece := await run_in_thread(PIECE, file.read, PIECE):
+                yield piece
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error

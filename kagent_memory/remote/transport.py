@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -52,6 +52,25 @@ class Transport:
         except ValueError as error:
             raise _stranger(self.location) from error
 
+    async def lines(
+        self, method: str, path: str, *, query: Mapping[str, Any], content: AsyncIterator[bytes] | None = None
+    ) -> AsyncGenerator[str]:
+        """The lines of an answer as they come, however long it takes.
+
+        Raises:
+            StoreError: the server cannot be reached, or goes away on the way.
+            KagentMemoryError: what the server says went wrong, as the exception it had there.
+        """
+        try:
+            async with self._client.stream(method, path, params=query, content=content) as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                    raise _error(answer, self.location)
+                async for line in answer.aiter_lines():
+                    yield line
+        except httpx.HTTPError as error:
+            raise StoreError(f"The server {self.location} cannot be reached: {type(error).__name__}.") from error
+
     async def info(self) -> tuple[Mode, bool]:
         """How the server finds memories, and whether its sessions need a model that their agent names.
 
@@ -87,8 +106,12 @@ def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
     told = cast("dict[str, Any]", problem)
     if answer.status_code in (401, 403):
         return ConfigurationError(f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=.")
-    kind = error_class(str(told.get("type", "")).rpartition(":")[2])
-    return kind(str(told.get("detail") or f"The server {location} answered {answer.status_code}."))
+    return error_of(told, f"The server {location} answered {answer.status_code}.")
+
+
+def error_of(problem: Mapping[str, Any], otherwise: str) -> KagentMemoryError:
+    """The exception that a server's problem stands for."""
+    return error_class(str(problem.get("type", "")).rpartition(":")[2])(str(problem.get("detail") or otherwise))
 
 
 def without_secrets(uri: str) -> str:

@@ -20,6 +20,7 @@ from . import (
     kagent,
     oversight,
     pages,
+    transfer,
 )
 from . import (
     connect_page as setup,
@@ -83,6 +84,7 @@ def create_app(
         kagent.router,
         api.router,
         upkeep.router,
+        transfer.router,
         pages.router,
         oversight.router,
         jobs.router,

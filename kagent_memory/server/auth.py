@@ -27,6 +27,7 @@ class Access:
         trusted_proxy: X-User-Id (and X-Agent-Name, X-Tenant-Id) are believed: a proxy in front sets them.
         hosts: names this server answers to without auth; others are refused, so that no web page rebinds to it.
         max_body_bytes: the longest request body. Only what stores takes so long a one; others end at 1 MiB.
+        max_import_bytes: the longest file that an import takes; it waits on the disk, not in memory.
         requests_per_minute: of one caller; 0: no limit. A token counts by itself at each address that it comes from,
             callers without one by their address.
     """
@@ -35,6 +36,7 @@ class Access:
     trusted_proxy: bool = False
     hosts: frozenset[str] = LOOPBACK_NAMES
     max_body_bytes: int = 8 * 1024 * 1024
+    max_import_bytes: int = 16 * 2**30
     requests_per_minute: int = 3000
 
 

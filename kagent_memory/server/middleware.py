@@ -28,6 +28,7 @@ PROBES = frozenset({"/healthz", "/readyz"})
 OPEN_PATHS = frozenset({"/login", "/static/style.css", "/static/icon.svg", "/favicon.ico"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 STORING = frozenset({"/api/memories/sessions", "/api/memories/sessions/batch", "/api/v1/memories", "/api/v1/sessions"})
+SPOOLED = "/api/v1/import"
 MOST_ELSEWHERE = 1024 * 1024  # bytes of a body of another route
 LONGEST_HEAD = 65_536
 BODIES_AT_ONCE = 8  # of the longest ones
@@ -65,7 +66,8 @@ class Gate:
             answer = self._refusal(request) or await self._admit(request)
         except KagentMemoryError as error:  # the token could not be looked up
             answer = failed(request, error)
-        body = Body(receive, self._most(request), self._room, _address(request), time=time.monotonic)
+        room = None if request.url.path == SPOOLED else self._room
+        body = Body(receive, self._most(request), room, _address(request), time=time.monotonic)
         try:
             await self._answered(request, answer or self._app, body, send)
         finally:
@@ -102,6 +104,8 @@ class Gate:
 
     def _most(self, request: Request) -> int:
         most = self._access.max_body_bytes
+        if request.url.path == SPOOLED:
+            return self._access.max_import_bytes
         if request.url.path == MCP_PATH:  # read on the event loop; one content, of which JSON may escape every letter
             return min(most, SMALL_BODY + 6 * self._memories().settings.max_content_bytes)
         return most if request.url.path in STORING else min(most, MOST_ELSEWHERE)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from ..errors import InvalidInput, KagentMemoryError, family_of
 from ..memories.options import ForgetOptions
@@ -16,6 +16,7 @@ from .dependencies import caller_of, known_id, memories_of, who
 from .error_responses import message_of
 from .maintenance import own_tenant
 from .page_helpers import field, own_form, page, page_scope, to
+from .transfer import exported
 
 router = APIRouter(include_in_schema=False)
 
@@ -66,14 +67,10 @@ async def receipts(request: Request) -> Response:
 @router.get("/export")
 async def export(request: Request) -> Response:
     """All memories of the agent and user as a file that `kagent-memory import` takes."""
-    memories, scope = memories_of(request), page_scope(request)
-
-    async def lines() -> AsyncIterator[str]:
-        async for line in memories.export(tenant=scope.tenant, user=scope.user, app=scope.app):
-            yield f"{line}\n"
-
-    named = {"content-disposition": 'attachment; filename="memories.jsonl"', "cache-control": "no-store"}
-    return StreamingResponse(lines(), media_type="application/jsonl", headers=named)
+    scope = page_scope(request)
+    answer = await exported(memories_of(request), tenant=scope.tenant, user=scope.user, app=scope.app)
+    answer.headers["content-disposition"] = 'attachment; filename="memories.jsonl"'
+    return answer
 
 
 @router.get("/forget")

@@ -89,9 +89,18 @@ class Body:
 
     Attributes:
         is_whole: all of it has come.
+
+    Args:
+        receive: gives its messages.
+        most: bytes that it may have.
+        room: what long bodies are held in; None: this one is written away as it comes.
+        caller: whose.
+        time: monotonic seconds.
     """
 
-    def __init__(self, receive: Receive, most: int, room: Room, caller: str, *, time: Callable[[], float]) -> None:
+    def __init__(
+        self, receive: Receive, most: int, room: Room | None, caller: str, *, time: Callable[[], float]
+    ) -> None:
         self._receive, self._most, self._room, self._caller, self._time = receive, most, room, caller, time
         self._begun: float | None = None
         self._seen = self._taken = 0
@@ -115,20 +124,20 @@ class Body:
         self._seen += len(message.get("body", b""))
         if self._seen > self._most:
             raise TooLarge(self._most)
-        if self._seen > SMALL_BODY and not self._make_room():
+        if self._room is not None and self._seen > SMALL_BODY and not self._make_room(self._room):
             raise TooMuch
         self.is_whole = not message.get("more_body", False)
         return message
 
-    def _make_room(self) -> bool:
+    def _make_room(self, room: Room) -> bool:
         more = self._seen - self._taken
-        if not self._room.take(self._caller, more):
+        if not room.take(self._caller, more):
             return False
         self._taken = self._seen
         return True
 
     def end(self) -> None:
         """The request is over; its bytes are no longer held."""
-        if self._taken:
+        if self._taken and self._room is not None:
             self._room.give_back(self._caller, self._taken)
         self._taken = 0

@@ -38,6 +38,7 @@ def test_every_argument_of_open_is_a_typed_option_of_who_opens_for_others() -> N
         (MemoryApi.list, options.ListOptions),
         (MemoryApi.scopes, options.ScopeOptions),
         (MemoryApi.jobs, options.JobOptions),
+        (MemoryApi.export, options.ExportOptions),
     ],
     ids=lambda value: value.__name__,
 )
