@@ -213,7 +213,7 @@ def report(stores: Sequence[Store], sizes: Mapping[int, Mapping[str, float]], ta
     for what in next(iter(sizes.values())):
         print(f"| {what} | " + " | ".join(f"{sizes[count][what]:,.0f}" for count in counts) + " | |")
     for what in dict.fromkeys(what for what, _ in taken):
-        tenths = {count: statistics.quantiles(taken[what, count], n=20, method="inclusive") for count in counts}
+        tenths = {count: statistics.quantiles(taken[what, count] * 2, n=20, method="inclusive") for count in counts}
         cells = [" / ".join(f"{tenths[count][place]:.1f}" for place in (1, 9, 18)) for count in counts]
         slopes = [exponent({count: tenths[count][place] for count in counts}) for place in (1, 9)]
         told = " / ".join(f"{slope:+.3f}" for slope in slopes) if len(counts) > 1 else ""
@@ -233,7 +233,7 @@ async def run(uri: str, given: argparse.Namespace) -> None:
     )
     print(f"{version.split(',')[0]}, shared_buffers {buffers}, fsync {fsync}\n", flush=True)
     alone = bool(given.one_scope)
-    stores = [Store(uri, size, alone=alone) for size in sorted(given.one_scope or given.memories)]
+    stores = [Store(uri, size, alone=alone) for size in sorted(set(given.one_scope or given.memories))]
     sizes: dict[int, Mapping[str, float]] = {}
     taken: Taken = defaultdict(list)
     async with AsyncExitStack() as stack:

@@ -312,6 +312,8 @@ if __name__ == "__main__":
     parser.add_argument("--embedding", help="the servers' and workers' embedder; default: keyword mode")
     parser.add_argument("--uri", help="an idle PostgreSQL; default: a private one")
     options = parser.parse_args()
+    if options.servers < 2 or options.callers < 1:
+        parser.error("callers go from one server to another: at least two --servers, and one --callers")
     if options.uri:
         asyncio.run(main(options, options.uri))
     else:
