@@ -104,5 +104,6 @@ async def edit(
         batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
         if new.content != old.content or new.state != old.state:
             batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
-        await parts.store.apply(scope, batch, now=now)
-        return new
+        [there] = (await parts.store.apply(scope, batch, now=now)).ids
+        # a short-term memory that says what a long-term one says became that one
+        return new if there in (None, id) else await parts.get(scope, there)

@@ -186,6 +186,28 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(uri):
         assert TEA in await texts(memories)
 
 
+async def test_what_is_promoted_becomes_the_long_term_memory_that_says_the_same():
+    async with await opened() as memories:
+        [other] = await memories.add(SCOPE, ["Ada drinks coffee"])
+        await heard(memories, "s1", TEA)
+        held = await only(memories)
+        await memories.edit(SCOPE, other, content=TEA)
+        pinned = await memories.pin(SCOPE, held.id)
+        assert (pinned.id, pinned.pinned, pinned.state) == (other, True, "active")
+        assert (await memories.get(SCOPE, held.id, superseded=True)).superseded_by == other
+        assert (await only(memories, Filter())).id == other
+        await memories.undo(SCOPE, held.id)
+        assert (await only(memories)).id == held.id
+    async with await opened() as memories:
+        [expired] = await memories.add(SCOPE, [Fact(TEA, ttl_days=1)])
+        memories._parts.clock.now += 24 * HOUR
+        await heard(memories, "s1", TEA)
+        assert await texts(memories, OWN) == {TEA}
+        await heard(memories, "s2", TEA)
+        assert (await only(memories, Filter())).id == expired
+        assert await texts(memories, OWN) == set()
+
+
 async def test_a_session_keeps_the_newest_50():
     async with await opened() as memories:
         for number in range(6):
