@@ -238,10 +238,9 @@ class MemoryStore(EmbeddingSpaces):
 
     @abstractmethod
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
-        """Erases the first of these memories until `keep` visible ones are left in the scope; returns the ids erased.
-
-        As the prune erases: with all that belongs to them and without tombstones, so that they may come again. Those
-        pinned or no longer visible are skipped. Safe with two at once: how many are left is counted under the lock.
+        """Erases the first of these memories until `keep` visible ones are left in the scope, as the prune erases: with
+        all that belongs to them and without tombstones, so that they may come again. Those pinned or no longer visible
+        are skipped. Gives the ids erased. Safe with two at once: how many are left is counted under the lock.
         """
 
     async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
