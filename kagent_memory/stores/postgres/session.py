@@ -28,7 +28,7 @@ T = TypeVar("T")
 Preamble: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
 """Statements that a transaction begins with, each with its values."""
 MOVING = frozenset({"touch_scope", "advance_version"})
-"""Statements that move a scope's version, as every change that readers see does."""
+"""Statements that every change of what readers see begins with: of memories, or of their vectors alone."""
 EVERY_SCOPE = b""
 """Stands for all scopes' ids: tables were made or dropped."""
 RECORDS = frozenset({"insert_memory"})
@@ -165,7 +165,7 @@ class PostgresSession:
         pipeline: AsyncPipeline | None = None,
     ) -> None:
         self.is_standby = check is not None
-        self.moved = set[bytes]()  # the ids of the scopes whose version it moved
+        self.moved = set[bytes]()  # the ids of the scopes that it changed
         self._check = check
         self._connection = connection
         self._sealing = Sealing(ring)
@@ -216,7 +216,7 @@ class PostgresSession:
 
     def _note(self, query: str, *values: Values) -> None:
         if query in MOVING:
-            ids = (one["scope_id"] for one in values if one.get("step", 1))
+            ids = (one["scope_id"] for one in values)
             self.moved.update(id if isinstance(id, bytes) else uuid.UUID(id).bytes for id in ids)
 
     async def _executed(self, text: LiteralString, values: Values) -> AsyncCursor[Row]:
