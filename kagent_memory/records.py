@@ -378,6 +378,13 @@ class Revision:
     final: bool = False
 
 
+def _check_names(names: Sequence[object], what: str, known: Sequence[str] | None) -> None:
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+        raise InvalidInput(f"A filter's {what} must be a tuple of texts, not {names!r}.")
+    if known is not None and (unknown := [one for one in names if one not in known]):
+        raise InvalidInput(f"A filter's {what} must be of {', '.join(known)}, not {unknown[0]!r}.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Which memories count; every field that is set must hold. Empty: all.
@@ -407,6 +414,21 @@ class Filter:
     happened_after: datetime | None = None
     happened_before: datetime | None = None
     superseded: bool | Literal["only", "quarantined", "short_term"] = False
+
+    def __post_init__(self) -> None:
+        for name, known in (("types", MEMORY_TYPES), ("origins", ORIGINS), ("topics", None), ("tags", None)):
+            _check_names(getattr(self, name), name, known)
+        for name in ("session_id", "author", "category"):
+            if not isinstance(getattr(self, name), str | None):
+                raise InvalidInput(f"A filter's {name} must be text.")
+        if not isinstance(self.metadata, Mapping) or not all(isinstance(key, str) for key in self.metadata):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+            raise InvalidInput("A filter's metadata must be a mapping with text keys.")
+        if isinstance(self.min_importance, bool) or not isinstance(self.min_importance, float | int | None):  # pyright: ignore[reportUnnecessaryIsInstance] as above
+            raise InvalidInput("A filter's min_importance must be a number.")
+        for name in ("created_after", "created_before", "happened_after", "happened_before"):
+            checked_time(getattr(self, name), name)
+        if self.superseded not in (False, True, "only", "quarantined", "short_term"):
+            raise InvalidInput('superseded must be True, False, "only", "quarantined" or "short_term".')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

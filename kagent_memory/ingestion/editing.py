@@ -57,8 +57,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     fact = item if isinstance(item, Fact) else Fact(text=item)
     if fact.type not in MEMORY_TYPES or fact.origin not in ORIGINS:
         raise InvalidInput(f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of {', '.join(ORIGINS)}.")
-    if fact.ttl_days is not None and not 0 <= fact.ttl_days <= 36_500:
-        raise InvalidInput("ttl_days must be between 0 (for ever) and 36,500.")
+    _check_kinds(fact)
     if fact.session_id is not None:
         checked_key(checked_text(fact.session_id, "The session id"), "The session id")
     for event_id in fact.event_ids:
@@ -84,6 +83,19 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         happened_at=checked_time(fact.happened_at, "happened_at"),
         said_at=checked_time(fact.said_at, "said_at"),
     )
+
+
+def _check_kinds(fact: Fact) -> None:
+    for name in ("pinned", "verbatim", "is_error"):
+        if not isinstance(getattr(fact, name), bool):
+            raise InvalidInput(f"{name} must be True or False.")
+    ttl_days = fact.ttl_days
+    if ttl_days is not None and (
+        isinstance(ttl_days, bool) or not isinstance(ttl_days, int) or not 0 <= ttl_days <= 36_500  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+    ):
+        raise InvalidInput("ttl_days must be a whole number between 0 (for ever) and 36,500.")
+    if isinstance(fact.event_ids, str):
+        raise InvalidInput("event_ids must be a list of strings, not a single string.")
 
 
 def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:

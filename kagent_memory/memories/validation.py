@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, cast
 
@@ -18,6 +18,17 @@ from ..retrieval.query import EARLIER_TURNS, Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings
+
+
+def checked_items(items: Iterable[Fact | str]) -> list[Fact | str]:
+    """What is to be added, as a list: a single text would be taken for as many as it has letters.
+
+    Raises:
+        InvalidInput: a single one, or nothing of the kind.
+    """
+    if isinstance(items, str | Fact) or not isinstance(items, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"add takes a list of texts and facts, not a single {type(items).__name__}.")
+    return list(items)
 
 
 def with_gate(gate: Gate | bool | None, settings: MemorySettings) -> tuple[Gate | None, MemorySettings]:

@@ -10,13 +10,13 @@ from .. import telemetry
 from ..concurrency import each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput
 from ..ingestion.editing import Edit, edited, kept_fact, superseding
-from ..records import DROPPED, Change, Fact, Memory, Scope, Vector
+from ..records import DROPPED, Change, Fact, Memory, Scope, Vector, checked_text
 from ..retention.lifecycle import promoted, to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import with_vectors
 from ..stores.base import Batch
 from .api import Items
 from .components import Components
-from .validation import text_size
+from .validation import checked_items, text_size
 
 
 async def add(
@@ -44,7 +44,7 @@ async def add(
 
     with telemetry.operation("create_memory", store=parts.location, scope_app=scope.app) as span:
         now = parts.clock()
-        stored = await each_aside(list(items), text_size, to_stored)
+        stored = await each_aside(checked_items(items), text_size, to_stored)
         memories = [memory for memory in stored if memory is not None]
         if not memories:
             return [DROPPED] * len(stored)
@@ -88,6 +88,7 @@ async def edit(
             "Nothing to change was given: name content, type, category, topics, tags, importance, metadata, "
             "ttl_days or happened_at."
         )
+    checked_text(why, "why")
     with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
         now = parts.clock()
         old = await parts.get(scope, id)
@@ -101,7 +102,8 @@ async def edit(
         if old.state == "short_term":  # what somebody cares for is more than a session's
             new = promoted(new, now)
         kind = "edit" if wanted.pinned is None else "pin"
-        batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=why)])
+        masked = await run_in_thread(len(why), partial(parts.redactors.mask, why))  # it is kept as memories are
+        batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=masked)])
         if new.content != old.content or new.state != old.state:
             batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
         [there] = (await parts.store.apply(scope, batch, now=now)).ids

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -25,6 +26,7 @@ from google.genai import types
 from kagent_memory import (
     AutoSave,
     Fact,
+    Filter,
     KagentMemoryService,
     Memories,
     MemoryPlugin,
@@ -91,6 +93,66 @@ async def test_content_that_cannot_be_kept_is_refused_with_all_that_came_with_it
             with pytest.raises(InvalidInput, match=advice):
                 await refused
         assert await all_of(memories) == before
+
+
+FACTS = {
+    "event_ids of one string": ({"event_ids": "e1"}, "event_ids must be a list"),
+    "pinned as a text": ({"pinned": "no"}, "pinned must be True or False"),
+    "verbatim as a number": ({"verbatim": 1}, "verbatim must be"),
+    "is_error as a text": ({"is_error": "yes"}, "is_error must be"),
+    "ttl_days as a text": ({"ttl_days": "3"}, "ttl_days must be a whole number"),
+    "ttl_days with a fraction": ({"ttl_days": 1.5}, "ttl_days must be a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+async def test_a_fact_of_the_wrong_kind_is_refused_and_the_scope_stays_readable(name: str) -> None:
+    values, advice = FACTS[name]
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        with pytest.raises(InvalidInput, match=advice):
+            await memories.add(SCOPE, ["Ada sails", Fact("Ada skis", **values)])
+        assert not (await memories.list(SCOPE)).memories
+
+
+@pytest.mark.parametrize("items", ["hello", Fact("hello"), None, 5], ids=repr)
+async def test_a_single_text_is_not_taken_for_a_list_of_its_letters(items: Any) -> None:
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        with pytest.raises(InvalidInput, match="takes a list"):
+            await memories.add(SCOPE, items)
+        assert not (await memories.list(SCOPE)).memories
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        ({"tags": "abc"}, "tags must be a tuple"),
+        ({"topics": [1]}, "topics must be a tuple"),
+        ({"types": ("dream",)}, "types must be of semantic"),
+        ({"origins": ("web",)}, "origins must be of user"),
+        ({"metadata": ["a"]}, "mapping with text keys"),
+        ({"metadata": {1: 1}}, "mapping with text keys"),
+        ({"author": 5}, "author must be text"),
+        ({"min_importance": "1"}, "must be a number"),
+        ({"created_after": "2026"}, "created_after must be a datetime"),
+        ({"happened_before": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 the mistake itself
+        ({"superseded": "all"}, "superseded must be"),
+    ],
+)
+def test_a_filter_that_asks_for_nothing_that_there_is_is_refused_and_selects_nothing(values: Any, advice: str) -> None:
+    with pytest.raises(InvalidInput, match=advice):
+        Filter(**values)
+
+
+@pytest.mark.parametrize("pii", [None, "mask", "refuse"])
+async def test_what_is_said_of_a_change_is_masked_as_memories_are(pii: Any, tmp_path: Path) -> None:
+    async with await Memories.open(f"libsql:///{tmp_path}/m.db", llm=False, worker=False, pii=pii) as memories:
+        [id] = await memories.add(SCOPE, ["Ada sails"])
+        why = "ada@example.org said so; password=hunter2hunter2"
+        await memories.edit(SCOPE, id, content="Ada skis", why=why)
+        [change] = await memories.history(SCOPE, id)
+        assert "hunter2" not in change.why
+        assert ("ada@example.org" in change.why) == (pii is None)
+    assert not any(b"hunter2" in file.read_bytes() for file in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", CONTENT)
