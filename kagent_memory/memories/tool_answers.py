@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
@@ -163,3 +163,15 @@ def whole(args: Mapping[str, Any], name: str) -> int | None:
     if number is None or not number >= 1 or (number != math.inf and number % 1):
         raise InvalidInput(f"{name} must be a whole number, 1 or more.")
     return int(min(number, sys.maxsize))
+
+
+def moment(args: Mapping[str, Any], name: str) -> datetime | None:
+    """A time in ISO 8601; without a zone it is UTC."""
+    value = args.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be a time such as 2026-01-31 or 2026-01-31T09:30; it is UTC.") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,6 +10,7 @@ from fastapi.responses import Response
 
 from ..errors import InvalidInput, KagentMemoryError, family_of
 from ..memories.options import ForgetOptions
+from ..memories.tool_answers import moment
 from ..records import Filter
 from .dependencies import caller_of, known_id, memories_of, who
 from .error_responses import message_of
@@ -122,14 +122,6 @@ def _options(typed: Mapping[str, str]) -> ForgetOptions:
         "session_id": typed["session_id"] or None,
         "tag": typed["tag"] or None,
         "author": typed["author"] or None,
-        "after": _moment(typed["after"]),
-        "before": _moment(typed["before"]),
+        "after": moment(typed, "after"),
+        "before": moment(typed, "before"),
     }
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text) if text else None
-    except ValueError as error:
-        raise InvalidInput("A time is written as 2026-01-31 or 2026-01-31T09:30; it is UTC.") from error
-    return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family_of
 from ..ingestion.editing import last_change
 from ..memories import Memories
+from ..memories.tool_answers import moment
 from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope
 from ..stores.base import Order
 from .auth import COOKIE
@@ -69,7 +70,10 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     if query:
         # replaced memories are looked through, never searched
         current = replace(filter, superseded=False)
-        values["hits"] = await memories.recall(scope, query, limit=FOUND, filter=current, explain=True, deliver=False)
+        as_of = moment(params, "as_of")
+        values["hits"] = await memories.recall(
+            scope, query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
+        )
     else:
         values["total"] = (await memories.facets(scope, filter=filter, most=0)).total
         cursor = params.get("cursor") or None
@@ -83,6 +87,7 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     values |= {"first": (number - 1) * SHOWN + 1, "can_go_back": number * SHOWN <= MOST_SKIPPED, "stats": stats}
     values |= {"topics": labels.topics, "tags": labels.tags, **typed}
     chosen = {name: params.get(name, "") for name in NARROWED}
+    chosen["as_of"] = params.get("as_of", "")
     chosen["show"] = "replaced" if filter.superseded else ""
     return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
 

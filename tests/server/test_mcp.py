@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -613,3 +614,18 @@ asyncio.run(run())
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert ran.stdout.split() == ["200", "400", "False", "400", "True"], ran.stderr
+
+
+async def test_a_client_learns_what_was_remembered_at_a_time(served_memory: str):
+    async with over_http(served_memory) as client:
+        first = (await call(client, "save_memory", content="Ada's favourite tea is oolong."))["id"]
+        [loaded] = (await call(client, "load_memory", query="favourite tea"))["memories"]
+        then = datetime.now(UTC).isoformat()
+        await call(client, "save_memory", content="Ada's favourite tea is sencha.", replaces=first)
+        [now] = (await call(client, "load_memory", query="favourite tea", as_of=""))["memories"]
+        [past] = (await call(client, "load_memory", query="favourite tea", as_of=then))["memories"]
+        assert "sencha" in now["text"]
+        assert past["text"] == loaded["text"]
+        assert (await call(client, "load_memory", query="favourite tea", as_of="2001-01-01"))["memories"] == []
+        for wrong in ("yesterday", "2999-01-01", 7, "0001-01-01T00:00+14:00", ["2026-01-01"]):
+            assert "as_of" in await failure(client, "load_memory", query="tea", as_of=wrong)

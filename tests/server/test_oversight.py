@@ -136,3 +136,20 @@ async def test_pages_are_the_callers_own(memories: Memories, clock: Clock):
         assert (await sent(client, f"/quarantine/{id}/confirm?{HERE}")).status_code == 404
         assert (await sent(client, f"/forget?{HERE}", tag="x")).status_code == 404
     assert (await memories.stats(SCOPE)).quarantined == 1
+
+
+async def test_the_search_answers_as_of_a_time(client: httpx.AsyncClient, memories: Memories, clock: Clock):
+    [id] = await memories.add(Scope("", "ada", "demo"), ["Ada's favourite tea is oolong."])
+    clock.forward(days=1)
+    await memories.edit(Scope("", "ada", "demo"), id, content="Ada's favourite tea is sencha.")
+    clock.forward(days=1)
+    asked = {"app": "demo", "user": "ada", "q": "favourite tea"}
+    assert "sencha" in (await client.get("/memories", params=asked)).text
+    shown = (await client.get("/memories", params={**asked, "as_of": "2026-03-01T18:00"})).text
+    assert "oolong" in shown
+    assert "sencha" not in shown
+    assert "As of" in shown
+    for wrong in ("<script>alert(1)</script>", "2999-01-01", "0001-01-01T00:00+14:00"):
+        answer = await client.get("/memories", params={**asked, "as_of": wrong})
+        assert answer.status_code == 400
+        assert "<script>" not in answer.text
