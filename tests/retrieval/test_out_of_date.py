@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -205,31 +204,62 @@ async def test_vectors_that_another_process_dropped_are_searched_no_more(pair):
     assert "dropped" in "".join(answer.degraded)
 
 
-async def test_a_recall_of_a_scope_that_nobody_writes_to_takes_one_read_and_one_statement(pair, monkeypatch):
-    here, _ = pair
-    await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
-    for _ in range(2):
-        await steady(here)
-    reads, statements = Counter(), []
+@pytest.fixture
+def reads(monkeypatch):
+    """What is read from a database, transaction by transaction and statement by statement."""
+    told: list[str] = []
 
     def counted(cls, name, note):
         verb = getattr(cls, name)
 
-        def told(self, asked, *arguments, **options):
-            note(asked)
+        def spied(self, asked, *arguments, **options):
+            told.append(note(asked))
             return verb(self, asked, *arguments, **options)
 
-        monkeypatch.setattr(cls, name, told)
+        monkeypatch.setattr(cls, name, spied)
 
     for database in (LibSQLDatabase, PostgresDatabase):
-        counted(database, "read", lambda script: reads.update(["read"]))
+        counted(database, "read", lambda script: "read")
     for session in (LibSQLSession, PostgresSession):
-        counted(session, "rows", statements.append)
+        counted(session, "rows", str)
+    return told
+
+
+async def test_a_recall_of_a_scope_that_nobody_writes_to_takes_one_read_and_one_statement(pair, reads):
+    here, _ = pair
+    await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
+    for _ in range(2):
+        await steady(here)
+    reads.clear()
     answer = await here.recall(SCOPE, "a zebra in oslo. tea for rome!", deliver=False)
     assert len(answer.hits) == 5
     assert not answer.degraded
     assert all(hit.cosine is not None for hit in answer.hits)
-    assert (reads["read"], statements) == (1, ["unchanged_memories"])
+    assert reads == ["read", "unchanged_memories"]
+
+
+async def test_a_scope_without_vectors_is_not_asked_for_them_again_and_again(store_uri, reads):
+    async with await Memories.open(store_uri, worker=False) as there:
+        await there.add(SCOPE, ["green tea"])
+    async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False) as here:
+        for _ in range(2):
+            await steady(here)
+        for _ in range(3):
+            reads.clear()
+            assert await texts(here, "tea") == ["green tea"]
+            assert reads == ["read", "unchanged_memories"]
+
+
+async def test_vectors_too_many_to_come_in_one_answer_are_searched_by_the_database(pair, reads, monkeypatch):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_HELD", 100)
+    here, _ = pair
+    await here.add(SCOPE, ["green tea", "black coffee"])
+    for _ in range(3):
+        await steady(here)
+    reads.clear()
+    assert (await texts(here, "tea"))[0] == "green tea"
+    if isinstance(here.store, PostgresStore):
+        assert reads == ["read", "search_vector", "read", "unchanged_memories"]
 
 
 async def test_vectors_that_are_written_to_all_the_time_are_not_brought_into_memory(pair, monkeypatch):

@@ -240,7 +240,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             row = await self._searched(space_number, reading)
             if row is None:
                 return None
-            read = await run_in_thread(len(row["sent"]) // UNPACKED_BYTES, held, row, dimensions)
+            read = await run_in_thread(len(row["sent"] or b"") // UNPACKED_BYTES, held, row, dimensions)
             self._cache.keep(key, read)
             return read
         finally:

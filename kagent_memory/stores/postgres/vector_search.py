@@ -54,16 +54,16 @@ async def nearest(
 
 
 async def vectors_of(session: Session, scope: Scope, space_number: int) -> Row | None:
-    """The row of `scope_vectors`; None when there are none."""
+    """The row of `scope_vectors`; None when there is no such scope any more."""
     found = await session.rows("scope_vectors", {"scope_id": scope.id}, space_number=space_number)
-    return found[0] if found and found[0]["ids"] else None
+    return found[0] if found else None
 
 
 def held(row: Row, dimensions: int) -> ScopeVectors:
     """The vectors of a row of `scope_vectors`: two shorts and the numbers each, all big endian."""
-    sent = np.frombuffer(row["sent"], np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))
+    sent = np.frombuffer(row["sent"] or b"", np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))
     halves = sent["vector"].astype(np.float16)
-    return ScopeVectors.of(ids_in(row["ids"]), halves, version=row["version"], mark=row["mark"])
+    return ScopeVectors.of(ids_in(row["ids"] or ""), halves, version=row["version"], mark=row["mark"])
 
 
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:
