@@ -134,6 +134,6 @@ DELETE FROM caller_width WHERE dimensions = :dimensions AND tenant NOT IN (SELEC
 -- name: about
 SELECT 'database' AS part, 'SQLite ' || sqlite_version() AS text
 UNION ALL
-SELECT 'extension', 'A file needs none'
+SELECT 'extension', 'SQLite needs none'
 UNION ALL
 SELECT 'migrations', group_concat(number || ' ' || name, ', ') FROM (SELECT * FROM schema_migration ORDER BY number)
