@@ -398,6 +398,7 @@ def test_what_a_uri_names(uri, server):
     [
         ("libsql://ada:pass77@db.example", "no user and no password"),
         ("libsql://db.example:port", "libsql://host"),
+        ("libsql://{tenant}.example?authToken=pass77", "libsql://host"),
         ("libsql+http:///memory.db", "libsql://host"),
         ("libsql+ws://db.example", "libsql://host"),
         ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),

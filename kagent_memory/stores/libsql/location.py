@@ -51,7 +51,9 @@ def _server(uri: str) -> Server:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or parts.scheme not in _HTTP or "@" in parts.netloc:  # in words of our own: the URI may hold the token
+    if (
+        not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc)
+    ):  # in words of our own: the URI may hold the token
         raise ConfigurationError(
             "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; no user and no "
             "password stand in it."
