@@ -234,6 +234,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         read_uri=settings.read_uri,
         rls=settings.rls,
         encryption_keys=settings.encryption_keys,
+        file_encryption_key=settings.file_encryption_key,
     )
 
 

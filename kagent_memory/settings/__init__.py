@@ -160,6 +160,8 @@ class MemorySettings:
         encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64; after commas further
             ones, which open what they once encrypted. Never in the URI, best in the environment. Needs the extra
             [encryption].
+        file_encryption_key: encrypts a file as a whole, by libSQL; a file that is there must have been made with it.
+            Never in the URI, best in the environment. Needs the extra [libsql].
     """
 
     embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
@@ -230,6 +232,7 @@ class MemorySettings:
     read_uri: str | None = Field(default=None, repr=False)
     rls: bool = False
     encryption_keys: str | None = Field(default=None, repr=False)
+    file_encryption_key: str | None = Field(default=None, repr=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -340,6 +343,7 @@ class SettingOptions(TypedDict, total=False):
     read_uri: str | None
     rls: bool
     encryption_keys: str | None
+    file_encryption_key: str | None
 
 
 def compose(
@@ -361,9 +365,9 @@ def compose(
     bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     known = {field.name for field in fields(base)}
     pairs = parse_qsl(query, keep_blank_values=True)
-    if any(name == "encryption_keys" for name, _ in pairs):
+    if secret := next((name for name, _ in pairs if name in ("encryption_keys", "file_encryption_key")), None):
         raise ConfigurationError(
-            "encryption_keys does not belong into a URI, which is logged and shown; set KAGENT_MEMORY_ENCRYPTION_KEYS."
+            f"{secret} does not belong into a URI, which is logged and shown; set KAGENT_MEMORY_{secret.upper()}."
         )
     others = [pair for pair in pairs if pair[0] not in known]
     if others and not bare.removeprefix("kagent+").startswith("postgres"):

@@ -25,6 +25,16 @@ __all__ = [
 
 ENTRY_POINTS = "kagent_memory.stores"
 
+_UNSUPPORTED = {
+    "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, or "
+    "leave rls out.",
+    "read_uri": "names a standby of PostgreSQL, and this store has none: use postgresql://…, or leave read_uri out.",
+    "encryption_keys": "are set, and this store does not encrypt what it keeps; use postgresql://… or libsql:///…, or "
+    "leave the keys out.",
+    "file_encryption_key": "encrypts a libSQL file, and this store is none: use libsql:///…, or leave it out.",
+}
+"""Why an option that only some stores support is refused."""
+
 
 def _adapter(uri: str) -> type[MemoryStore]:
     scheme = urlsplit(uri).scheme.removeprefix("kagent+")
@@ -58,21 +68,10 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
         ConfigurationError: the adapter's own reasons.
         StoreError: the database cannot be reached.
     """
-    if options.get("rls") and not adapter.has_row_security:
-        raise ConfigurationError(
-            "rls keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, "
-            "or leave rls out."
-        )
-    if options.get("read_uri") is not None and not adapter.has_standby:
-        raise ConfigurationError(
-            "read_uri names a standby of PostgreSQL, and this store has none: use postgresql://…, or leave read_uri "
-            "out."
-        )
-    if options.get("encryption_keys") is not None and not adapter.has_encryption:
-        raise ConfigurationError(
-            f"encryption_keys: {adapter.__name__} does not encrypt what it keeps; use postgresql://… or libsql:///…, "
-            "or leave the keys out."
-        )
+    asked = {name for name, value in options.items() if value not in (None, False)}
+    for name, reason in _UNSUPPORTED.items():
+        if name in asked and name not in adapter.supports:
+            raise ConfigurationError(f"{name} {reason}")
     memories = await adapter.open(uri, **options)
     if isinstance(memories, Store):
         return memories

@@ -111,9 +111,9 @@ class MemoryStore(EmbeddingSpaces):
     many memories in a scope answers them faster by itself.
     """
 
-    has_standby: ClassVar[bool] = False  # whether it can read from another server (the option `read_uri`)
-    has_row_security: ClassVar[bool] = False  # whether the database itself can keep scopes apart (the option `rls`)
-    has_encryption: ClassVar[bool] = False  # whether it encrypts its rows (the option `encryption_keys`)
+    supports: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # of the options rls, read_uri, encryption_keys, file_encryption_key
 
     @classmethod
     def opened_by(cls, uri: str) -> type[MemoryStore]:

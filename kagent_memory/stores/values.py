@@ -40,6 +40,7 @@ class OpenOptions(TypedDict, total=False):
         postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
         rls: switches row level security on; once it is, every store finds out.
         encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
+        file_encryption_key: what a file is encrypted with as a whole, by libSQL; None: it is not.
         read_uri: a standby that searches and lists are read from; None: all is read where it is written.
         pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of ours.
     """
@@ -53,6 +54,7 @@ class OpenOptions(TypedDict, total=False):
     postgres_pooler: bool | None
     rls: bool
     encryption_keys: str | None
+    file_encryption_key: str | None
     read_uri: str | None
     pool: object
 

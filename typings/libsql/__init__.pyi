@@ -20,4 +20,6 @@ def connect(
     timeout: float = 5.0,
     isolation_level: str | None = ...,
     _check_same_thread: bool = True,
+    *,
+    encryption_key: str | None = None,
 ) -> Connection: ...

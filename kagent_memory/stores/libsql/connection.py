@@ -33,7 +33,8 @@ _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
     (
         ("not a database", "file is encrypted"),
         ConfigurationError,
-        "The file is not an SQLite database, or it is encrypted; name another file, or move this one away.",
+        "The file is not an SQLite database, or it is encrypted with another file_encryption_key; set the right one, "
+        "name another file, or move this one away.",
     ),
     (
         ("Unable to open", "unable to open"),
@@ -92,24 +93,26 @@ class Connection:
         Busy: another process is opening it at this moment.
     """
 
-    def __init__(self, place: str | Server, driver: str | None = None) -> None:
+    def __init__(self, place: str | Server, driver: str | None = None, key: str | None = None) -> None:
         self._closed = False
         self._driver: Driver
         self._run_batch: Callable[[Sequence[str]], None] | None = None
         if isinstance(place, Server):
             if driver is not None:
                 raise ConfigurationError(f"driver={driver!r} is what opens a file; leave it out to reach a server.")
+            if key is not None:
+                raise ConfigurationError("file_encryption_key is for a file here; a server encrypts its own.")
             from . import hrana_driver
 
             self._is_failure = hrana_driver.is_failure
             self._driver = server = hrana_driver.connect(place)
             self._run_batch = server.execute_batch
             return
-        module = load(driver)
+        module = load(driver, key)
         self._is_failure = module.is_failure
         path = place if place == MEMORY else str(Path(place).absolute())  # never one of the drivers' own "file:" URIs
         with _mapped_errors(self._is_failure):
-            self._driver = module.connect(path)
+            self._driver = module.connect(path, key)
 
     def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
         """All rows of a statement that reads; fetched once, since the driver would run it again at a second fetch."""

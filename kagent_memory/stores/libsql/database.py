@@ -82,22 +82,30 @@ class Database:
         self._closed = False
 
     @classmethod
-    async def open(cls, uri: str, driver: str | None = None, ring: KeyRing | None = None) -> Self:
+    async def open(
+        cls, uri: str, driver: str | None = None, ring: KeyRing | None = None, *, key: str | None = None
+    ) -> Self:
         """Opens or makes the database and migrates it; safe when several processes do so at once.
 
         Raises:
             ConfigurationError: the URI, the file, its rights or the driver do not allow it.
         """
-        return await cls.open_place(to_place(uri), driver, ring)
+        return await cls.open_place(to_place(uri), driver, ring, key=key)
 
     @classmethod
     async def open_place(
-        cls, place: str | Server, driver: str | None = None, ring: KeyRing | None = None, *, removable: bool = False
+        cls,
+        place: str | Server,
+        driver: str | None = None,
+        ring: KeyRing | None = None,
+        *,
+        key: str | None = None,
+        removable: bool = False,
     ) -> Self:
         """The same of a path or server. `removable`: somebody may remove the file while it is open here."""
         thread = DriverThread()
         try:
-            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, place, driver)
+            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, place, driver, key)
         except BaseException:
             thread.end()
             raise
@@ -216,10 +224,10 @@ def _identity(path: str | None) -> tuple[int, int] | None:
     return found and (found.st_dev, found.st_ino)
 
 
-def _opened(place: str | Server, driver: str | None) -> Connection:
+def _opened(place: str | Server, driver: str | None, key: str | None) -> Connection:
     if isinstance(place, str):
         check_file(place)
-    connection = Connection(place, driver)
+    connection = Connection(place, driver, key)
     try:
         for pragma in _PRAGMAS if isinstance(place, str) else ():  # a server sets its own, and refuses these
             connection.rows(pragma, {})

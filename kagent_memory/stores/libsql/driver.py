@@ -56,7 +56,7 @@ class Driver(Protocol):
 class DriverModule(Protocol):
     """`sqlite3_driver` or `libsql_driver`."""
 
-    def connect(self, path: str) -> Driver:
+    def connect(self, path: str, key: str | None) -> Driver:
         """A connection that waits for nobody's lock and begins no transaction by itself."""
         ...
 
@@ -65,17 +65,24 @@ class DriverModule(Protocol):
         ...
 
 
-def load(name: str | None) -> DriverModule:
-    """A driver by its name; None: sqlite3, which needs nothing but Python.
+def load(name: str | None, key: str | None = None) -> DriverModule:
+    """A driver by its name; None: sqlite3, which needs nothing but Python, or libsql where the file has a key.
 
     Raises:
-        ConfigurationError: there is no such driver, or it is not installed.
+        ConfigurationError: there is no such driver, it is not installed, or it does not take this key.
     """
+    if key is not None:
+        if name == "sqlite3":
+            raise ConfigurationError("driver=sqlite3 cannot encrypt a file: leave driver= or file_encryption_key out.")
+        if not key or not key.isprintable():
+            raise ConfigurationError("file_encryption_key must be printable text, and not empty.")
+        name = "libsql"
     if name == "libsql":
         try:
             from . import libsql_driver
         except ImportError as error:
-            raise needs_extra("driver=libsql (sqlite3 opens the same files)", "libsql", error) from error
+            what = "driver=libsql (sqlite3 opens the same files)" if key is None else "file_encryption_key"
+            raise needs_extra(what, "libsql", error) from error
         return libsql_driver
     if name not in (None, "sqlite3"):
         raise ConfigurationError(f"driver={name!r} is unknown; a file is opened by sqlite3 or libsql.")

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
-def connect(path: str) -> Driver:
+def connect(path: str, key: str | None) -> Driver:
     """A connection that waits for nobody's lock and begins no transaction by itself."""
-    return libsql.connect(path, timeout=0, isolation_level=None)
+    return libsql.connect(path, timeout=0, isolation_level=None, encryption_key=key)
 
 
 def is_failure(error: BaseException) -> bool:

@@ -14,8 +14,8 @@ OLDEST = (3, 35, 0)
 STATEMENTS = 512  # all of ours are kept prepared
 
 
-def connect(path: str) -> Driver:
-    """A connection that waits for nobody's lock and begins no transaction by itself.
+def connect(path: str, key: str | None) -> Driver:
+    """A connection that waits for nobody's lock and begins no transaction by itself; `load` lets no key come here.
 
     Raises:
         ConfigurationError: this Python's SQLite is too old, or built without JSON.

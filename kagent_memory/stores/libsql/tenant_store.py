@@ -80,12 +80,14 @@ class TenantFileStore(LibSQLStore):
         catalogue: Database,
         *,
         driver: str | None,
+        key: str | None = None,
         cache_mb: int = CACHE_MB,
         ring: KeyRing | None = None,
     ) -> None:
         super().__init__(TenantDatabase(self._run, catalogue), cache_mb=cache_mb, ring=ring)
         self._places = places
         self._driver = driver
+        self._key = key
         self._catalogue = TenantFile(catalogue, ring)
         self._files = OpenFiles(self._opened)
         self._spaces: Sequence[Row] = ()
@@ -96,13 +98,10 @@ class TenantFileStore(LibSQLStore):
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        ring, places, driver = (
-            KeyRing.parse(options.get("encryption_keys")),
-            TenantPlaces.parse(uri),
-            options.get("driver"),
-        )
-        catalogue = await Database.open_place(places.path(CATALOGUE), driver, ring)
-        store = cls(places, catalogue, driver=driver, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        ring, places = KeyRing.parse(options.get("encryption_keys")), TenantPlaces.parse(uri)
+        driver, key = options.get("driver"), options.get("file_encryption_key")
+        catalogue = await Database.open_place(places.path(CATALOGUE), driver, ring, key=key)
+        store = cls(places, catalogue, driver=driver, key=key, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
         try:
             await store.embedding_spaces()
         except BaseException:
@@ -144,7 +143,7 @@ class TenantFileStore(LibSQLStore):
 
     async def _opened(self, tenant: str) -> TenantFile:
         path = str(self._path(tenant))
-        database = await Database.open_place(path, self._driver, self._ring, removable=True)
+        database = await Database.open_place(path, self._driver, self._ring, key=self._key, removable=True)
         file = TenantFile(database, self._ring)
         try:
             await self.embedding_spaces()  # after the file is there: who changes them later finds it among the others
@@ -176,7 +175,7 @@ class TenantFileStore(LibSQLStore):
         for name in await asyncio.to_thread(self._places.names):
             tenant = named_tenant(name) or self._long_names.get(name)
             if tenant is None and name != file_name(""):
-                database = await Database.open_place(self._places.path(name), self._driver, self._ring)
+                database = await Database.open_place(self._places.path(name), self._driver, self._ring, key=self._key)
                 try:
                     tenant = await TenantFile(database, self._ring).tenant()
                 finally:

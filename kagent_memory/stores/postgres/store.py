@@ -45,8 +45,7 @@ MOST_ASKED = 10_000
 class PostgresStore(SqlStore[PostgresSession]):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
-    has_row_security = True
-    has_standby = True
+    supports = frozenset({"encryption_keys", "rls", "read_uri"})
     _standby: Standby | None = None
 
     def __init__(self, database: PostgresDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:

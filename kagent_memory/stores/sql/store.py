@@ -66,7 +66,7 @@ class SqlStore(SpaceStore[AnySession]):
     An adapter adds `open` and `search_vector`, which are its own, and how the table of an embedding space is made.
     """
 
-    has_encryption = True
+    supports = frozenset({"encryption_keys"})
 
     def __init__(
         self, database: Database[AnySession], *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None
