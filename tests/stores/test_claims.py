@@ -149,3 +149,26 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
                 )
             )
         assert "INDEX ingest_job_key (scope_id=? AND kind=? AND key=?)" in plan
+
+
+async def test_an_owner_who_is_offered_what_it_holds_does_not_take_it_twice(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner, found = queue.claimable, list[queue.Candidate]()
+
+    async def first(*args, **kwargs):
+        found.extend(await inner(*args, **kwargs))
+        return list(found)
+
+    async def late(*args, **kwargs):
+        """The end of a look that began before the first claim was written."""
+        given = list(found)
+        found.clear()
+        return given
+
+    async with await open_store(store_uri) as store:
+        await store.enqueue([job(A, 1)])
+        monkeypatch.setattr(queue, "claimable", first)
+        assert await claimed(store) == "a1"
+        monkeypatch.setattr(queue, "claimable", late)
+        assert await claimed(store) == ""

@@ -156,11 +156,10 @@ async def take(
     """The job leased to `owner`; None when somebody else was first."""
     await session.run_many("lock_scope", [{"scope_id": scope.id}])
     mine = {"scope_id": scope.id, "id": id, "fence": fence, "lease_seconds": lease_seconds}
-    await session.run_many("take_job", [{**mine, "owner": owner, "now": now}])
-    for job in await jobs(session, scope=scope, state="running", limit=1, id=id):
-        if (job.owner, job.fence) == (owner, fence + 1):
-            return job
-    return None
+    if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
+        return None  # the row alone does not tell: an owner who is offered what it holds already would hold it twice
+    [job] = await jobs(session, scope=scope, state="running", limit=1, id=id)
+    return job
 
 
 async def renew(session: Session, job: Job, *, lease_seconds: float) -> bool:
