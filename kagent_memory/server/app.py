@@ -20,6 +20,7 @@ from . import (
     kagent,
     oversight,
     pages,
+    policies,
     transfer,
 )
 from . import (
@@ -87,6 +88,7 @@ def create_app(
         transfer.router,
         pages.router,
         oversight.router,
+        policies.router,
         jobs.router,
         dashboard.router,
         setup.router,

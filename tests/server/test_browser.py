@@ -226,6 +226,7 @@ PAGES = (
     "/memories?app=hostile&user=eve",
     f"/memories/delete-all?{QUERY}",
     f"/dashboard?{QUERY}",
+    "/policies",
     "/jobs",
     "/connect",
     "/login",
