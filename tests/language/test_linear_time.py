@@ -130,7 +130,6 @@ NO_TEXTS = (
         "stores.libsql.libsql_driver",
         "stores.libsql.sqlite3_driver",
         "stores.libsql.location",
-        "stores.libsql.database._opened",
         "stores.postgres",
         "testing",
     ),

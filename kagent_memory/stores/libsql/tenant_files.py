@@ -39,7 +39,7 @@ MAKING: frozenset[Callable[..., Any]] = frozenset(
 )
 """The scripts that write even where a tenant has nothing yet; the others find nothing to do, and no file is made."""
 _ESCAPED = re.compile(r"[^a-z0-9_-]")
-_ESCAPE = re.compile(rb"=([0-9a-f]{2})")
+_ESCAPES = re.compile(r"(?:=[0-9a-f]{2})+")
 _logger = logging.getLogger(__name__)
 
 
@@ -56,11 +56,12 @@ def file_name(tenant: str) -> str:
 def named_tenant(name: str) -> str | None:
     """The tenant that `file_name` gave this name; None: a long one, which the file itself tells, or none at all."""
     try:
-        tenant = _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), name.encode()).decode()
+        tenant = (
+            "" if name == "=" else _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace("=", "")).decode(), name)
+        )
+        return tenant if file_name(tenant) == name and "\0" not in tenant else None
     except UnicodeError:
         return None
-    tenant = "" if name == "=" else tenant
-    return tenant if file_name(tenant) == name and "\0" not in tenant else None
 
 
 class TenantPlaces(NamedTuple):
