@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .adk.prefetch import Prefetch, PrefetchMemoryTool, PreloadMemoryTool
     from .adk.registry import register
     from .adk.service import KagentMemoryService
-    from .adk.tools import ForgetMemoryTool, LoadMemoryTool, RecallMemoryTool, SaveMemoryTool
+    from .adk.tools import ConfirmMemoryTool, ForgetMemoryTool, LoadMemoryTool, RecallMemoryTool, SaveMemoryTool
     from .errors import (
         ConfigurationError,
         Conflict,
@@ -53,6 +53,7 @@ __all__ = [
     "Change",
     "CompactionAwareSummary",
     "ConfigurationError",
+    "ConfirmMemoryTool",
     "Conflict",
     "Embedder",
     "EmbeddingConfig",
@@ -103,7 +104,7 @@ _ROOMS = {
     "adk.prefetch": ("Prefetch", "PrefetchMemoryTool", "PreloadMemoryTool"),
     "adk.registry": ("register",),
     "adk.service": ("KagentMemoryService",),
-    "adk.tools": ("ForgetMemoryTool", "LoadMemoryTool", "RecallMemoryTool", "SaveMemoryTool"),
+    "adk.tools": ("ConfirmMemoryTool", "ForgetMemoryTool", "LoadMemoryTool", "RecallMemoryTool", "SaveMemoryTool"),
     "models.embedding": ("Embedder", "EmbeddingConfig"),
     "errors": (
         "ConfigurationError",

@@ -57,6 +57,7 @@ GROUPS = {
         "LoadMemoryTool",
         "RecallMemoryTool",
         "ForgetMemoryTool",
+        "ConfirmMemoryTool",
         "PrefetchMemoryTool",
         "PreloadMemoryTool",
         "Prefetch",

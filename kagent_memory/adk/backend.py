@@ -20,7 +20,7 @@ from ..memories.tool_answers import SOURCE, Found, affordable, filled, of_hit, s
 from ..records import Fact, Filter
 from ..retrieval.retriever import GATED
 from .answers import storable_id
-from .event_converter import is_user_turn, text_of
+from .event_converter import CONFIRMATION, is_user_turn, text_of
 from .service import KagentMemoryService
 
 log = logging.getLogger("kagent_memory")
@@ -133,6 +133,21 @@ async def erase(service: BaseMemoryService, context: Context, ids: Sequence[str]
     for memory_id in ids:
         await service.delete_memory(app_name=session.app_name, user_id=session.user_id, memory_id=memory_id)
     return list(ids)
+
+
+def confirmed_hint(context: Context) -> str | None:
+    """What a person was shown who now answered ADK's request to confirm this call; None: no such request of ADK's."""
+    events = context.session.events
+    last = next((event for event in reversed(events) if event.author == "user"), None)
+    responses = last.get_function_responses() if last else []
+    answered = {response.id for response in responses if response.name == CONFIRMATION}
+    for event in events:
+        asked = answered & (event.long_running_tool_ids or set())  # a call that a model made up is not among these
+        for call in event.get_function_calls():
+            args = call.args or {}
+            if call.id in asked and args["originalFunctionCall"]["id"] == context.function_call_id:
+                return args["toolConfirmation"].get("hint")
+    return None
 
 
 def _of_entry(entry: MemoryEntry) -> Found:

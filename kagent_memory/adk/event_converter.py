@@ -27,9 +27,10 @@ Item = TypeVar("Item")
 
 MEMORY_TOOLS = frozenset(
     {"load_memory", "recall_memory", "preload_memory", "prefetch_memory", "save_memory", "forget_memory"}
-    | {"list_memories"}  # MCP's
+    | {"confirm_memory", "list_memories"}  # the latter is MCP's
 )
-UNSPOKEN_TOOLS = frozenset({"adk_request_credential", "adk_request_confirmation", "transfer_to_agent", "exit_loop"})
+CONFIRMATION = "adk_request_confirmation"  # ADK's request to a person, and the name of their answer
+UNSPOKEN_TOOLS = frozenset({"adk_request_credential", CONFIRMATION, "transfer_to_agent", "exit_loop"})
 MAX_RECALLED = 200
 LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
 SUBDIVISIONS = (1, 1e3, 1e6, 1e9)  # of the second: in which clocks of others count

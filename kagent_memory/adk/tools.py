@@ -14,7 +14,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from typing_extensions import override
 
-from ..errors import ConfigurationError, InvalidInput
+from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories.tool_answers import (
     LOAD_MEMORY,
     QUERY,
@@ -25,17 +25,24 @@ from ..memories.tool_answers import (
     affordable,
     answered,
     given,
+    of_memory,
     whole,
 )
-from ..models.prompts.fence import fenced_answer
-from ..records import MEMORY_TYPES, Fact, Filter
+from ..models.prompts.fence import fenced_answer, memory_line
+from ..records import MEMORY_TYPES, Fact, Filter, Scope
 from ..settings import MemorySettings
 from . import backend
 from .service import KagentMemoryService
 from .tool_args import asked_filter, holds_all, labels, narrowed
 from .validation import checked_whole
 
-MAX_FORGOTTEN = 10
+MAX_FORGOTTEN = MAX_CONFIRMED = 10
+MAX_WAITING = 50  # that a list of confirm_memory holds
+HINT_TOKENS = 500  # of one memory in what a person is asked
+_QUESTIONS = {
+    "confirm": "Let these memories out of quarantine, so that agents find them?",
+    "reject": "Erase these memories, which wait in quarantine, for good?",
+}
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50  # of recall_memory
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -306,3 +313,101 @@ class ForgetMemoryTool(_MemoryTool):
         message = "Nothing was erased. Call again with the ids to erase and confirm=true."
         shown = affordable(found, _budget(None, service))
         return {"status": "confirmation required", "message": message, **fenced_answer([m.fields for m in shown])}
+
+
+class ConfirmMemoryTool(_MemoryTool):
+    """`confirm_memory(ids=None, decision="confirm")`: what waits in quarantine is let in or erased if a person agrees.
+
+    Without ids it lists what waits, which the model then reads. With ids it changes nothing, but asks by ADK's tool
+    confirmation and shows the memories' texts; only a person's answer to that request decides, nothing that a model or
+    a tool says. It takes up to 10 memories at once.
+
+    Args:
+        memory_service: for use inside AgentTool; None: the run's.
+    """
+
+    def __init__(self, *, memory_service: BaseMemoryService | None = None) -> None:
+        super().__init__(
+            "confirm_memory",
+            "Lists the memories that wait in quarantine until a person confirms them; with their ids it asks the user"
+            " to confirm them, or to erase them (decision=reject). Only call it with ids when the user wants that.",
+            memory_service,
+        )
+
+    @property
+    @override
+    def _arguments(self) -> Mapping[str, Any]:
+        ids = {**_TEXTS, "description": f"Ids from this tool's list, {MAX_CONFIRMED} at most; none: list what waits."}
+        decision = {"type": "string", "enum": list(_QUESTIONS), "description": "Default: confirm. reject erases."}
+        return {"properties": {"ids": ids, "decision": decision}}
+
+    @override
+    async def _answer(
+        self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
+    ) -> dict[str, Any]:
+        if not isinstance(service, KagentMemoryService):
+            raise InvalidInput("Quarantine is not supported by this memory service.")
+        ids, decision = tuple(dict.fromkeys(labels(args, "ids"))), args.get("decision")
+        decision = "confirm" if decision is None or decision == "" else decision
+        if decision not in ("confirm", "reject"):
+            raise InvalidInput("decision must be confirm or reject.")
+        if len(ids) > MAX_CONFIRMED:
+            raise InvalidInput(f"ids may name {MAX_CONFIRMED} memories at once.")
+        scope = service.scope(context.session.app_name, context.session.user_id)
+        if not ids:
+            return await _waiting(service, scope)
+        if context.tool_confirmation and not context.tool_confirmation.confirmed:
+            return {"status": "declined", "message": "Nothing was changed: the user did not agree."}
+        hint = await _hint(service, scope, ids, _QUESTIONS[decision])
+        if not context.tool_confirmation:
+            context.request_confirmation(hint=hint)
+            context.actions.skip_summarization = True
+            return {"status": "confirmation required", "message": "Nothing was changed yet: the user is asked."}
+        if hint != backend.confirmed_hint(context):
+            raise InvalidInput("Nothing was changed: it is not what the user was shown. Call the tool again.")
+        return await self._decided(service, scope, ids, decision)
+
+    async def _decided(
+        self, service: KagentMemoryService, scope: Scope, ids: Sequence[str], decision: str
+    ) -> dict[str, Any]:
+        """Does what a person agreed to; one that fails does not keep the others from it."""
+        status = "confirmed" if decision == "confirm" else "rejected"
+
+        async def decide(id: str) -> dict[str, Any]:
+            if decision == "confirm":
+                await service.memories.confirm(scope, id, who=self.name)
+            else:
+                await service.memories.reject(scope, id, who=self.name)
+            return {"status": status}
+
+        answers = {id: await answered(self.name, decide(id)) for id in ids}
+        failed = {id: answer["error"] for id, answer in answers.items() if "error" in answer}
+        if len(failed) == len(ids):
+            return {"error": " ".join(dict.fromkeys(failed.values()))}
+        done = [id for id in ids if id not in failed]
+        return {"status": status, "ids": done, **({"failed": failed} if failed else {})}
+
+
+async def _waiting(service: KagentMemoryService, scope: Scope) -> dict[str, Any]:
+    """What waits, newest first, as far as a tool's answer may be long."""
+    waiting = await service.memories.list(scope, filter=Filter(superseded="quarantined"), limit=MAX_WAITING)
+    shown = affordable([of_memory(memory) for memory in waiting.memories], _budget(None, service))
+    more = waiting.cursor is not None or len(shown) < len(waiting.memories)
+    note = {"message": "More wait than are shown here."} if more else {}
+    return {**fenced_answer([memory.fields for memory in shown]), **note}
+
+
+async def _hint(service: KagentMemoryService, scope: Scope, ids: Sequence[str], question: str) -> str:
+    """What a person reads before they agree: each memory on a line of its own, cut where it is long.
+
+    Raises:
+        NotFound: one of them does not wait in quarantine.
+    """
+    lines = [question]
+    for id in ids:
+        memory = await service.memories.get(scope, id, superseded=True)
+        if memory.state != "quarantined":
+            raise NotFound(f"No memory {id} waits in the quarantine of this scope.")
+        [shown] = affordable([of_memory(memory)], HINT_TOKENS)
+        lines.append(f"{memory_line(shown.text, at=memory.created_at, origin=memory.origin)} ({memory.id})")
+    return "\n".join(lines)
