@@ -92,7 +92,7 @@ def test_the_catalogue_page_names_each_tool_and_each_method_of_adk_s_services():
 
     page = (ROOT / "docs/adk-integration.md").read_text(encoding="utf-8")
     tools = [getattr(kagent_memory, name)() for name in kagent_memory.__all__ if name.endswith("MemoryTool")]
-    assert len(tools) == 6
+    assert len(tools) == 7
     methods = [f"{name}(" for name in vars(BaseMemoryService) if not name.startswith("_")]
     for name in [*(f"`{tool.name}`" for tool in tools), *methods]:
         assert name in page, name
