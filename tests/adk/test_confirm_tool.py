@@ -15,7 +15,7 @@ from kagent_memory import ConfirmMemoryTool, Fact, Filter, KagentMemoryService, 
 from kagent_memory.adk.event_converter import messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING
 
-from .scripted import APP, USER, Chat, assistant, call, declarations, scripted
+from .scripted import APP, USER, Chat, assistant, call, declarations, scripted, system
 
 SCOPE, OTHER = Scope("", USER, APP), Scope("", "eve", APP)
 REQUEST = "adk_request_confirmation"
@@ -339,4 +339,4 @@ async def test_it_is_no_tool_by_default_and_is_advised_where_it_is() -> None:
         model = scripted("done")
         await Chat(enable_memory(assistant(model), tools=tools, auto_save=None), None).say("hello there")
         assert sum('"confirm_memory"' in one for one in declarations(model.requests[0])) == count
-        assert str(model.requests[0].config.system_instruction).count("use confirm_memory") == count
+        assert system(model.requests[0]).count("use confirm_memory") == count
