@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import numpy as np
 
 from ..concurrency import run_in_thread
+from ..errors import ModelError, ModelUnavailable
 from ..models.llm import Llm
-from ..records import Change, Fact, Memory, Scope
+from ..records import Change, Fact, Filter, Memory, Scope
 from ..retention.lifecycle import to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.past import PastMemories
@@ -20,12 +21,14 @@ from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores.base import Batch, Store
 from .consolidation import Decision, decisions, plan_merges, settled, size_of
+from .group_summaries import next_groups, plan_summary
 from .scheduler import MergeScheduler
 from .short_term import tiered, with_short_term
 
 logger = logging.getLogger(__name__)
 
 MERGE_AT_MOST = 200
+PAGE = 500
 ALL_OF_A_SCOPE = 1_000_000
 SHORT_TERM_AT_MOST = 1000  # of all sessions of a scope, that new memories are compared with
 
@@ -174,6 +177,53 @@ class Consolidation:
         changes = await plan_merges(free, likeness, llm, now=now, saved=saved)
         batch = Batch(changes=changes, expected_version=version if changes else None)
         return await with_vectors(self._vectors, scope, batch, now)
+
+    async def summaries(
+        self, scope: Scope, llm: Llm | None, *, saved: bool = False, without: Set[str] = frozenset()
+    ) -> AsyncGenerator[Batch]:
+        """Batches that each put a summary in the place of a group of old episodic memories, where the settings ask for
+        that and there is a model. Each is to be applied before the next is asked for; it is a Conflict where somebody
+        changed one of its memories since.
+
+        Args:
+            scope: whose.
+            llm: writes the summaries.
+            saved: also sums up what callers saved as it is.
+            without: ids of memories that are left alone.
+
+        Raises:
+            ModelError: the model is unavailable, or failed at a group; the other groups came before.
+        """
+        if llm is None or not self._settings.summarize_after_days:
+            return
+        now = self._clock()
+        bound = without | await self._bound(scope, now)
+        old = [one for one in await self._old_episodes(scope, now) if saved or not one.explicit]
+        free = [one for one in old if one.id not in bound]
+        failure: ModelError | None = None
+        for group in await run_in_thread(sum(len(one.content) for one in free), partial(next_groups, free, now=now)):
+            try:
+                changes = await plan_summary(group, llm, settings=self._settings, now=self._clock())
+            except ModelUnavailable:
+                raise
+            except ModelError as error:
+                failure = failure or error
+                continue
+            if changes:
+                yield await with_vectors(self._vectors, scope, Batch(changes=changes), now)
+        if failure is not None:
+            raise failure
+
+    async def _old_episodes(self, scope: Scope, now: datetime) -> list[Memory]:
+        before = now - timedelta(days=self._settings.summarize_after_days)
+        old = Filter(types=("episodic",), created_before=before)
+        found: list[Memory] = []
+        cursor: str | None = None
+        while True:
+            page = await self._store.list(scope, filter=old, order="oldest", limit=PAGE, cursor=cursor, now=now)
+            found += page.memories
+            if (cursor := page.cursor) is None:
+                return found
 
     async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
         """The ids of the memories whose vectors their callers brought."""

@@ -7,13 +7,13 @@ the scope has not moved since; otherwise it is planned again, without asking the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from ..concurrency import run_in_thread
-from ..errors import Conflict, StoreError
+from ..errors import Conflict, NotFound, StoreError
 from ..models.llm import Meter, metered
 from ..records import Change, Fact, Filter, Message, Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
@@ -105,11 +105,27 @@ class JobHandlers:
         raise StoreError("The scope kept changing while a session was being ingested; it will be tried again.")
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
-        """Merges what says the same in a scope; see `Memories.consolidate`."""
-        batch = await self._consolidation.merges(scope, self._providers.llm, saved=True)
+        """Merges what says the same in a scope, and sums up what is old; see `Memories.consolidate`."""
+        llm = self._providers.llm
+        batch = await self._consolidation.merges(scope, llm, saved=True)
         if batch.changes and not dry_run:
             await self._store.apply(scope, batch, now=self._clock())
-        return batch.changes
+        merged = {change.memory.id for change in batch.changes}
+        summaries = self._consolidation.summaries(scope, llm, saved=True, without=merged)
+        return [*batch.changes, *await self._sum_up(scope, summaries, dry_run=dry_run)]
+
+    async def _sum_up(self, scope: Scope, summaries: AsyncIterable[Batch], *, dry_run: bool = False) -> list[Change]:
+        """Puts each summary in the place of its group, unless somebody changed that meanwhile; gives the changes."""
+        done: list[Change] = []
+        async for summary in summaries:
+            try:
+                if not dry_run:
+                    await self._store.apply(scope, summary, now=self._clock())
+            except (Conflict, NotFound) as error:
+                logger.info("Old memories were not summed up, since one of them was changed meanwhile: %s", error)
+            else:
+                done += summary.changes
+        return done
 
     async def _still_ours(self, job: Job) -> None:
         if not await self._store.renew(job, lease_seconds=self._settings.lease_seconds):
@@ -170,9 +186,14 @@ class JobHandlers:
         with metered() as meter:
             llm = self._providers.model(job) if job.model else self._providers.llm
             batch = await self._consolidation.merges(job.scope, llm)
-            done = _costed(job, meter)
-            batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
             try:
+                if self._settings.summarize_after_days:
+                    # what is merged stands, whatever becomes of the summaries
+                    await self._store.apply(job.scope, batch, now=self._clock())
+                    await self._sum_up(job.scope, self._consolidation.summaries(job.scope, llm))
+                    batch = Batch()
+                done = _costed(job, meter)
+                batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
                 await self._store.apply(job.scope, batch, now=self._clock())
             except Conflict as error:
                 await self._still_ours(job)

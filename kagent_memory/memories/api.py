@@ -532,7 +532,11 @@ class MemoryApi(ABC):
         """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned.
 
         The configured model words what several memories become; without one nothing merges. Explicit saves merge only
-        here, never in the background.
+        here, never in the background. With `summarize_after_days`, groups of old episodic memories about the same are
+        summed up as well, at most ten at a time.
+
+        Raises:
+            ModelError: the model is unavailable, or its answer cannot be used; what was made before stands.
         """
 
     @abstractmethod

@@ -66,6 +66,7 @@ PARTS = (
     Part("… of one session", "short_term_per_session", "none", "{} at most"),
     Part("… long-term at once", "promote_importance", "always", "from an importance of {} on"),
     Part("Quarantine", "quarantine", "nothing waits", "new memories of these origins wait to be confirmed: {}"),
+    Part("Summaries", "summarize_after_days", "none", "of old memories of one topic, after {} day{s}"),
     Part("Prune", "prune_every_hours", "never by itself", "every {} hour{s}"),
 )
 

@@ -112,6 +112,8 @@ class MemorySettings:
             "tiers": 0.1.
         nothing_below: a search answers nothing when none of its first five hits is of this relevance (0..1), where
             `rank` gives its own none; 0: off. 0.07 is a good beginning.
+        summarize_after_days: consolidation sums up episodic memories that are older than so many days and share a
+            topic, five at least; they stay as the summary's history. 0: off. Needs a model. See docs/how-to/ageing.md.
         prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
         dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
             refused. None: as many as the model gives.
@@ -198,6 +200,7 @@ class MemorySettings:
     max_memories: int = Field(default=0, ge=0)
     importance_boost: float = Field(default=0.0, ge=0, le=1)
     nothing_below: float = Field(default=0.0, ge=0, le=1)
+    summarize_after_days: Days = 0
     prune_every_hours: float = Field(default=24.0, ge=0)
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
     batch_size: int = Field(default=64, ge=1)
@@ -311,6 +314,7 @@ class SettingOptions(TypedDict, total=False):
     max_memories: int
     importance_boost: float
     nothing_below: float
+    summarize_after_days: int
     prune_every_hours: float
     dimensions: int | None
     batch_size: int

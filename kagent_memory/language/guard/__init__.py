@@ -15,7 +15,7 @@ from ..handing_on import is_idle, is_praise, is_turning
 from .annotated_text import LONGEST, AnnotatedText, Word, has_no_case, is_unread, is_unspaced, read
 from .word_order import denials, denies_something_else, reordered
 
-__all__ = ["KINDS", "Kind", "adds", "differences", "marks", "missing", "new_in", "same_words"]
+__all__ = ["KINDS", "Kind", "adds", "denies_otherwise", "differences", "marks", "missing", "new_in", "same_words"]
 
 Kind: TypeAlias = Literal["number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word"]
 KINDS: tuple[Kind, ...] = ("number", "date", "unit", "negation", "identifier", "name", "opposite", "order", "word")
@@ -144,6 +144,28 @@ def missing(text: str, source: str) -> frozenset[str]:
     return frozenset(
         word.value for word in theirs.words if word.tells and not held.has(word, ours.spoken | theirs.spoken)
     )
+
+
+def denies_otherwise(a: str, b: str) -> bool:
+    """Whether one of two sentences denies what the other says without a denial; what only one of them says is no
+    matter.
+    """
+    ours, theirs = read(a), read(b)
+    return _denied_of(ours, theirs) != _denied_of(theirs, ours)
+
+
+def _denied_of(reading: AnnotatedText, other: AnnotatedText) -> frozenset[str]:
+    """What the denials of a text stand before, in words that the other holds too."""
+    held = {word.value for word in other.words if word.tells}
+    found: set[str] = set()
+    denying: Word | None = None
+    for word in reading.words:
+        if word.kind in ("negation", "refusal"):
+            denying = word
+        elif word.tells and denying is not None:
+            found |= {word.value} & held if word.clause == denying.clause else set()
+            denying = None
+    return frozenset(found)
 
 
 def same_words(a: str, b: str) -> bool:
