@@ -112,7 +112,7 @@ class JobHandlers:
             await self._store.apply(scope, batch, now=self._clock())
         merged = {change.memory.id for change in batch.changes}
         summaries = self._consolidation.summaries(scope, llm, saved=True, without=merged)
-        return [*batch.changes, *await self._sum_up(scope, summaries, dry_run=dry_run)]
+        return (*batch.changes, *await self._sum_up(scope, summaries, dry_run=dry_run))
 
     async def _sum_up(self, scope: Scope, summaries: AsyncIterable[Batch], *, dry_run: bool = False) -> list[Change]:
         """Puts each summary in the place of its group, unless somebody changed that meanwhile; gives the changes."""
