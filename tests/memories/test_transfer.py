@@ -249,6 +249,26 @@ async def test_what_was_forgotten_stays_forgotten_and_what_is_said_is_not_said_t
             assert same in await other.store.kept(ADA, Filter())
 
 
+async def test_a_wording_that_was_forgotten_comes_with_no_history(uri, tmp_path):
+    async with await opened() as first, await opened(uri) as second:
+        [id] = await first.add(ADA, [Fact("Ada dated Bob in Rome", session_id="s")])
+        await second.import_(await exported(first, tmp_path / "before.jsonl"))
+        await second.forget(ADA, id)
+        await first.edit(ADA, id, content="Ada is single")
+        again = await second.import_(await exported(first, tmp_path / "after.jsonl"))
+        assert (again.added, again.forgotten) == (0, 1)
+
+
+async def test_what_a_session_alone_says_keeps_no_memory_out(uri, tmp_path):
+    async with await opened() as first, await opened(uri, short_term_hours=24) as second:
+        await first.add(ADA, ["Ada drinks tea"])
+        await second.remember(ADA, [Message(text="Ada drinks tea", event_id="e")], "s2")
+        await second.work(until_idle=True)
+        assert (await second.stats(ADA)).short_term == 1
+        assert (await second.import_(await exported(first, tmp_path / "all.jsonl"))).added == 1
+        assert [one.content for one in (await second.list(ADA)).memories] == ["Ada drinks tea"]
+
+
 async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
     from kagent_memory.memories import transfer
 

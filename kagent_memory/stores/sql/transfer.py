@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ...records import Memory, Revision, Scope, Usage, Vector
+from ...records import Revision, Scope, Usage, Vector
 from .. import codec
 from ..codec import known
 from ..planning import Texts
@@ -93,9 +93,8 @@ async def _outcomes(
     present = {row["id"] for row in await session.rows("stored_memories", ids)}
     active = [one.memory for one in memories if one.memory.state == "active"]
     hashes = {"scope_id": scope.id, "hashes": list({key for memory in active for key in texts.keys(memory)})}
-    equal: set[bytes] = (
-        {bytes(row["content_hash"]) for row in await session.rows("equal_memories", hashes)} if active else set()
-    )
+    alike = await session.rows("equal_memories", hashes) if active else ()
+    equal = {bytes(row["content_hash"]) for row in alike if row["state"] == "active"}  # not those of a session alone
     tombstones = await _tombstones(session, scope, memories, salt)
     outcomes: list[Restored] = []
     for one in memories:
@@ -103,7 +102,7 @@ async def _outcomes(
         keys = {*texts.keys(memory)} if memory.state == "active" else set[bytes]()
         if memory.id in present:
             outcomes.append("present")
-        elif _marks(memory, salt) & tombstones:
+        elif _marks(one, salt) & tombstones:
             outcomes.append("forgotten")
         elif keys & equal:
             outcomes.append("equal")
@@ -114,16 +113,19 @@ async def _outcomes(
     return outcomes
 
 
-def _marks(memory: Memory, salt: bytes) -> set[tuple[str, str]]:
-    """What a tombstone of this memory would say."""
-    marks = {("event", event) for event in memory.event_ids}
-    return marks | ({("text", codec.forgotten_key(salt, memory.session_id, memory.content))} if salt else set())
+def _marks(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
+    """What a tombstone of this memory would say, as it is and as it ever was."""
+    every = (whole.memory, *(revision.before for revision in whole.revisions if revision.before is not None))
+    marks = {("event", event) for memory in every for event in memory.event_ids}
+    if salt:
+        marks |= {("text", codec.forgotten_key(salt, memory.session_id, memory.content)) for memory in every}
+    return marks
 
 
 async def _tombstones(
     session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes
 ) -> frozenset[tuple[str, str]]:
-    marks = set[tuple[str, str]]().union(*(_marks(one.memory, salt) for one in memories))
+    marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
     values = {
         "scope_id": scope.id,
         "events": [key for kind, key in marks if kind == "event"],

@@ -48,11 +48,11 @@ WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_
 
 -- name: equal_memories
 -- The active and short-term memories with one of these content hashes, expired or not.
-SELECT m.id, m.content_hash
+SELECT m.id, m.content_hash, m.state
 FROM memory AS m INDEXED BY memory_identity
 WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 UNION ALL
-SELECT m.id, m.content_hash
+SELECT m.id, m.content_hash, m.state
 FROM memory AS m INDEXED BY memory_short_term
 WHERE m.scope_id = :scope_id AND m.state = 'short_term' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 

@@ -53,11 +53,11 @@ WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
 
 -- name: equal_memories
 -- The active and short-term memories with one of these content hashes, expired or not.
-SELECT m.id, m.content_hash
+SELECT m.id, m.content_hash, m.state
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.content_hash = ANY(%(hashes)s::bytea[])
 UNION ALL
-SELECT m.id, m.content_hash
+SELECT m.id, m.content_hash, m.state
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term' AND m.content_hash = ANY(%(hashes)s::bytea[])
 
