@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from ..errors import InvalidInput
 from ..language.tokenizer import index_terms
+from ..memories.tool_answers import moment
 from ..records import MEMORY_TYPES, Filter
 
 
@@ -29,8 +29,8 @@ def asked_filter(args: Mapping[str, Any]) -> Filter:
         topics=labels(args, "topics"),
         tags=labels(args, "tags"),
         min_importance=float(importance) if importance is not None else None,
-        happened_after=_time(args, "after"),
-        happened_before=_time(args, "before"),
+        happened_after=moment(args, "after"),
+        happened_before=moment(args, "before"),
     )
 
 
@@ -71,17 +71,6 @@ def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not all(isinstance(label, str) for label in listed):
         raise InvalidInput(f"{name} must be a list of strings.")
     return tuple(listed)
-
-
-def _time(args: Mapping[str, Any], name: str) -> datetime | None:
-    value = args.get(name)
-    if value is None or value == "":
-        return None
-    try:
-        at = datetime.fromisoformat(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be an ISO 8601 date, such as 2026-01-31.") from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def holds_all(text: str, query: str) -> bool:

@@ -173,5 +173,5 @@ def moment(args: Mapping[str, Any], name: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be a time such as 2026-01-31 or 2026-01-31T09:30; it is UTC.") from error
+        raise InvalidInput(f"{name} must be an ISO 8601 date, such as 2026-01-31.") from error
     return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -80,14 +79,6 @@ async def texts(memories: Memories, filter: Filter = Filter()) -> set[str]:
 async def only(memories: Memories, filter: Filter = OWN) -> Memory:
     [one] = (await memories.list(SCOPE, filter=filter)).memories
     return one
-
-
-@pytest.fixture(params=["libsql", "postgres", "row security"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "libsql":
-        return f"libsql:///{tmp_path}/memory.db"
-    uri = request.getfixturevalue("postgres_uri")
-    return f"{uri}&rls=true" if request.param == "row security" else uri
 
 
 async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(uri):

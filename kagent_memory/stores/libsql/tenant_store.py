@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -143,8 +143,7 @@ class TenantFileStore(LibSQLStore):
 
     async def _opened(self, tenant: str) -> TenantFile:
         path = str(self._path(tenant))
-        database = await Database.open_place(path, self._driver, self._ring, key=self._key, removable=True)
-        file = TenantFile(database, self._ring)
+        file = await self._file_at(path, removable=True)
         try:
             await self.embedding_spaces()  # after the file is there: who changes them later finds it among the others
             await self._take_over_numbers(file)
@@ -155,6 +154,10 @@ class TenantFileStore(LibSQLStore):
             await file.close()
             raise
         return file
+
+    async def _file_at(self, path: str, *, removable: bool = False) -> TenantFile:
+        ring = self._ring
+        return TenantFile(await Database.open_place(path, self._driver, ring, key=self._key, removable=removable), ring)
 
     async def _take_over_numbers(self, file: TenantFile) -> None:
         """Embedding spaces are numbered by the catalogue; what a file brings from elsewhere joins them."""
@@ -175,11 +178,11 @@ class TenantFileStore(LibSQLStore):
         for name in await asyncio.to_thread(self._places.names):
             tenant = named_tenant(name) or self._long_names.get(name)
             if tenant is None and name != file_name(""):
-                database = await Database.open_place(self._places.path(name), self._driver, self._ring, key=self._key)
+                file = await self._file_at(self._places.path(name))
                 try:
-                    tenant = await TenantFile(database, self._ring).tenant()
+                    tenant = await file.tenant()
                 finally:
-                    await database.close()
+                    await file.close()
                 if tenant is None or file_name(tenant) != name:  # nobody is in it, or it was not made here
                     continue
                 self._long_names[name] = tenant
@@ -271,19 +274,13 @@ class TenantFileStore(LibSQLStore):
 
     @override
     async def enqueue(self, jobs: Sequence[Job]) -> None:
-        of_tenants: dict[str, list[Job]] = defaultdict(list)
-        for job in jobs:
-            of_tenants[checked_job(job).scope.tenant].append(job)
-        for tenant, some in of_tenants.items():
+        for tenant, some in _by_tenant(map(checked_job, jobs), lambda job: job.scope).items():
             async with self._noting(tenant, min(job.run_after for job in some)):
                 await self._run(tenant, partial(LibSQLStore.enqueue, jobs=some), makes=True)
 
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        of_tenants: dict[str, list[Delivery]] = defaultdict(list)
-        for one in deliveries:
-            of_tenants[one.scope.tenant].append(one)
-        for some in of_tenants.values():
+        for some in _by_tenant(deliveries, lambda one: one.scope).values():
             await super().count(some)
 
     @override
@@ -307,11 +304,8 @@ class TenantFileStore(LibSQLStore):
     @override
     async def lacking_vectors(self, scopes: Sequence[Scope], space_number: int, *, now: datetime) -> Sequence[Scope]:
         await self._dimensions_of(space_number)
-        of_tenants: dict[str, list[Scope]] = defaultdict(list)
-        for scope in scopes:
-            of_tenants[scope.tenant].append(scope)
         lacking: list[Scope] = []
-        for tenant, some in sorted(of_tenants.items()):
+        for tenant, some in sorted(_by_tenant(scopes, lambda scope: scope).items()):
             work = partial(LibSQLStore.lacking_vectors, scopes=some, space_number=space_number, now=now)
             lacking += await self._run(tenant, work)
         return lacking
@@ -506,6 +500,13 @@ class TenantFileStore(LibSQLStore):
     async def _run_of_chain(self, chain: str, work: Callable[[TenantFile], Awaitable[T]]) -> T:
         whose = next((one for one in await self._tenants() if chain_id(one) == chain), None)
         return await (work(self._catalogue) if whose is None else self._run(whose, work))
+
+
+def _by_tenant(items: Iterable[T], scope_of: Callable[[T], Scope]) -> Mapping[str, list[T]]:
+    found: dict[str, list[T]] = defaultdict(list)
+    for item in items:
+        found[scope_of(item).tenant].append(item)
+    return found
 
 
 async def _rows_with(session: LibSQLSession, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
