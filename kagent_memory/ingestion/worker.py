@@ -103,8 +103,9 @@ class Worker:
     async def work_until_idle(self) -> int:
         """Works until nothing is due and nothing runs; gives how many jobs came to their end."""
         before = self.finished
-        while await self._claim_due() and self._running:
-            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        while await self._claim_due() and (self._running or self._wake.is_set()):  # what ended may have queued more
+            if self._running:
+                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         await self._settle()
         return self.finished - before
 
@@ -115,26 +116,29 @@ class Worker:
         self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if until > asked}
         while len(self._running) < self._at_once:
             try:
-                job = await self._store.claim(
-                    self.owner,
-                    now=self._clock(),
-                    lease_seconds=self._lease_seconds,
-                    exclude=sorted(self._unresolvable),
-                )
+                if not await uninterrupted(self._claim()):  # stopped in the middle, it would leave a lease to expire
+                    break
             except KagentMemoryError as error:
                 if (complaint := str(error)) != self._complaint:  # once, and not at every look
                     logger.warning("The queue cannot be read: %s", error)
                 self._complaint = complaint
                 return False
             self._complaint = ""
-            if job is None:
-                break
-            task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
-            self._running.add(task)
-            task.add_done_callback(self._ended)
         if asked >= self._measure_at:
             self._measure_at = asked + MEASURE_SECONDS
             await self._measure()
+        return True
+
+    async def _claim(self) -> bool:
+        """Starts the next due job; False when there is none."""
+        job = await self._store.claim(
+            self.owner, now=self._clock(), lease_seconds=self._lease_seconds, exclude=sorted(self._unresolvable)
+        )
+        if job is None:
+            return False
+        task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
+        self._running.add(task)
+        task.add_done_callback(self._ended)
         return True
 
     async def _measure(self) -> None:

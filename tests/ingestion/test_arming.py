@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from kagent_memory.ingestion.scheduler import armed
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Message, Scope
 from kagent_memory.settings import MemorySettings
+from kagent_memory.stores.base import Job
 from kagent_memory.testing import ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -72,6 +74,22 @@ async def test_what_sessions_brought_is_merged_after_so_many_and_undone(store_ur
         assert [revision.kind for revision in await memories.history(SCOPE, first)][-1] == "merge"
         await memories.undo(SCOPE, (await ids(memories))[MERGED])
         assert await contents(memories) == sorted([BICYCLE, *TEA])
+
+
+async def test_what_a_job_queues_while_the_queue_is_looked_at_is_done_before_it_is_idle(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    async with await opened(store_uri, consolidate_after=1) as memories:
+        claim = memories.store.claim
+
+        async def slow(*args: Any, **options: Any) -> Job | None:
+            job = await claim(*args, **options)
+            if job is None:
+                await asyncio.sleep(0.5)  # in which the job that runs comes to its end, and queues another
+            return job
+
+        monkeypatch.setattr(memories.store, "claim", slow)
+        assert await tell(memories, *TEA) == 2
 
 
 async def test_many_facts_are_one_job_that_is_due_an_hour_after_the_first_and_is_not_pending(store_uri: str):

@@ -108,3 +108,25 @@ async def test_a_job_that_fails_while_its_worker_is_stopped_is_given_back(
     await memories.close()
     async with await opened(store_uri) as later:
         assert [job.state for job in await later.jobs()] == ["queued"]
+
+
+async def test_a_job_that_is_claimed_while_its_worker_is_stopped_is_given_back(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kagent_memory.memories.CLOSE_SECONDS", 0.0)
+    memories = await opened(store_uri, summary=Failing(), worker=True, lease_seconds=30)
+    claim, claimed = memories.store.claim, asyncio.Event()
+
+    async def slow(*args: Any, **options: Any) -> Job | None:
+        job = await claim(*args, **options)
+        if job is not None:
+            claimed.set()
+            await asyncio.sleep(0.7)  # the database has leased it, and its answer is on the way
+        return job
+
+    monkeypatch.setattr(memories.store, "claim", slow)
+    await memories.remember(SCOPE, [Message(text="Grace sings.", event_id="e1")], "s")
+    await claimed.wait()
+    await memories.close()
+    async with await opened(store_uri) as later:
+        assert [job.state for job in await later.jobs()] == ["queued"]
