@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +28,7 @@ from ..stores.values import Restored, Whole
 from .components import Components
 from .findings import Progress
 from .importers import SOURCES, Importer
+from .lineage import Lineage
 from .options import ImportOptions, Source
 
 FORMAT = "kagent-memory"
@@ -265,15 +266,17 @@ async def _convert(importer: Importer, path: Path) -> None:
 
 @dataclass(slots=True)
 class _Told:
-    """What the check of a file tells of its vectors.
+    """What the check of a file tells of all of it.
 
     Attributes:
         spaces: the embedding spaces that its first line names.
         callers: whose vectors of callers' own it holds: by their embedding space a scope of each tenant.
+        lineage: which of its memories come of others.
     """
 
     spaces: Sequence[_Space] = ()
     callers: dict[SpaceKey, dict[str, Scope]] = field(default_factory=dict[SpaceKey, dict[str, Scope]])
+    lineage: Lineage = field(default_factory=Lineage)
 
 
 async def _taken_in(
@@ -281,33 +284,73 @@ async def _taken_in(
 ) -> Imported:
     told = await run_in_thread(READ, partial(_check, path, tenant))
     numbers = await _space_numbers(parts, told, dry_run=dry_run)
+    held = await _held(parts, path, told.lineage)
     counts = dict.fromkeys(("added", "present", "equal", "forgotten"), 0)
     vectors = 0
     touched: dict[Scope, None] = {}
     portions = _parts(path)
     while some := await run_in_thread(READ, partial(next, portions, None)):
         scope, memories = await run_in_thread(READ, partial(_restorable, *some, told.spaces, numbers))
-        outcomes: Sequence[Restored] = await parts.store.restore(
-            scope,
-            [replace(one, vectors={}) for one in memories] if dry_run else memories,
-            dry_run=dry_run,
-            now=parts.clock(),
-        )
-        for one, outcome in zip(memories, outcomes, strict=True):
+        for one, outcome in await _restored(parts, scope, memories, held.get(scope, set()), dry_run=dry_run):
             counts[outcome] += 1
             if outcome == "added":
                 vectors += len(one.vectors)
-        if "added" in outcomes:
-            touched[scope] = None
+                touched[scope] = None
         if progress is not None:
             progress(sum(counts.values()))
-    if parts.vectors is not None and not dry_run:
-        now = parts.clock()
-        filling = [one.name for one in await parts.store.embedding_spaces() if one.state == "filling"]
-        for scope in touched:
-            await parts.store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
-        parts.worker.wake()
+    if not dry_run:
+        late = await _taken_back(parts, path, told.lineage, held)
+        counts["added"] -= late
+        counts["forgotten"] += late
+        await _embed_later(parts, touched)
     return Imported(**counts, vectors=vectors)
+
+
+async def _restored(
+    parts: Components, scope: Scope, memories: Sequence[Whole], held: set[str], *, dry_run: bool
+) -> Sequence[tuple[Whole, Restored]]:
+    """Puts memories back, and what is held back not; gives what came of each."""
+    found: list[tuple[Whole, Restored]] = []
+    for out in (False, True):
+        some = [one for one in memories if (one.memory.id in held) is out]
+        if some:
+            given = [replace(one, vectors={}) for one in some] if out or dry_run else some
+            outcomes = await parts.store.restore(scope, given, dry_run=out or dry_run, now=parts.clock())
+            told: list[Restored] = ["forgotten" if out and outcome != "present" else outcome for outcome in outcomes]
+            found += list(zip(some, told, strict=True))
+    return found
+
+
+async def _held(parts: Components, path: Path, lineage: Lineage) -> Mapping[Scope, set[str]]:
+    """The memories of a file that come of what was forgotten here, and what they took the place of."""
+    forgotten: dict[Scope, set[str]] = {}
+    portions = _parts(path, lineage)
+    while some := await run_in_thread(READ, partial(next, portions, None)):
+        scope, lines = some
+        memories = [Whole(line.memory, line.revisions) for line in lines]
+        for one, outcome in await _restored(parts, scope, memories, set(), dry_run=True):
+            if outcome == "forgotten":
+                forgotten.setdefault(scope, set()).add(one.memory.id)
+    return {scope: lineage.reach(scope, ids) for scope, ids in forgotten.items()}
+
+
+async def _taken_back(parts: Components, path: Path, lineage: Lineage, held: Mapping[Scope, set[str]]) -> int:
+    """Erases what came in after something that it comes of had come in, and was forgotten; gives how many those are."""
+    late = 0
+    for scope, ids in (await _held(parts, path, lineage)).items():
+        fresh = sorted(ids - held.get(scope, set()))
+        late += len(await parts.store.forget(scope, ids=fresh, now=parts.clock()))
+    return late
+
+
+async def _embed_later(parts: Components, scopes: Iterable[Scope]) -> None:
+    if parts.vectors is None:
+        return
+    now = parts.clock()
+    filling = [one.name for one in await parts.store.embedding_spaces() if one.state == "filling"]
+    for scope in scopes:
+        await parts.store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
+    parts.worker.wake()
 
 
 async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Mapping[SpaceKey, int]:
@@ -375,11 +418,13 @@ def _vectors(line: _Line, spaces: Sequence[_Space]) -> Iterator[tuple[SpaceKey, 
         yield space.key, checked_vector(one.numbers, space.dimensions)
 
 
-def _parts(path: Path) -> Iterator[tuple[Scope, list[_Line]]]:
-    """The memories of a file that was checked, some of one scope at a time."""
+def _parts(path: Path, only: Lineage | None = None) -> Iterator[tuple[Scope, list[_Line]]]:
+    """The memories of a file that was checked, some of one scope at a time; or only those that take others along."""
     scope: Scope | None = None
     some: list[_Line] = []
-    for _, line in _memories(path, _Told()):
+    for _, line in _memories(path, _Told()) if only is None or only else ():
+        if only is not None and not only.takes_along(line.scope, line.memory.id):
+            continue
         if some and (line.scope != scope or len(some) == PART):
             yield scope or line.scope, some
             some = []
@@ -405,6 +450,8 @@ def _check(path: Path, tenant: str | None) -> _Told:
             _check_line(line, told)
         except InvalidInput as error:
             raise InvalidInput(f"Line {number} of {path} cannot be imported: {error}") from error
+        told.lineage.note(line.scope, line.memory, line.revisions)
+    told.lineage.close()
     return told
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ from hypothesis import strategies as st
 
 from kagent_memory import Fact, Filter, InvalidInput, Memories, Message, ModelError, Scope
 from kagent_memory.cli import main
+from kagent_memory.ingestion.editing import retired as retired_row
+from kagent_memory.memories import transfer
 from kagent_memory.memories.transfer import Imported
-from kagent_memory.stores.base import checked_vector
-from kagent_memory.testing import HashEmbedder
+from kagent_memory.records import Change, new_id
+from kagent_memory.stores.base import Batch, checked_vector
+from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
 ADA, GRACE = Scope("acme", "ada", "notes"), Scope("", "grace 👩‍🚀", "notes")
@@ -34,7 +38,8 @@ class Clock:
 
 
 async def opened(uri: str = "libsql:///:memory:", clock: Any = None, *, embedder: Any = None, **more: Any) -> Memories:
-    return await Memories.open(uri, embedding=embedder, llm=False, worker=False, clock=clock or Clock(), **more)
+    given = {"llm": False, "worker": False, "clock": clock or Clock(), **more}
+    return await Memories.open(uri, embedding=embedder, **given)
 
 
 async def lived(memories: Memories, clock: Clock) -> None:
@@ -259,6 +264,118 @@ async def test_a_wording_that_was_forgotten_comes_with_no_history(uri, tmp_path)
         assert (again.added, again.forgotten) == (0, 1)
 
 
+CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
+SUMMARY = "The deployment went out, from Oslo to Kyoto."
+
+
+async def summed_up(memories: Memories, clock: Clock) -> tuple[list[str], str]:
+    """The ids of five memories, and of the summary that has taken their place."""
+    text = "The deployment went out to {} without trouble"
+    ids = await memories.add(ADA, [Fact(text.format(city), type="episodic", topics=("d",)) for city in CITIES])
+    clock.now += timedelta(days=91)
+    summary = (await memories.consolidate(ADA))[0].memory
+    return ids, summary.id
+
+
+def summing(text: str = SUMMARY) -> dict[str, Any]:
+    llm = ScriptedLlm(lambda prompt: {"summary": text} if "<memories>" in prompt else {"groups": []})
+    return {"llm": llm, "policy": "archive", "summarize_after_days": 90}
+
+
+async def words(memories: Memories) -> str:
+    """All that is kept, history included."""
+    return repr(await memories.store.whole(ADA, await memories.store.kept(ADA, Filter())))
+
+
+@pytest.mark.parametrize("part", [1, 200])
+async def test_a_summary_of_what_was_forgotten_stays_out_and_so_does_what_came_of_it(part, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "PART", part)
+    clock = Clock()
+    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
+        [other] = await first.add(ADA, ["Ada skis"])
+        [oslo] = await second.add(ADA, [f"The deployment went out to {CITIES[0]} without trouble"])
+        await second.forget(ADA, oslo)
+        _, summary = await summed_up(first, clock)
+        await first.edit(ADA, summary, content="Everything went out, to Oslo too.")
+        path = await exported(first, tmp_path / "a.jsonl")
+        told: list[int] = []
+        assert await second.import_(path, dry_run=True) == Imported(added=1, forgotten=6)
+        assert await second.import_(path, progress=told.append) == Imported(added=1, forgotten=6)
+        assert told[-1] == 7
+        assert await second.import_(path) == Imported(present=1, forgotten=6)
+        assert await second.store.kept(ADA, Filter()) == [other]
+        assert not list(await second.recall(ADA, "deployment Oslo", as_of=clock.now))
+
+
+async def test_a_summary_that_was_undone_stays_out_and_its_other_originals_come(uri, tmp_path):
+    clock = Clock()
+    async with await opened(clock=clock, **summing()) as first, await opened(uri, clock) as second:
+        ids, summary = await summed_up(first, clock)
+        second_ids = await second.add(ADA, [f"The deployment went out to {CITIES[3]} without trouble"])
+        await second.forget(ADA, second_ids[0])
+        clock.now += timedelta(days=1)
+        await first.undo(ADA, summary)
+        clock.now += timedelta(days=1)
+        path = await exported(first, tmp_path / "a.jsonl")
+        assert await second.import_(path) == Imported(added=4, forgotten=2)
+        assert set(await second.store.kept(ADA, Filter())) == {*ids} - {ids[3]}
+        assert "from Oslo to Kyoto" not in await words(second)
+        assert len(list(await second.recall(ADA, "deployment", as_of=clock.now - timedelta(hours=30), limit=9))) == 0
+
+
+async def test_merges_of_merges_of_what_was_forgotten_stay_out(tmp_path):
+    """The forgotten one is merged, what it became is merged again, in a row that was there and in one that is new."""
+    clock = Clock()
+    async with await opened(clock=clock) as first, await opened(clock=clock) as second:
+        ids = await first.add(ADA, ["Ada likes tea", "Ada likes green tea", "Ada likes tea a lot", "Ada skis", "A b"])
+        tea, green, much, _, replaced = ids
+
+        async def merge(kept: str, retired: str, text: str, *, new: bool = False) -> str:
+            rows = await first.store.get(ADA, [kept, retired], now=clock.now)
+            group = new_id(clock.now)
+            whole = replace(rows[kept], content=text, revision=rows[kept].revision + 1)
+            if new:
+                whole = replace(rows[kept], id=new_id(clock.now), content=text, revision=1, position=None)
+            changes = [Change(kind="add" if new else "update", memory=whole, group=group)]
+            for row in (rows[retired], *([rows[kept]] if new else [])):
+                gone = retired_row(row, whole.id, now=clock.now, valid_to=clock.now)
+                changes.append(Change(kind="merge", memory=gone, group=group))
+            await first.store.apply(ADA, Batch(changes=changes), now=clock.now)
+            return whole.id
+
+        tea = await merge(tea, green, "Ada likes tea, the green one")
+        last = await merge(tea, much, "Ada likes green tea a lot", new=True)
+        later = await first.add(ADA, ["Ada has given tea up"], replaces=last)
+        await first.add(ADA, ["A c"], replaces=replaced)
+        [gone] = await second.add(ADA, ["Ada likes green tea"])
+        await second.forget(ADA, gone)
+        done = await second.import_(await exported(first, tmp_path / "a.jsonl"))
+        kept = {one.content for one in (await second.list(ADA, filter=Filter(superseded=True))).memories}
+        assert kept == {"Ada skis", "Ada has given tea up", "A b", "A c"}
+        assert done == Imported(added=4, forgotten=4)
+        assert "green" not in await words(second)
+        assert (await second.get(ADA, later[0])).content == "Ada has given tea up"
+
+
+async def test_what_is_forgotten_while_it_comes_in_takes_the_summary_along(tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "PART", 1)
+    clock = Clock()
+    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
+        ids, summary = await summed_up(first, clock)
+        path = await exported(first, tmp_path / "a.jsonl")
+        restore, done = second.store.restore, []
+
+        async def forgetting(scope: Scope, memories: Any, *, dry_run: bool, now: datetime) -> Any:
+            if not dry_run and memories[0].memory.id == summary:
+                done.append(await second.forget(ADA, ids[1]))
+            return await restore(scope, memories, dry_run=dry_run, now=now)
+
+        monkeypatch.setattr(second.store, "restore", forgetting)
+        assert await second.import_(path) == Imported(added=5, forgotten=1)
+        assert {*done[0]} == {*ids}
+        assert await second.store.kept(ADA, Filter()) == []
+
+
 async def test_what_a_session_alone_says_keeps_no_memory_out(uri, tmp_path):
     async with await opened() as first, await opened(uri, short_term_hours=24) as second:
         await first.add(ADA, ["Ada drinks tea"])
@@ -270,8 +387,6 @@ async def test_what_a_session_alone_says_keeps_no_memory_out(uri, tmp_path):
 
 
 async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
-    from kagent_memory.memories import transfer
-
     monkeypatch.setattr(transfer, "PART", 2)
     clock = Clock()
     async with await opened(clock=clock) as memories, await opened(clock=clock) as other:

@@ -1,0 +1,57 @@
+"""Which memories of an export come of others in it, so that what was forgotten brings none of them back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ..records import Memory, Revision, Scope
+
+
+class Lineage:
+    """What forgetting a memory takes along in a file, as it would in the store that the file is of.
+
+    Those are: what a merge or a summary made of it, also when that was undone and is history, and what it took the
+    place of.
+    """
+
+    def __init__(self) -> None:
+        self._along: dict[tuple[bytes, str], set[str]] = defaultdict(set)
+        self._sources: dict[tuple[bytes, str], set[str]] = defaultdict(set)  # group → what a merge retired
+        self._made: dict[tuple[bytes, str], set[str]] = defaultdict(set)  # group → what the same decision wrote
+
+    def note(self, scope: Scope, memory: Memory, revisions: Sequence[Revision]) -> None:
+        """Takes in one memory of the file."""
+        if memory.superseded_by is not None:
+            self._along[scope.id, memory.superseded_by].add(memory.id)
+        for revision in revisions:
+            if revision.group is not None and revision.kind != "undo":
+                members = self._sources if revision.kind == "merge" else self._made
+                members[scope.id, revision.group].add(memory.id)
+        if any(revision.kind == "merge" for revision in revisions):
+            states = (memory, *(revision.before for revision in revisions if revision.before is not None))
+            self._along[scope.id, memory.id].update(one.superseded_by for one in states if one.superseded_by)
+
+    def close(self) -> None:
+        """Joins what a merge retired to what it made: all of the file was taken in."""
+        for group, sources in self._sources.items():
+            for source in sources:
+                self._along[group[0], source].update(self._made.get(group, ()))
+        self._sources.clear()
+        self._made.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._along)
+
+    def takes_along(self, scope: Scope, memory_id: str) -> bool:
+        """Whether forgetting this memory takes others along."""
+        return (scope.id, memory_id) in self._along
+
+    def reach(self, scope: Scope, forgotten: Iterable[str]) -> set[str]:
+        """These memories with all that forgetting them takes along."""
+        reached: set[str] = set()
+        fresh = set(forgotten)
+        while fresh:
+            reached |= fresh
+            fresh = set[str]().union(*(self._along.get((scope.id, one), ()) for one in fresh)) - reached
+        return reached
