@@ -162,12 +162,18 @@ def spelling(text: str) -> str:
         return ""
     words[-1] = _unended(words[-1])
     folded: list[str] = []
-    begins, counted = True, False
+    before = "."  # what a text begins after
     for word in words:
-        core = word.strip(_EDGES)
-        folded.append(word.lower() if core and _is_plain(core, begins=begins, counted=counted) else word)
-        begins = word[-1] in _ENDS or not core
-        counted = not core.isalpha() and any(map(str.isdigit, core))
+        small = word.lower()
+        if small != word:  # most words are small already, whatever their case may tell
+            stood = before.strip(_EDGES)
+            begins = before[-1] in _ENDS or not stood
+            counted = not stood.isalpha() and any(map(str.isdigit, stood))
+            core = word.strip(_EDGES)
+            folded.append(small if core and _is_plain(core, begins=begins, counted=counted) else word)
+        else:
+            folded.append(word)
+        before = word
     return " ".join(folded)
 
 
@@ -220,6 +226,9 @@ def beginning(text: str, most_tokens: int) -> str:
 
 def _words(text: str) -> Iterator[str]:
     """The words of a text in their canonical form, piece by piece."""
+    if len(text) <= PIECE_CHARS:
+        yield from unicodedata.normalize("NFC", text).split()
+        return
     open_word: list[str] = []
     for piece in pieces(text):
         composed = unicodedata.normalize("NFC", piece)

@@ -9,7 +9,7 @@ Span = tuple[int, int, str]
 KINDS = frozenset({"credit card"})
 
 _SEPARATORS = str.maketrans("", "", " -")
-_CARD = re.compile(r"(?<![\w.\-])\d(?:[ \-]?\d){12,18}+(?![\w\-]|\.\d)")
+_CARD = re.compile(r"\d(?<![\w.\-]\d)(?:[ \-]?\d){12,18}+(?![\w\-]|\.\d)")
 # Issuer ranges with the lengths they use, as payment networks publish them (ISO/IEC 7812).
 _ISSUED = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01])\d{13}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"

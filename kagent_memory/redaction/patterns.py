@@ -60,8 +60,16 @@ class Shape:
 _KIND = re.compile(r"[a-z0-9][a-z0-9 .\-]{0,63}")
 
 
-def _rule(start: str, then: str, before: str = "[A-Za-z0-9]") -> re.Pattern[str]:
-    edge = "" if start[0] in "?&" else f"(?<!{before})"
+_EDGE = "[A-Za-z0-9]"
+_KEY_BEGINS = "-----BEGIN "
+
+
+def _has_edge(start: str) -> bool:
+    return start[0] not in "?&" and start != _KEY_BEGINS
+
+
+def _rule(start: str, then: str, before: str = _EDGE) -> re.Pattern[str]:
+    edge = f"(?<!{before})" if _has_edge(start) else ""
     return re.compile(f"{edge}{re.escape(start)}(?:{then})")
 
 
@@ -105,8 +113,13 @@ class Shapes:
                 self._add(start, shape.kind, _rule(start, shape.then))
         for kind, start, then in _SEGMENTED:
             self._add(start, kind, _rule(start, then, before=r"[A-Za-z0-9_\-]"))
-        self._rules["-----BEGIN "] = (("private key", _PRIVATE_KEY),)
-        self._anchors = re.compile("|".join(map(re.escape, sorted(self._rules, key=len, reverse=True))))
+        self._rules[_KEY_BEGINS] = (("private key", _PRIVATE_KEY),)
+        starts = sorted(self._rules, key=len, reverse=True)
+        every, free = (
+            "|".join(map(re.escape, some)) for some in (starts, [one for one in starts if not _has_edge(one)])
+        )
+        # the edge is looked at first: at most places nothing else need be
+        self._anchors = re.compile(f"(?<!{_EDGE})(?:{every})|{free}")
 
     def _add(self, start: str, kind: str, rule: re.Pattern[str]) -> None:
         self._rules[start] = (*self._rules.get(start, ()), (kind, rule))
@@ -133,12 +146,12 @@ class Shapes:
 
 def private_keys(text: str) -> Iterator[Span]:
     """Where blocks of private keys stand, the only secrets that are longer than a window."""
-    at = text.find("-----BEGIN ")
+    at = text.find(_KEY_BEGINS)
     while at >= 0:
         match = _PRIVATE_KEY.match(text, at)
         if match:
             yield match.start(), match.end(), _key_kind(match)
-        at = text.find("-----BEGIN ", match.end() if match else at + 1)
+        at = text.find(_KEY_BEGINS, match.end() if match else at + 1)
 
 
 def _key_kind(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 Span = tuple[int, int, str]
 
@@ -115,26 +115,33 @@ _COMMAND = re.compile(  # -P is a port
     r"(?<![\w\-])(?:(?:mysql|mariadb)(?:-?dump|-?admin|-?import|sh)?\b[^\n|;&]{0,200}?\s-p"
     r"|sshpass\s{1,3}-p\s{0,3}|redis-cli\b[^\n|;&]{0,200}?\s-a\s{1,3})[\"']?(?P<value>[^\s\"'`\[\-$<][^\s\"'`]{1,}+)"
 )
-# kind, what every match holds, pattern, whether the value must look made rather than said
-_BESIDE: tuple[tuple[str, str, re.Pattern[str], bool], ...] = (
-    ("password", "", _SAID_PASSWORD, True),
-    ("secret", " ", _SAID_SECRET, True),
-    ("password", "", _BEHIND, True),
-    ("api key", "key", _KEY_BEHIND, True),
-    ("pin", "p", _PIN, False),
-    ("private key", "priv", _HEX_KEY, False),
-    ("authorization", "authorization", _HEADER, True),
-    ("bearer token", "bearer", _BEARER, True),
-    ("cookie", "cookie", _COOKIE, False),
-    ("url password", "://", _URL, False),
-    ("secret", "</", _ELEMENT, False),
-    ("command line secret", "-", _OPTION, False),
-    ("service key", " ", _NEAR, False),
-    ("password", "", _SAID_CJK, False),
-    ("seed phrase", "", _SEED, False),
-    ("password", ":", _PGPASS, False),
-    ("registry login", "auth", _DOCKER, False),
+_PASSWORDS = ("pass", "kennwort", "contrase", "mot de", "senha", "wachtwoord", "lösenord", "hasło")
+# kind, what every match holds one of, pattern, whether the value must look made rather than said
+_BESIDE: tuple[tuple[str, Sequence[str], re.Pattern[str], bool], ...] = (
+    ("password", (*_PASSWORDS, "pw"), _SAID_PASSWORD, True),
+    ("secret", ("key", "secret", "token"), _SAID_SECRET, True),
+    ("password", (*_PASSWORDS, "pw", "пароль", "şifre"), _BEHIND, True),
+    ("api key", ("key",), _KEY_BEHIND, True),
+    ("pin", ("pin", "passcode"), _PIN, False),
+    ("private key", ("priv",), _HEX_KEY, False),
+    ("authorization", ("authorization",), _HEADER, True),
+    ("bearer token", ("bearer",), _BEARER, True),
+    ("cookie", ("cookie",), _COOKIE, False),
+    ("url password", ("://",), _URL, False),
+    ("secret", ("</",), _ELEMENT, False),
+    ("command line secret", ("-",), _OPTION, False),
+    (
+        "service key",
+        ("heroku", "twilio", "datadog", "mailgun", "cloudflare", "okta", "pagerduty", "algolia"),
+        _NEAR,
+        False,
+    ),
+    ("password", ("密码", "密碼", "口令", "パスワード", "暗証番号", "비밀번호"), _SAID_CJK, False),
+    ("seed phrase", ("seed", "mnemonic", "recovery", "backup", "wallet", " word", "-word"), _SEED, False),
+    ("password", (":",), _PGPASS, False),
+    ("registry login", ("auth",), _DOCKER, False),
 )
+_COMMANDS = ("mysql", "mariadb", "sshpass", "redis-cli")
 KINDS = frozenset(kind for kind, *_ in (*_NAMES, *_BESIDE))
 _LEAST = {"token": 8, "api key": 6, "aws secret key": 16}
 
@@ -144,14 +151,17 @@ def spans(text: str) -> Iterator[Span]:
     low = text.replace("İ", "I").lower()  # the one capital whose small form is longer: places must stay the same
     yield from _assigned(text, low)
     for kind, held, pattern, made in _BESIDE:
-        for match in pattern.finditer(low) if held in low else ():
+        if not any(map(low.__contains__, held)):
+            continue
+        for match in pattern.finditer(low):
             start, end = match.span(match.lastgroup or "value")
             if made and (not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)):
                 continue
             if pattern is not _SEED or not _COMMON.search(low, start, end):
                 yield start, end, kind
-    for match in _COMMAND.finditer(text):
-        yield *match.span("value"), "command line secret"
+    if any(map(text.__contains__, _COMMANDS)):
+        for match in _COMMAND.finditer(text):
+            yield *match.span("value"), "command line secret"
 
 
 def _assigned(text: str, low: str) -> Iterator[Span]:

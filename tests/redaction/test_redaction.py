@@ -396,3 +396,34 @@ def test_a_sign_assigns_to_a_name_as_far_before_it_as_one_may_stand_and_signs_be
     value = "wJalrXUtnFEMI0K7MDENGbPxRfiCYEXAMPLEKEY"
     told = f'= : "x":y –aws_secret_access_key\\\\\\"\u200b\u200b\u200b{sign}   {value} ='
     assert value not in redact(told)
+
+
+def test_what_is_looked_for_first_is_held_by_all_that_each_pattern_finds() -> None:
+    """A kind is only looked for in a text that holds one of its words: each way to say it is still masked."""
+    said = {
+        "password": [
+            *(f"{name} is Xk9#mQ2vLp" for name in ("password", "passphrase", "passcode", "Kennwort", "contraseña")),
+            *(f"{name} is Xk9#mQ2vLp" for name in ("Passwort", "mot de passe", "senha", "wachtwoord", "lösenord")),
+            *("hasło to Xk9#mQ2vLp", "the pw is Xk9#mQ2vLp", "pass was Xk9#mQ2vLp", "pwd Xk9mQ2vLp", "пароль k9mq2vlp"),
+            *("şifrem k9mq2vlp", "密码是Xk9#mQ2vLp", "パスワードはXk9#mQ2vLp", "비밀번호는 Xk9#mQ2vLp"),
+            "db.example:5432:shop:bob:Xk9#mQ2vLp",
+        ],
+        "command line secret": [
+            *("mysql -u bob -pXk9#mQ2vLp", "mariadb-dump -h db -pXk9#mQ2vLp", "sshpass -p Xk9#mQ2vLp ssh bob@host"),
+            *("redis-cli -h db -a Xk9#mQ2vLp", "deploy --api-key Xk9#mQ2vLp"),
+        ],
+        "pin": ["my PIN is 4821", "PIN code: 4821"],
+        "service key": ["okta api token 00aabbccddeeff00112233445566778899aabbcc"],
+    }
+    for kind, texts in said.items():
+        for text in texts:
+            assert f"[secret: {kind}]" in redact(f"For the record, {text} and so on."), text
+
+
+def test_a_secret_begins_at_the_edge_of_a_word_and_a_key_block_anywhere() -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    assert token not in redact(f"see {token}, ({token}) -{token}")
+    assert redact(f"x{token}") == f"x{token}"
+    block = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
+    assert redact(f"key9{block}") == "key9[secret: private key]"
+    assert "Zm9vYmFyYmF6cXV4" not in redact("https://x.example/a?sig=Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6")
