@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, MemoryStore, checked_
 
 MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
 MOST_NOTED = 10_000
+MAKE_ROOM = "Forget what you no longer need: the next prune makes room."
 
 
 class CallerVectors:
@@ -77,12 +78,26 @@ class CallerVectors:
             if width not in widths:
                 raise InvalidInput(
                     f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and of no further width; this "
-                    f"one has {width}. Forget what you no longer need: the next prune makes room."
+                    f"one has {width}. {MAKE_ROOM}"
                 )
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()
             self._noted.add((scope.tenant, width))
         return held or await self._store.add_embedding_space(external_name(width), width, None)
+
+    async def check_room(self, tenant: str, widths: Collection[int]) -> None:
+        """Sees that a tenant may keep vectors of all these widths beside those that it keeps; notes none of them.
+
+        Raises:
+            InvalidInput: those would be too many.
+        """
+        wanted = {*widths} - {DIMENSIONS}
+        kept = await self._store.note_width(tenant, min(wanted), most=0) if wanted else ()
+        if (others := sorted(wanted.difference(kept))) and len(kept) + len(others) > MOST_WIDTHS:
+            raise InvalidInput(
+                f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, and with those of "
+                f"{', '.join(map(str, others))} there would be more than {MOST_WIDTHS} widths. {MAKE_ROOM}"
+            )
 
     async def space(self, scopes: Sequence[Scope], name: str | None, vector: Vector) -> EmbeddingSpace | None:
         """The embedding space that a caller's own vector belongs to; None when it is an external one still to be made.

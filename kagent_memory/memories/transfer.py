@@ -278,11 +278,21 @@ class _Told:
     callers: dict[SpaceKey, dict[str, Scope]] = field(default_factory=dict[SpaceKey, dict[str, Scope]])
     lineage: Lineage = field(default_factory=Lineage)
 
+    def widths(self) -> Mapping[str, set[int]]:
+        """Of how many dimensions the vectors of each tenant's callers are."""
+        found: dict[str, set[int]] = {}
+        for (_, width), owners in self.callers.items():
+            for tenant in owners:
+                found.setdefault(tenant, set()).add(width)
+        return found
+
 
 async def _taken_in(
     parts: Components, path: Path, *, tenant: str | None, dry_run: bool, progress: Progress | None
 ) -> Imported:
     told = await run_in_thread(READ, partial(_check, path, tenant))
+    for tenant, widths in told.widths().items():
+        await parts.caller_vectors.check_room(tenant, widths)
     numbers = await _space_numbers(parts, told, dry_run=dry_run)
     held = await _held(parts, path, told.lineage)
     counts = dict.fromkeys(("added", "present", "equal", "forgotten"), 0)
@@ -373,7 +383,7 @@ async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Ma
         if there is not None and (there.name, there.dimensions) == space.key and same_model(there.probe, space.vector):
             found[space.key] = there.number
     for (name, width), owners in told.callers.items():
-        found[name, width] = 0
+        found[name, width] = -width  # of a dry run: one of its own each
         for scope in () if dry_run else owners.values():
             space = await parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
             found[name, width] = space.number

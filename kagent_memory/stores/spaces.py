@@ -29,8 +29,8 @@ class EmbeddingSpaces(Opened):
     @abstractmethod
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
         """Notes that callers of a tenant keep vectors of their own of this width, unless `most` others are noted
-        already; gives the widths noted. The prune forgets those of which the tenant keeps none. Safe with two at once.
-        Crosses scopes.
+        already (with 0 it only reads); gives the widths noted. The prune forgets those of which the tenant keeps none.
+        Safe with two at once. Crosses scopes.
         """
 
     async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:

@@ -241,6 +241,7 @@ class KeepingContract(ContractPart):
         assert list(await store.tokens(digest=token.digest)) == [token]
 
     async def test_so_many_widths_of_a_tenants_callers_are_noted_and_no_more(self, store: Store) -> None:
+        assert list(await store.note_width("acme", 3, most=0)) == []
         for _ in range(2):
             assert set(await store.note_width("acme", 3, most=2)) == {3}
         found = await asyncio.gather(*(store.note_width("acme", width, most=2) for width in range(4, 9)))

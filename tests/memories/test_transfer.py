@@ -604,9 +604,36 @@ async def test_more_widths_than_a_tenant_may_keep_are_refused_before_anything_is
         await memories.add(ADA, ["One more"], embedding=[unit(9, 1)])
         path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
         before = await exported(other, tmp_path / "b.jsonl")
-        with pytest.raises(InvalidInput, match="no further width"):
-            await other.import_(path)
+        for dry_run in (True, False):
+            with pytest.raises(InvalidInput, match="more than 8 widths"):
+                await other.import_(path, dry_run=dry_run)
         assert (await exported(other, tmp_path / "c.jsonl")).read_text() == before.read_text()
+
+
+@pytest.mark.parametrize("place", ["libsql:///:memory:", "libsql:///{}/{{tenant}}.db"], ids=["memory", "files"])
+@pytest.mark.parametrize(("widths", "fits"), [(9, False), (8, True)])
+async def test_too_many_widths_leave_no_embedding_space_behind(place, widths, fits, tmp_path):
+    embedder = HashEmbedder(dimensions=16)
+    async with await opened(embedder=embedder) as memories:
+        await memories.add(ADA, ["Ada skis"])
+        whole = await exported(memories, tmp_path / "a", vectors=True)
+    lines = [json.loads(line) for line in whole.read_text().splitlines()]
+    for width in (*range(20, 20 + widths), 768):  # kagent's own does not count
+        named = {"name": f"external-{width}", "dimensions": width, "state": "current", "probe": None}
+        lines[1]["vectors"].append({"space": len(lines[0]["embedding_spaces"]), "numbers": [1.0] * width})
+        lines[0]["embedding_spaces"].append(named)
+    path = tmp_path / "b.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    async with await opened(place.format(tmp_path), embedder=embedder) as other:
+        for dry_run in (True, False):
+            if fits:
+                assert (await other.import_(path, dry_run=dry_run)).vectors == widths + 2
+                continue
+            with pytest.raises(InvalidInput, match="more than 8 widths"):
+                await other.import_(path, dry_run=dry_run)
+            assert await other.store.embedding_spaces() == []
+            assert not list(tmp_path.glob("*acme*.db"))
+        await other.add(ADA, ["Mine"], embedding=[unit(3, 1)] if not fits else [unit(20, 1)])
 
 
 async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):

@@ -243,7 +243,7 @@ class TenantFileStore(LibSQLStore):
 
     @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        return await self._run(tenant, lambda file: file.note_width(tenant, dimensions, most=most), makes=True)
+        return await self._run(tenant, lambda file: file.note_width(tenant, dimensions, most=most), makes=most > 0)
 
     # -- what may be of several tenants ---------------------------------------------------------
 
