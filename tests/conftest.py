@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ _RUNTIME = Path(_directory.name)
 os.environ["XDG_RUNTIME_DIR"] = str(_RUNTIME)
 
 _numbers = itertools.count()
+
+# Hundreds of tests start programs, each of which would compile the whole package again: a third of its start.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run in the background of a shell ignores Ctrl-C, and so would every program that a test starts.

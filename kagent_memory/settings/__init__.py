@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from enum import StrEnum
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -417,6 +418,13 @@ def _checked(uri: object) -> str:
     return uri
 
 
+@cache
+def registered_stores() -> Mapping[str, EntryPoint]:
+    """What opens the URIs of each scheme; read once, since every installed distribution is looked through for it."""
+    points = sorted(entry_points(group=STORES), key=lambda point: point.value, reverse=True)
+    return {point.name: point for point in points}
+
+
 def _foreign(uri: str) -> str | None:
     """What to write instead of another library's URI; None: it is ours, or of a store that is installed."""
     parts = urlsplit(uri)
@@ -430,7 +438,7 @@ def _foreign(uri: str) -> str | None:
             "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS, and "
             "no user and no password stand in it; a file is libsql:///memory.db."
         )
-    if entry_points(group=STORES, name=scheme) or scheme in ("http", "https", "kagent"):
+    if scheme in registered_stores() or scheme in ("http", "https", "kagent"):
         return None
     if database in ("sqlite", "sqlite3", "file"):
         return (

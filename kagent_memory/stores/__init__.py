@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
 
 from ..errors import ConfigurationError
+from ..settings import registered_stores
 from .base import JobQueue, MemoryStore, OpenOptions, ReceiptStore, Store, TokenStore
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "open_with",
     "store_exists",
 ]
-
-ENTRY_POINTS = "kagent_memory.stores"
 
 _UNSUPPORTED = {
     "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, or "
@@ -40,12 +38,12 @@ def _adapter(uri: str) -> type[MemoryStore]:
     scheme = urlsplit(uri).scheme.removeprefix("kagent+")
     if scheme in ("libsql+http", "libsql+https"):
         scheme = "libsql"  # how its server is reached makes no other store
-    found = sorted(entry_points(group=ENTRY_POINTS, name=scheme), key=lambda point: point.value)
-    if not found:
-        known = ", ".join(sorted({point.name for point in entry_points(group=ENTRY_POINTS)}))
+    registered = registered_stores()
+    if scheme not in registered:
+        known = ", ".join(sorted(registered))
         raise ConfigurationError(f"No store for the URI scheme {scheme!r}; known schemes: {known}.")
     try:
-        adapter: type[MemoryStore] = found[0].load()
+        adapter: type[MemoryStore] = registered[scheme].load()
     except ImportError as error:
         raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
     return adapter.opened_by(uri)

@@ -582,5 +582,5 @@ async def test_uris_of_ours_are_no_other_library_s(tmp_path: Path) -> None:
 async def test_a_store_that_somebody_registered_is_no_other_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
     from kagent_memory import settings
 
-    monkeypatch.setattr(settings, "entry_points", lambda **_: ["theirs"])
+    monkeypatch.setattr(settings, "registered_stores", lambda: {"sqlite": "theirs"})
     assert settings.compose("sqlite:///memory.db", None, {}, {})[0] == "sqlite:///memory.db"
