@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ...records import Memory, Scope
+from ...records import Revision, Scope
 from .. import codec
 from ..codec import known
+from ..values import Whole
 from . import receipts
-from .decoding import to_memory, to_revision
 from .queue import clear, delete_jobs, touch
 from .session import Session
+from .transfer import revision_values, whole
 
 
 async def forget(
@@ -30,18 +32,22 @@ async def forget(
     if not dry_run:
         await touch(session, scope, 1)
     chosen = await _chosen(session, scope, known(ids), session_id, everything)
-    erased = await _with_lineage(session, scope, chosen)
+    lineage = await _with_lineage(session, scope, chosen)
     if dry_run:
-        return tuple(memory.id for memory in erased)
+        return tuple(lineage.erased)
     withdrawn = await delete_jobs(session, scope, session_id, everything)
-    tombstones = await _tombstones(session, scope, erased)
+    tombstones = await _tombstones(session, scope, lineage)
     tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
         values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
         await session.run_many("insert_tombstones", [values])
     await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
-    gone = tuple(memory.id for memory in erased)
+    gone = tuple(lineage.erased)
+    if lineage.reworded:
+        again = [{"scope_id": scope.id, **revision_values(one)} for one in lineage.reworded]
+        await session.run_many("erase_revision", again)
+        await session.run_many("restore_revision", again)
     await erase(session, scope.id, gone)
     if who is not None and (gone or withdrawn):
         await receipts.add(session, scope, "forget", gone, who=who, now=now)
@@ -122,29 +128,115 @@ async def _chosen(
     return list(dict.fromkeys((*ids, *(row["id"] for row in found))))
 
 
-async def _with_lineage(session: Session, scope: Scope, ids: list[str]) -> list[Memory]:
-    chosen, fresh = dict.fromkeys(ids), ids
+@dataclass(slots=True)
+class _Lineage:
+    """What goes when some memories are forgotten.
+
+    Attributes:
+        erased: by their ids, in the order in which they were found.
+        made: the ids of those among them that hold the others' words because of a decision that was undone.
+        reworded: revisions of memories that stay, without the words that such a decision had brought into them.
+    """
+
+    erased: dict[str, Whole] = field(default_factory=dict[str, Whole])
+    made: set[str] = field(default_factory=set[str])
+    reworded: list[Revision] = field(default_factory=list[Revision])
+
+
+async def _with_lineage(session: Session, scope: Scope, ids: Sequence[str]) -> _Lineage:
+    lineage, seen, fresh = _Lineage(), {*ids}, ids
+    stretches: dict[tuple[str, int], Sequence[Revision]] = {}
     while fresh:
-        found = await session.rows("kin", {"scope_id": scope.id, "ids": fresh})
-        fresh = [row["id"] for row in found if row["id"] not in chosen]
-        chosen.update(dict.fromkeys(fresh))
-    if not chosen:
-        return []
-    stored = {
-        row["id"]: to_memory(row)
-        for row in await session.rows("stored_memories", {"scope_id": scope.id, "ids": list(chosen)})
-    }
-    return [stored[id] for id in chosen if id in stored]
+        found = {one.memory.id: one for one in await whole(session, scope, fresh)}
+        lineage.erased |= {id: found[id] for id in fresh if id in found}
+        near = [row["id"] for row in await session.rows("kin", {"scope_id": scope.id, "ids": fresh})]
+        made = await _undone(session, scope, [(one, one.revisions) for one in found.values()], stretches)
+        lineage.made |= made - seen.union(near)
+        fresh = [id for id in dict.fromkeys((*near, *sorted(made))) if id not in seen]
+        seen.update(fresh)
+    clean: dict[tuple[str, int], Revision] = {}
+    for (id, _), (first, *others) in sorted(stretches.items(), reverse=True):  # of nested ones the outer is the last
+        if id not in lineage.erased and first.before is not None:
+            former = first.before
+            for one in (first, *others):
+                before = replace(former, revision=one.revision)
+                clean[id, one.revision] = replace(one, before=before, event_ids=())
+    lineage.reworded += clean.values()
+    return lineage
 
 
-async def _tombstones(session: Session, scope: Scope, erased: Sequence[Memory]) -> set[tuple[str, str]]:
-    # The events and the texts of every state these memories ever had.
-    if not erased:
+async def _undone(
+    session: Session,
+    scope: Scope,
+    sources: Sequence[tuple[Whole, Sequence[Revision]]],
+    stretches: dict[tuple[str, int], Sequence[Revision]],
+) -> set[str]:
+    """The memories that decisions made of these, or put in their place, and that were undone since.
+
+    Where such a decision changed a memory that was there already, the stretch of its history from the change to its
+    undo is added to the others, by its id and the revision that begins it.
+
+    Args:
+        session: of the transaction.
+        scope: whose memories they are.
+        sources: memories, each with the part of its history in which it said what is to be forgotten.
+        stretches: those that are known.
+    """
+    made: set[str] = set()
+    while sources:
+        decisions = [decision for one, part in sources for decision in _decisions(one, part)]
+        holders = {holder for holder, _ in decisions}
+        found = {one.memory.id: one for one in await whole(session, scope, sorted(holders))} if holders else {}
+        sources = []
+        for id, decision in decisions:
+            if (holder := found.get(id)) is None:
+                continue
+            place = next((n for n, one in enumerate(holder.revisions) if one.group == decision.group), None)
+            withdrawn = (holder.memory.state, holder.memory.superseded_by) == ("superseded", None)
+            if place is None or holder.revisions[place].before is None:
+                if withdrawn or decision.kind == "merge":
+                    made.add(id)
+            elif decision.kind == "merge" and (id, holder.revisions[place].revision) not in stretches:
+                part = _stretch(holder.revisions[place:])
+                if not part:  # it stands
+                    made.add(id)
+                    continue
+                stretches[id, part[0].revision] = part
+                sources.append((holder, part))
+    return made
+
+
+def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
+    """The decisions that retired a memory in a part of its history, each with the id of what then stood for it."""
+    numbers = {revision.revision for revision in part}
+    after = (*(revision.before for revision in one.revisions[1:]), one.memory)
+    for revision, memory in zip(one.revisions, after, strict=False):
+        if revision.kind in ("merge", "supersede") and revision.revision in numbers and memory and memory.superseded_by:
+            yield memory.superseded_by, revision
+
+
+def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
+    """The revisions from a change to its undo; none where it is not undone."""
+    depth = 0
+    for count, revision in enumerate(revisions, 1):
+        depth += -1 if revision.kind == "undo" else 1
+        if not depth:
+            return revisions[:count]
+    return ()
+
+
+async def _tombstones(session: Session, scope: Scope, lineage: _Lineage) -> set[tuple[str, str]]:
+    """The events and the texts of every state these memories ever had.
+
+    What an undone decision made has its events from the memories that it was made of, and some of those may stay.
+    """
+    if not lineage.erased:
         return set()
     salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["key"]
-    values = {"scope_id": scope.id, "ids": [memory.id for memory in erased]}
-    revisions = [to_revision(row) for row in await session.rows("revisions_of_all", values)]
-    states = [*erased, *(revision.before for revision in revisions if revision.before)]
-    events: Iterable[str] = (event for source in (*states, *revisions) for event in source.event_ids)
-    texts = (codec.forgotten_key(salt, state.session_id, state.content) for state in states)
-    return {("event", event) for event in events} | {("text", key) for key in texts}
+    found: set[tuple[str, str]] = set()
+    for id, one in lineage.erased.items():
+        states = [one.memory, *(revision.before for revision in one.revisions if revision.before)]
+        found |= {("text", codec.forgotten_key(salt, state.session_id, state.content)) for state in states}
+        if id not in lineage.made:
+            found |= {("event", event) for source in (*states, *one.revisions) for event in source.event_ids}
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from ...records import Revision, Scope, Usage, Vector
 from .. import codec
@@ -57,16 +58,7 @@ async def restore(
             for one in added
         ],
     )
-    revisions = [
-        {
-            **{name: getattr(revision, name) for name in Revision.__slots__},
-            "scope_id": scope.id,
-            "before": revision.before and codec.to_snapshot(revision.before),
-            "sealed": None,
-        }
-        for one in added
-        for revision in one.revisions
-    ]
+    revisions = [{"scope_id": scope.id, **revision_values(revision)} for one in added for revision in one.revisions]
     if revisions:
         await session.run_many("restore_revision", revisions)
     used = [
@@ -84,6 +76,12 @@ async def restore(
         ]
         await session.run_many("put_vector", kept, space_number=number)
     return outcomes
+
+
+def revision_values(revision: Revision) -> dict[str, Any]:
+    """A revision as the columns of its row, but for its scope."""
+    values = {name: getattr(revision, name) for name in Revision.__slots__}
+    return {**values, "before": revision.before and codec.to_snapshot(revision.before), "sealed": None}
 
 
 async def _outcomes(

@@ -72,6 +72,10 @@ WHERE scope_id = :scope_id AND change_group IN (
     WHERE r.change_group IS NOT NULL
 )
 
+-- name: erase_revision
+DELETE FROM memory_revision
+WHERE scope_id = :scope_id AND memory_id = :memory_id AND revision = :revision
+
 -- name: erase_revisions
 DELETE FROM memory_revision
 WHERE scope_id = :scope_id AND memory_id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))

@@ -86,6 +86,10 @@ FROM memory_revision AS r
 WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
     AND r.scope_id = %(scope_id)s AND r.memory_id = ANY(%(ids)s::uuid[])
 
+-- name: erase_revision
+DELETE FROM memory_revision
+WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s AND revision = %(revision)s
+
 -- name: erase_revisions
 DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 

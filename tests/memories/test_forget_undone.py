@@ -1,0 +1,224 @@
+"""What held the words of a forgotten memory goes with it, though the decision that brought them there was undone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagent_memory import Change, Fact, Filter, Memories, Memory, Scope
+from kagent_memory.ingestion.editing import retired
+from kagent_memory.records import new_id
+from kagent_memory.stores.base import Batch
+from kagent_memory.testing import HashEmbedder
+
+CANARY = "Quokka77"
+TOLD = f"Ada has a cat called {CANARY}"
+HOUR = timedelta(hours=1)
+KEYS = "k1:" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += HOUR
+        return self.now
+
+
+class Ground:
+    """One scope of a store, and decisions as consolidation makes them."""
+
+    def __init__(self, memories: Memories, name: str) -> None:
+        self.memories, self.scope = memories, Scope("t", name, "notes")
+
+    async def add(self, *facts: Fact | str) -> list[str]:
+        return [id for fact in facts for id in await self.memories.add(self.scope, [fact])]
+
+    async def of(self, id: str) -> Memory:
+        return await self.memories.get(self.scope, id, superseded=True)
+
+    async def make(self, text: str, *ids: str) -> str:
+        """A memory that all of these are merged into."""
+        sources = [await self.of(id) for id in ids]
+        now, group = self.memories._parts.clock(), new_id()
+        events = tuple(event for one in sources for event in one.event_ids)
+        made = replace(sources[0], id=new_id(now), content=text, event_ids=events, created_at=now, revision=1)
+        await self._apply(Change(kind="add", memory=made, event_ids=events, group=group), group, sources, made.id)
+        return made.id
+
+    async def unite(self, text: str, into: str, *ids: str) -> None:
+        """Merges these into a memory that is there, and which says something else from then on."""
+        sources, kept = [await self.of(id) for id in ids], await self.of(into)
+        events = (*kept.event_ids, *(event for one in sources for event in one.event_ids))
+        wider = replace(kept, content=text, event_ids=events, tags=("pets",), revision=kept.revision + 1)
+        group = new_id()
+        change = Change(kind="update", memory=wider, event_ids=events, group=group)
+        await self._apply(change, group, sources, into)
+
+    async def _apply(self, first: Change, group: str, sources: list[Memory], into: str) -> None:
+        now = self.memories._parts.clock()
+        merges = [
+            Change(kind="merge", memory=retired(one, into, now=now, valid_to=now), group=group) for one in sources
+        ]
+        await self.memories.store.apply(self.scope, Batch(changes=[first, *merges]), now=now)
+
+    async def undo(self, id: str) -> None:
+        await self.memories.undo(self.scope, id)
+
+    async def forget(self, id: str) -> set[str]:
+        would = await self.memories.forget(self.scope, id, dry_run=True)
+        assert await self.memories.forget(self.scope, id) == would
+        return set(would)
+
+    async def current(self) -> set[str]:
+        return {one.id for one in (await self.memories.list(self.scope, limit=500)).memories}
+
+    async def said(self) -> str:
+        """Everything that the store tells of the scope, at any time."""
+        every = await self.memories.store.kept(self.scope, Filter())
+        wholes = await self.memories.store.whole(self.scope, every)
+        found = [await self.memories.history(self.scope, id) for id in every]
+        now, at = self.memories._parts.clock(), datetime(2026, 3, 1, 13, tzinfo=UTC)
+        while at < now:
+            recalled = await self.memories.recall(self.scope, f"{CANARY} cat", as_of=at, limit=50)
+            found.append([hit.memory.content for hit in recalled])
+            at += HOUR
+        return f"{wholes} {found}"
+
+
+@pytest.fixture(params=["libsql", "sealed", "postgres"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    if request.param == "postgres":
+        return {"uri": request.getfixturevalue("postgres_uri")}
+    keys = {"encryption_keys": KEYS} if request.param == "sealed" else {}
+    return {"uri": f"libsql:///{tmp_path}/m.db", **keys}
+
+
+@pytest.fixture
+async def memories(options: dict[str, Any], tmp_path: Path) -> AsyncIterator[Memories]:
+    """A store; at its end none of its files holds the canary."""
+    embedder = HashEmbedder(dimensions=16)
+    async with await Memories.open(
+        embedding=embedder, llm=False, worker=False, policy="archive", clock=Clock(), **options
+    ) as opened:
+        yield opened
+    assert not [path for path in tmp_path.iterdir() if CANARY.encode() in path.read_bytes()]
+
+
+async def test_what_was_made_of_them_and_undone(memories):
+    ground = Ground(memories, "made")
+    told, other, third = await ground.add(
+        Fact(TOLD, event_ids=("heard-of-it",)), Fact("Ada has a dog", event_ids=("e2",)), "Ada has a bird"
+    )
+    made = await ground.make(f"Ada has a cat called {CANARY}, a dog and a bird", told, other, third)
+    await memories.edit(ground.scope, made, content=f"Ada has {CANARY}, a dog and a bird")
+    await ground.undo(made)
+    await ground.undo(made)
+    assert await ground.current() == {told, other, third}
+    again = await ground.make(f"Ada has pets: {CANARY}, a dog", told, other)
+    await ground.undo(again)
+    assert CANARY in await ground.said()
+    assert await ground.forget(told) == {told, made, again}
+    assert await ground.current() == {other, third}
+    assert CANARY not in await ground.said()
+    # the event of one that stays is none that was forgotten
+    stones = await memories.store.apply(
+        ground.scope,
+        Batch(
+            changes=[
+                Change(
+                    kind="add", memory=replace(await ground.of(other), id=new_id(), content=text, event_ids=(event,))
+                )
+                for text, event in (("Ada has a hound", "e2"), ("Ada has a kitten", "heard-of-it"))
+            ]
+        ),
+        now=memories._parts.clock(),
+    )
+    assert [id is None for id in stones.ids] == [False, True]
+
+
+async def test_chains_of_what_was_made_and_undone(memories):
+    ground = Ground(memories, "chains")
+    told, dog, oslo, lima = await ground.add(TOLD, "Ada has a dog", "Ada was in Oslo", "Ada was in Lima")
+    pets, trips = await ground.make(f"Ada has {CANARY} and a dog", told, dog), await ground.make("Trips", oslo, lima)
+    life = await ground.make(f"Ada has {CANARY} and a dog, and travels", pets, trips)
+    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {told, dog, oslo, lima, pets, trips, life}
+    await ground.undo(life)
+    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {told, dog, pets, life}
+    await ground.undo(pets)
+    assert await ground.forget(told) == {told, pets, life}
+    assert await ground.current() == {dog, trips}
+    assert CANARY not in await ground.said()
+    await ground.undo(trips)
+    assert await ground.current() == {dog, oslo, lima}
+
+
+async def test_what_they_were_merged_into_stays_without_their_words(memories):
+    ground = Ground(memories, "united")
+    cat, told, bird = await ground.add(
+        "Ada has a cat", Fact(TOLD, event_ids=("heard-of-it",), session_id="s1"), "Ada has a bird"
+    )
+    await memories.edit(ground.scope, cat, importance=0.9)
+    await ground.unite(TOLD + " indeed", cat, told)
+    await memories.edit(ground.scope, cat, content=f"{CANARY} is Ada's cat")
+    zoo = await ground.make(f"Ada has a cat, {CANARY}, and a bird", cat, bird)
+    await ground.undo(zoo)
+    await ground.undo(cat)
+    await ground.undo(cat)
+    assert await ground.current() == {cat, told, bird}
+    before = [(one.revision, one.kind, one.at) for one in await memories.history(ground.scope, cat)]
+    assert await ground.forget(told) == {told, zoo}
+    history = await memories.history(ground.scope, cat)
+    assert [(one.revision, one.kind, one.at) for one in history] == before
+    assert {one.before.content for one in history if one.before} == {"Ada has a cat"}
+    assert CANARY not in await ground.said()
+    assert "heard-of-it" not in await ground.said()
+    await ground.undo(cat)
+    assert (await ground.of(cat)).importance == 0.5
+    assert await ground.forget(cat) == {cat}
+
+
+async def test_merges_within_merges_leave_the_outer_one_what_it_had(memories):
+    ground = Ground(memories, "nested")
+    cat, tame, told = await ground.add("Ada has a cat", "Ada has a tame cat", TOLD)
+    await ground.unite("Ada has a very tame cat", cat, tame)
+    await ground.unite(f"Ada has a very tame cat called {CANARY}", cat, told)
+    await ground.undo(cat)
+    assert await ground.forget(told) == {told}
+    assert CANARY not in await ground.said()
+    assert (await ground.of(cat)).content == "Ada has a very tame cat"
+    await ground.undo(cat)
+    assert "very tame" in await ground.said()
+    assert await ground.forget(tame) == {tame}
+    assert "very tame" not in await ground.said()
+    assert await ground.current() == {cat}
+
+
+async def test_a_merge_that_stands_takes_the_whole_and_one_that_is_undone_spares_the_rest(memories):
+    ground = Ground(memories, "stands")
+    cat, told = await ground.add("Ada has a cat", TOLD)
+    await ground.unite(TOLD + " indeed", cat, told)
+    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {cat, told}
+    await ground.undo(told)
+    assert set(await memories.forget(ground.scope, cat, dry_run=True)) == {cat}
+    assert await ground.forget(told) == {told}
+    assert await ground.current() == {cat}
+    assert CANARY not in await ground.said()
+
+
+async def test_what_took_their_place_and_was_undone(memories):
+    ground = Ground(memories, "replaced")
+    [told] = await ground.add(TOLD)
+    (worse,) = await memories.add(ground.scope, [f"Ada had a cat, {CANARY}, and gave it away"], replaces=told)
+    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {told}
+    await ground.undo(worse)
+    (better,) = await memories.add(ground.scope, ["Ada has no cat"], replaces=told)
+    assert await ground.forget(told) == {told, worse}
+    assert await ground.current() == {better}
+    assert CANARY not in await ground.said()
