@@ -88,7 +88,7 @@ WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
 
 -- name: erase_revision
 DELETE FROM memory_revision
-WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s AND revision = %(revision)s
+WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s::integer
 
 -- name: erase_revisions
 DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
