@@ -26,7 +26,7 @@ from systems import Note
 
 from kagent_memory.language.tokenizer import index_terms, query_terms, spelling
 from kagent_memory.records import new_id
-from kagent_memory.retrieval.query import split
+from kagent_memory.retrieval.query.completion import split
 from kagent_memory.retrieval.ranking import (
     RankSettings,
     bare_dates,

@@ -21,7 +21,7 @@ from locomo import Conversation, conversations
 from minilm import DEFAULT_CACHE, MiniLM
 
 from kagent_memory.language.tokenizer import query_terms
-from kagent_memory.retrieval.query import split
+from kagent_memory.retrieval.query.completion import split
 from kagent_memory.retrieval.ranking import bare_dates, dense_text, join, rank, shortlist
 
 FIRST = 5

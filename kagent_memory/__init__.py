@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UnusableAnswer,
     )
     from .ingestion.extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
-    from .memories import Memories
+    from .memories.in_process import Memories
     from .models.embedding import Embedder, EmbeddingConfig
     from .models.llm import Llm
     from .records import (
@@ -118,7 +118,7 @@ _ROOMS = {
     ),
     "ingestion.extraction": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
     "models.llm": ("Llm",),
-    "memories": ("Memories",),
+    "memories.in_process": ("Memories",),
     "records": (
         "Change",
         "Fact",

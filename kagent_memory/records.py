@@ -14,23 +14,26 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MemoryType: TypeAlias = Literal["semantic", "episodic", "procedural", "reflective"]
 Origin: TypeAlias = Literal["user", "agent", "tool", "import"]
 State: TypeAlias = Literal["active", "superseded", "quarantined", "short_term"]
 Mode: TypeAlias = Literal["hybrid", "vector", "keyword"]
-Vector: TypeAlias = npt.NDArray[np.float32]
+Vector: TypeAlias = "npt.NDArray[np.float32]"
 Metadata: TypeAlias = Mapping[str, Any]
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 MAX_QUERY_CHARS = 16_384
+MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
+GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
 DROPPED = ""  # in place of the id of what was not stored
 DEEPEST = 100  # levels of nesting in a value of metadata; what is deeper no answer over HTTP could carry
 EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
@@ -60,6 +63,8 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
     direction as it is, to the last bit; only the direction counts. One that a store kept comes back as it is, also
     where half precision rounded it up to 2^8.
     """
+    import numpy as np
+
     greatest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
     _, exponents = np.frexp(greatest)
     hard = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)

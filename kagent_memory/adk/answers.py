@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from ..records import DEEPEST
-from ..stores.base import MAX_KEY_BYTES
+from ..records import DEEPEST, MAX_KEY_BYTES
 
 MOST_VALUES = 100_000  # in one answer; a few shared lists can stand for billions
 MOST_BITS = 10_000  # of a whole number; longer ones Python refuses to write

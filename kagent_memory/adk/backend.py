@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,7 @@ from google.genai import types
 
 from ..errors import InvalidInput
 from ..memories.tool_answers import SOURCE, Found, affordable, filled, of_hit, saved_id
-from ..records import Fact, Filter
-from ..retrieval.retriever import GATED
+from ..records import GATED, Fact, Filter
 from .answers import storable_id
 from .event_converter import CONFIRMATION, is_user_turn, text_of
 from .service import KagentMemoryService
@@ -81,7 +81,9 @@ async def find(
     session = context.session
     if not isinstance(service, KagentMemoryService):
         answer = await service.search_memory(app_name=session.app_name, user_id=session.user_id, query=query)
-        return Findings(affordable([_of_entry(entry) for entry in answer.memories[:limit]], budget_tokens))
+        entries = [_of_entry(entry) for entry in answer.memories[:limit]]
+        # In a thread, for the first time loads what ours has loaded when it is opened.
+        return Findings(await asyncio.to_thread(affordable, entries, budget_tokens))
     reading, own = service.scopes(session.app_name, session.user_id)
     recall = service.memories.recall
     asking = session.id if storable_id(session.id) == session.id else None  # of another nothing can be kept

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -19,13 +19,8 @@ from google.adk.sessions.session import Session
 from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, StoreError
-from ..ingestion.extraction import SummaryProvider
-from ..memories import MemoryApi, OpenedMemories, PartOptions
 from ..memories.forwarding import ForwardingMemories
-from ..models.embedding import Embedder, EmbeddingConfig
-from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope, current_tenant
-from ..remote import open_memories
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .entry_converter import to_entry, to_fact
@@ -33,6 +28,12 @@ from .event_converter import messages
 from .injected import Injected
 from .loop_thread import LoopThread
 from .sync_memories import SyncMemories
+
+if TYPE_CHECKING:
+    from ..ingestion.extraction import SummaryProvider
+    from ..memories import MemoryApi, OpenedMemories, PartOptions
+    from ..models.embedding import Embedder, EmbeddingConfig
+    from ..models.llm import Llm
 
 DRAIN_GRACE_SECONDS = 1.0
 Reading: TypeAlias = Scope | Sequence[Scope]
@@ -121,6 +122,8 @@ class KagentMemoryService(BaseMemoryService):
             return resolve_llm(name, composed)
 
         async def opener() -> OpenedMemories:  # holds nothing of the service: one that nobody holds ends its thread
+            from ..remote import open_memories  # most of the package, on a loop that nothing else runs on yet
+
             return await open_memories(
                 uri,
                 **options,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from ..memories import MemoryApi, OpenedMemories
+from ..memories.api import MemoryApi, OpenedMemories
 from ..memories.forwarding import Lines
 from .loop_thread import LoopThread
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ..errors import InvalidInput
-from ..language.tokenizer import index_terms
 from ..memories.tool_answers import moment
 from ..records import MEMORY_TYPES, Filter
 
@@ -75,5 +74,7 @@ def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 def holds_all(text: str, query: str) -> bool:
     """Whether the text holds every word of the query, in any form."""
+    from ..language.tokenizer import index_terms
+
     wanted = set(index_terms(query))
     return bool(wanted) and wanted <= set(index_terms(text))

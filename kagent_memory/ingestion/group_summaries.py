@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from ..concurrency import run_in_thread
 from ..language.guard import denies_otherwise, marks, missing, new_in
 from ..models.llm import Llm
-from ..models.prompts import as_data, as_said, filled, prompt
+from ..models.prompts import filled, prompt
+from ..models.prompts.escaping import escaped, unescaped
 from ..records import Change, Fact, Memory, Origin, json_text, new_id
 from ..retention.lifecycle import to_memory, ttl_days_of
 from ..settings import MemorySettings
@@ -134,8 +135,8 @@ async def plan_summary(
     size = sum(len(memory.content) for memory in group)
     lines = await run_in_thread(size, lambda: [_line(memory) for memory in group])
     answer = await llm.complete(filled(prompt("summarize_group"), memories="\n".join(lines)), schema=GroupSummary)
-    text = " ".join(as_said(answer.summary).split())
-    sources = [as_said(line) for line in lines]
+    text = " ".join(unescaped(answer.summary).split())
+    sources = [unescaped(line) for line in lines]
     if not await run_in_thread(size, partial(_can_stand, text, sources, settings.max_content_bytes)):
         return ()
     summary = _summary(group, text, settings=settings, now=now)
@@ -152,7 +153,7 @@ async def plan_summary(
 
 def _line(memory: Memory) -> str:
     day = (memory.happened_at or said(memory)).date().isoformat()
-    return f"- [{day}] {' '.join(as_data(memory.content).split())}"
+    return f"- [{day}] {' '.join(escaped(memory.content).split())}"
 
 
 def _can_stand(text: str, sources: Sequence[str], max_bytes: int) -> bool:

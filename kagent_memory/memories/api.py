@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from typing_extensions import Unpack
 
-from ..models.llm import Llm
 from ..records import (
     Change,
     Fact,
@@ -28,13 +27,16 @@ from ..records import (
     WhichScopes,
 )
 from ..settings import MemorySettings
-from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
-from ..stores.receipts import Receipt
-from ..stores.values import ForgottenTenant
 from .findings import MOST_FINDINGS, Audit, Defect, Progress
 from .options import ImportOptions, Source
-from .receipts import ReceiptCheck
-from .transfer import Imported
+
+if TYPE_CHECKING:
+    from ..models.llm import Llm
+    from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
+    from ..stores.receipts import Receipt
+    from ..stores.values import ForgottenTenant
+    from .receipts import ReceiptCheck
+    from .transfer import Imported
 
 Items: TypeAlias = Sequence[Fact | str]
 

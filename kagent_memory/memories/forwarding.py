@@ -5,14 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import Unpack, override
 
 from ..records import Change, Memory, Message, Recall, Revision, Scope, Scopes, WhichScopes
-from ..stores.base import Job, Page, Pruned, ScopeStats
-from ..stores.receipts import Receipt
-from ..stores.values import ForgottenTenant
 from .api import Items, MemoryApi
 from .findings import Audit
 from .options import (
@@ -28,8 +25,13 @@ from .options import (
     RememberOptions,
     ScopeOptions,
 )
-from .receipts import ReceiptCheck
-from .transfer import Imported
+
+if TYPE_CHECKING:
+    from ..stores.base import Job, Page, Pruned, ScopeStats
+    from ..stores.receipts import Receipt
+    from ..stores.values import ForgottenTenant
+    from .receipts import ReceiptCheck
+    from .transfer import Imported
 
 Result = TypeVar("Result")
 LINES = 100

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-from ..models.llm import Llm
 from ..records import Filter, MemoryType, Scope, Vector
-from ..stores.base import JobState, Order
 from .findings import Defect, Progress
+
+if TYPE_CHECKING:
+    from ..models.llm import Llm
+    from ..stores.base import JobState, Order
 
 Source: TypeAlias = Literal["kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph"]
 

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from .. import telemetry
 from ..errors import InvalidInput
-from ..records import Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_text, checked_time
-from ..retrieval.retriever import GATED, Deadline, ExternalVector
+from ..records import GATED, Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_text, checked_time
+from ..retrieval.retriever import Deadline, ExternalVector
 from ..stores.base import MemoryStore, checked_key, checked_vector
 from .components import Components
 from .validation import checked_limit, checked_min_score, masked_query

@@ -11,10 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
-from ..language.tokenizer import beginning, estimated_tokens
-from ..models.prompts.escaping import escaped
 from ..records import DROPPED, Hit, Memory
-from ..redaction import redact
 
 log = logging.getLogger("kagent_memory")
 SAVED = "Successfully saved information to long-term memory."
@@ -72,6 +69,8 @@ def report(what: str, error: Exception) -> None:
     """Logs a failure by its kinds, for messages of drivers and models may quote content; only what the operator has
     to change is said in words.
     """
+    from ..redaction import redact
+
     causes = [type(error).__name__]
     advice = f": {redact(str(error))}" if isinstance(error, ConfigurationError) else ""
     while (cause := error.__cause__) and isinstance(cause, Exception) and len(causes) < 5:
@@ -98,6 +97,9 @@ def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]
 
 def _weight(value: object) -> int:
     """The tokens of a field as a model will read it; what is no text is short."""
+    from ..language.tokenizer import estimated_tokens
+    from ..models.prompts.escaping import escaped
+
     if isinstance(value, str):
         return estimated_tokens(escaped(value, one_line=True))
     return sum(map(_weight, cast("list[object]", value))) if isinstance(value, list) else 0
@@ -105,6 +107,9 @@ def _weight(value: object) -> int:
 
 def _cut(one: Found, budget_tokens: int) -> Found:
     """A memory that is longer than the budget alone: without its labels, and the beginning of its text."""
+    from ..language.tokenizer import beginning
+    from ..models.prompts.escaping import escaped
+
     whole = escaped(one.text, one_line=True)
     text = beginning(whole, budget_tokens)
     if text != whole:

@@ -14,7 +14,8 @@ from ..records import MAX_QUERY_CHARS, Fact, checked_text
 from ..redaction import Redactor, redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalData
-from ..retrieval.query import EARLIER_TURNS, Gate
+from ..retrieval.query import Gate
+from ..retrieval.query.completion import EARLIER_TURNS
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings

@@ -21,7 +21,6 @@ from typing import Any, TypeVar, cast
 
 from ..concurrency import Backoff
 from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
-from ..redaction import redact
 
 BACKOFF = Backoff(0.25, 8.0, jitter=0.5)
 MAX_REASON_CHARS = 300
@@ -251,6 +250,8 @@ def failure(error: Exception, what: str, *sent: str) -> KagentMemoryError:
 
     Without content, too: a reason that may quote what was `sent`, or what a model answered, is left out.
     """
+    from ..redaction import redact
+
     if isinstance(error, TimeoutError):
         return ModelUnavailable(f"{what} did not answer in time.")
     text = str(error)[:MAX_READ_CHARS]

@@ -19,13 +19,15 @@ from ..language.tokenizer import query_terms
 from ..language.word_forms import word_forms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
+from ..records import GATED, Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import ModelSpace, StoreEmbedder
 from .past import PastMemories, ShortTerm
-from .query import Gate, WordGate, complete, hypothetical, rewrite, split
+from .query import Gate, WordGate
+from .query.completion import complete, split
+from .query.rewriting import hypothetical, rewrite
 from .ranking import (
     Nearest,
     Ranked,
@@ -48,7 +50,6 @@ from .scopes import SearchedScopes
 
 logger = logging.getLogger(__name__)
 
-GATED = "gated"
 RERANK_AT_MOST = 50
 SPARE = 5
 SEARCH_SHARE = 0.25  # of the whole time: the search's own, however many models hang before it

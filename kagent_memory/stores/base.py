@@ -23,13 +23,12 @@ from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..language import tokenizer as text
-from ..records import Filter, Memory, Revision, Scope, Vector
+from ..records import MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
 from .queue_and_tokens import JobQueue, TokenStore
 from .receipts import ReceiptStore
 from .spaces import EmbeddingSpaces
 from .values import (
     EXTERNAL,
-    MAX_KEY_BYTES,
     SESSION_END,
     Applied,
     Batch,

@@ -15,7 +15,7 @@ from typing_extensions import override
 from ..errors import InvalidInput, StoreError
 from ..language.time_words import names_a_time
 from ..language.tokenizer import index_terms
-from ..records import Change, Memory, Revision, Scope, Vector, new_id, scaled
+from ..records import MAX_KEY_BYTES, Change, Memory, Revision, Scope, Vector, new_id, scaled
 from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
@@ -23,7 +23,6 @@ SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""
-MAX_KEY_BYTES = 1024
 EXTERNAL = "external-"
 
 

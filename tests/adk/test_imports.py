@@ -13,9 +13,13 @@ HEAVY = ("google", "litellm", "psycopg", "libsql", "torch", "fastapi", "numpy", 
 
 
 def loaded_by(code: str) -> set[str]:
-    script = f"{code}\nimport sys\nprint(' '.join(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return {module.partition(".")[0] for module in run.stdout.split()}
+    return {module.partition(".")[0] for module in printed_by(f"{code}\nprint(*sys.modules)")}
+
+
+def printed_by(code: str) -> list[str]:
+    run = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -33,6 +37,96 @@ def test_the_service_loads_no_driver_and_no_model_library() -> None:
         "KagentMemoryService('libsql:///x.db', embedding='ollama/nomic-embed-text')"
     )
     assert loaded_by(code) & {"litellm", "psycopg", "libsql", "torch"} == set()
+
+
+LATER = (
+    "ingestion",
+    "language.tokenizer",
+    "memories.components",
+    "memories.in_process",
+    "memories.transfer",
+    "models.embedding",
+    "models.prompts.escaping",
+    "redaction",
+    "remote",
+    "retention",
+    "retrieval.query.completion",
+    "retrieval.ranking",
+    "retrieval.retriever",
+    "server",
+    "stores",
+    "telemetry",
+)
+"""What agents need only when memory is opened."""
+
+
+def test_the_names_for_agents_load_nothing_that_only_opened_memory_needs() -> None:
+    code = (
+        "import google.adk.runners, google.adk.agents, google.adk.plugins\n"
+        "before = set(sys.modules)\n"
+        "from kagent_memory import AutoSave, KagentMemoryService, LoadMemoryTool, MemoryPlugin, SaveMemoryTool, Scope\n"
+        "from kagent_memory import auto_save_session_to_memory_callback, enable_memory\n"
+        "KagentMemoryService('libsql:///x.db', embedding='ollama/nomic-embed-text', search_limit=3)\n"
+        "print(*set(sys.modules) - before)"
+    )
+    loaded = set(printed_by(code))
+    assert "kagent_memory.adk.service" in loaded
+    assert loaded & {f"kagent_memory.{name}" for name in LATER} == set()
+    assert {name.partition(".")[0] for name in loaded} & {"numpy", "snowballstemmer", "Stemmer", "sqlite3"} == set()
+
+
+IMPORTED_WHERE = """
+import asyncio, threading
+from google.adk.agents import LlmAgent
+from google.adk.agents.context import Context
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.memory import InMemoryMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+from kagent_memory import KagentMemoryService, LoadMemoryTool, MemoryPlugin, enable_memory
+
+HEAVY = ("numpy", "kagent_memory.stores", "kagent_memory.redaction", "kagent_memory.language.tokenizer",
+         "kagent_memory.models.prompts.escaping", "kagent_memory.ingestion", "kagent_memory.memories.in_process")
+seen, on_the_loop = set(), []
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name in HEAVY:
+            seen.add(name)
+            if threading.current_thread() is threading.main_thread():
+                on_the_loop.append(name)
+
+sys.meta_path.insert(0, Watch())
+
+async def ask(service, own):
+    sessions = InMemorySessionService()
+    session = await sessions.create_session(app_name="app", user_id="ada")
+    tea = types.Content(role="user", parts=[types.Part(text="I drink green tea.")])
+    if own:
+        await service.add_memory(app_name="app", user_id="ada", memories=[MemoryEntry(content=tea)])
+    else:
+        from google.adk.events import Event
+        session.events.append(Event(author="user", content=tea))
+        await service.add_session_to_memory(session)
+    invocation = InvocationContext(session_service=sessions, memory_service=service, invocation_id="1",
+                                   agent=LlmAgent(name="a", model="gemini-2.5-flash"), session=session)
+    answer = await LoadMemoryTool().run_async(args={"query": "green tea"}, tool_context=Context(invocation))
+    assert "green tea" in str(answer), answer
+    if own:
+        await service.close()
+
+asyncio.run(ask(*SERVICE))
+print(len(seen), *on_the_loop)
+"""
+
+
+@pytest.mark.parametrize(
+    "service", ["KagentMemoryService('libsql:///:memory:', llm=False), True", "InMemoryMemoryService(), False"]
+)
+def test_what_is_loaded_at_the_first_use_is_not_loaded_on_the_callers_event_loop(service: str) -> None:
+    seen, *on_the_loop = printed_by(IMPORTED_WHERE.replace("*SERVICE", service))
+    assert (int(seen) > 1, on_the_loop) == (True, [])
 
 
 @pytest.mark.parametrize("name", kagent_memory.__all__)

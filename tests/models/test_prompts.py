@@ -15,7 +15,7 @@ from kagent_memory.ingestion.consolidation import plan, plan_merges
 from kagent_memory.ingestion.extraction import Transcript
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
-from kagent_memory.retrieval.query import hypothetical, rewrite
+from kagent_memory.retrieval.query.rewriting import hypothetical, rewrite
 from kagent_memory.testing import ScriptedLlm
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from kagent_memory.errors import ModelError
-from kagent_memory.retrieval.query import WordGate, complete, hypothetical, is_vague, rewrite, split
+from kagent_memory.retrieval.query import WordGate
+from kagent_memory.retrieval.query.completion import complete, is_vague, split
+from kagent_memory.retrieval.query.rewriting import hypothetical, rewrite
 
 
 @pytest.mark.parametrize(

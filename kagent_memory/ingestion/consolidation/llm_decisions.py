@@ -9,7 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator
 
 from ...models.llm import Llm
-from ...models.prompts import as_data, as_said, filled, prompt
+from ...models.prompts import filled, prompt
+from ...models.prompts.escaping import escaped, unescaped
 from ...records import Memory
 from ..answer_fields import OptionalText, Text, objects
 from .similarity import said
@@ -69,7 +70,7 @@ async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memor
 def _line(memory: Memory) -> str:
     day = said(memory).date().isoformat()
     slot = f" (subject: {memory.subject}; attribute: {memory.attribute})" if memory.subject and memory.attribute else ""
-    return " ".join(f"[{day}] {as_data(memory.content)}{as_data(slot)}".split())
+    return " ".join(f"[{day}] {escaped(memory.content)}{escaped(slot)}".split())
 
 
 async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]], llm: Llm) -> dict[int, Decision]:
@@ -84,5 +85,5 @@ async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]],
             action = _ACTIONS.get(item.action.strip().upper(), "ADD")
             memory = offered.get((item.memory or "").upper().strip("[] "))
             kept = action != "ADD" and memory is not None
-            found[number] = Decision(action, memory, item.text and as_said(item.text)) if kept else Decision("ADD")
+            found[number] = Decision(action, memory, item.text and unescaped(item.text)) if kept else Decision("ADD")
     return found

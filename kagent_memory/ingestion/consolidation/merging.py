@@ -14,7 +14,8 @@ from pydantic import BaseModel, BeforeValidator
 from ...concurrency import run_in_thread
 from ...language.guard import differences
 from ...models.llm import Llm
-from ...models.prompts import as_data, as_said, filled, prompt
+from ...models.prompts import filled, prompt
+from ...models.prompts.escaping import escaped, unescaped
 from ...records import Change, Memory, new_id
 from ..answer_fields import Text, objects, truth
 from ..editing import retired
@@ -137,7 +138,7 @@ async def _texts(groups: Sequence[Sequence[Memory]], llm: Llm) -> list[str]:
     batch: dict[str, str] = {}
     size = 0
     for number, group in enumerate(groups, 1):
-        lines = (f"  - {' '.join(as_data(memory.content).split())}" for memory in group)
+        lines = (f"  - {' '.join(escaped(memory.content).split())}" for memory in group)
         shown = "\n".join((f"G{number}:", *lines))
         if batch and size + len(shown) > MAX_PROMPT_CHARS:
             found |= await _asked(batch, llm)
@@ -153,7 +154,9 @@ async def _asked(batch: Mapping[str, str], llm: Llm) -> dict[str, str]:
     asked = filled(prompt("merge_groups"), groups="\n".join(batch.values()))
     answer = await llm.complete(asked, schema=MergedGroups)
     named = {item.group.upper().strip("[] "): item for item in answer.groups}
-    return {name: " ".join(as_said(named[name].text).split()) for name in batch if name in named and named[name].merge}
+    return {
+        name: " ".join(unescaped(named[name].text).split()) for name in batch if name in named and named[name].merge
+    }
 
 
 def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> list[Change]:

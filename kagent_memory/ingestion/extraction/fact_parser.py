@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from ...models.prompts import as_said
+from ...models.prompts.escaping import unescaped
 from ...records import Fact, Message
 from .answer_schema import ExtractedFact, known_type
 from .transcript import Transcript
@@ -27,7 +27,7 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
     Its sources are messages of this part, named by their number; when it names none of them, the whole part.
     """
     kind = known_type(item.type)
-    text = " ".join(as_said(item.text).split())
+    text = " ".join(unescaped(item.text).split())
     if not text or kind is None:
         return None
     numbered = {str(number): message for number, message in enumerate(part, 1)}
@@ -37,7 +37,7 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
     authors = {message.author for message in sources if message.author}
     # The least trusted of its sources: what a tool said stays a tool's, whoever repeated it.
     roles = {message.role for message in sources}
-    plain = (" ".join(as_said(topic).casefold().strip(" #.,;:\"'").split()) for topic in item.topics)
+    plain = (" ".join(unescaped(topic).casefold().strip(" #.,;:\"'").split()) for topic in item.topics)
     return Fact(
         text=text,
         type=kind,
@@ -57,7 +57,7 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
 def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) -> Fact:
     """The summary of a session that is over."""
     return Fact(
-        text=" ".join(as_said(summary).split()),
+        text=" ".join(unescaped(summary).split()),
         type="episodic",
         importance=SUMMARY_IMPORTANCE,
         origin="agent",
@@ -87,7 +87,7 @@ def resolved_time(value: str | None, now: datetime) -> datetime | None:
 
 def _slot(item: ExtractedFact) -> tuple[str | None, str | None]:
     """Subject and attribute, both or none: half a slot identifies nothing."""
-    subject, attribute = (" ".join(as_said(part or "").split()) for part in (item.subject, item.attribute))
+    subject, attribute = (" ".join(unescaped(part or "").split()) for part in (item.subject, item.attribute))
     whole = subject and attribute and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS
     reserved = attribute.casefold().startswith("compaction:")  # the slots that compaction summaries fill
     return (subject, attribute) if whole and not reserved else (None, None)

@@ -10,7 +10,8 @@ from copy import copy
 from ...errors import ConfigurationError, TruncatedAnswer
 from ...language.tokenizer import estimated_tokens
 from ...models.llm import Llm, open_llm
-from ...models.prompts import as_data, filled, prompt
+from ...models.prompts import filled, prompt
+from ...models.prompts.escaping import escaped
 from ...records import Fact, Message
 from ...settings import MemorySettings
 from .answer_schema import ExtractedFacts, ExtractedSession
@@ -86,7 +87,7 @@ class LlmSummary:
         if self._llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
         said = [message for message in transcript if message.text.strip() and message.compaction is None]
-        earlier = (as_data(text, one_line=True) for text in transcript.earlier)
+        earlier = (escaped(text, one_line=True) for text in transcript.earlier)
         summary = "\n".join(earlier)[: self._max_prompt_tokens] if transcript.ended else ""
         if not said and not summary:
             return []
@@ -124,7 +125,7 @@ class LlmSummary:
             examples="\n".join(("Examples:", *lines, "")) if lines else "",
             now=transcript.now.isoformat(timespec="minutes"),
             summary=prompt("session_summary") if transcript.ended else "",
-            earlier=f"<earlier>\n{as_data(earlier)}\n</earlier>\n" if earlier else "",
+            earlier=f"<earlier>\n{escaped(earlier)}\n</earlier>\n" if earlier else "",
             transcript="\n".join(_line(number, message) for number, message in enumerate(part, 1)),
         )
 
@@ -141,6 +142,6 @@ def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
 def _line(number: int, message: Message) -> str:
     """One message as data; its further lines are indented, so that none can pass for another message."""
     when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
-    who = " ".join(as_data(message.author).split())
+    who = " ".join(escaped(message.author).split())
     who = f" {who}" if who and who.lower() != message.role else ""
-    return f"[{number}]{when} {message.role}{who}: " + as_data(message.text.strip()).replace("\n", "\n    ")
+    return f"[{number}]{when} {message.role}{who}: " + escaped(message.text.strip()).replace("\n", "\n    ")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
-from .escaping import escaped as as_data
-from .escaping import unescaped as as_said
-
-__all__ = ["as_data", "as_said", "filled", "prompt"]
+FENCE: Final = "PAST_CONVERSATIONS"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 

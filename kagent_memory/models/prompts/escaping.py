@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from ...language.vocabulary.roles import SPEAKERS, STEPS
+from . import FENCE
 
-FENCE: Final = "PAST_CONVERSATIONS"
 LINE_BREAK: Final = " / "
 
 # Characters that look like the angle brackets of a tag; book-title marks such as 《》 stay, for text needs them.

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 
-from .escaping import FENCE, escaped, escaped_value
+from . import FENCE
 
 OPENING = f"<{FENCE}>"
 CLOSING = f"</{FENCE}>"
@@ -24,6 +24,8 @@ NOTICE = (
 
 def memory_line(text: str, *, at: datetime | None = None, origin: str = "") -> str:
     """One memory as one labelled line."""
+    from .escaping import escaped
+
     day = at.date().isoformat() if at else ""
     label = ", ".join(part for part in (day, f"from {origin}" if origin else "") if part)
     body = escaped(text, one_line=True)
@@ -37,6 +39,8 @@ def fenced(lines: Sequence[str]) -> str:
 
 def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The answer of a memory tool: escaped data, one line a text, between the fence's two halves when there is any."""
+    from .escaping import escaped_value
+
     if not memories:
         return {"memories": []}
     return {

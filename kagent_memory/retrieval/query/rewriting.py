@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from ...errors import ModelError
 from ...models.llm import Answer, Llm
-from ...models.prompts import as_data, as_said, filled, prompt
+from ...models.prompts import filled, prompt
+from ...models.prompts.escaping import escaped, unescaped
 from .completion import EARLIER_TURNS
 
 MAX_ANSWER_CHARS = 2_000
@@ -30,7 +31,7 @@ class Note(BaseModel):
 async def rewrite(llm: Llm, text: str, earlier: Sequence[str] = (), *, timeout_seconds: float) -> tuple[str, str]:
     """The text as a query that stands alone, and ""; or the text itself, and why the model did not help."""
     asked = filled(
-        prompt("rewrite_query"), message=as_data(text), earlier="\n".join(map(as_data, earlier[-EARLIER_TURNS:]))
+        prompt("rewrite_query"), message=escaped(text), earlier="\n".join(map(escaped, earlier[-EARLIER_TURNS:]))
     )
     answer, reason = await _ask(llm, asked, SearchQuery, timeout_seconds)
     return (_usable(answer.query) or text) if answer else text, reason and f"rewrite: {reason}"
@@ -42,7 +43,7 @@ async def hypothetical(llm: Llm, text: str, *, timeout_seconds: float) -> tuple[
     Source: Gao et al. 2022, "Precise Zero-Shot Dense Retrieval without Relevance Labels" (HyDE).
     """
     answer, reason = await _ask(
-        llm, filled(prompt("hypothetical_answer"), message=as_data(text)), Note, timeout_seconds
+        llm, filled(prompt("hypothetical_answer"), message=escaped(text)), Note, timeout_seconds
     )
     return (_usable(answer.note) or None) if answer else None, reason and f"hyde: {reason}"
 
@@ -59,5 +60,5 @@ async def _ask(llm: Llm, asked: str, schema: type[Answer], timeout_seconds: floa
 
 def _usable(answer: str) -> str:
     """A model's answer as an embedder and a database take it: valid Unicode without NUL, not endless."""
-    valid = as_said(answer[:MAX_ANSWER_CHARS]).encode(errors="replace").decode()
+    valid = unescaped(answer[:MAX_ANSWER_CHARS]).encode(errors="replace").decode()
     return valid.replace("\0", " ").strip()
