@@ -117,7 +117,7 @@ class Components:
         """
         now = self.clock()
         found = await self.store.get(scope, [id], now=now, superseded=superseded)
-        if id not in found and self.settings.short_term_hours:
+        if id not in found and self.retriever.has_short_term:
             held = await self.store.get(scope, [id], now=now, superseded=True)
             found = {id: memory for id, memory in held.items() if memory.state == "short_term"}
         if id not in found:
@@ -172,6 +172,7 @@ async def open_components(
             rank=rank,
             weights=importance_weights,
             settings=settings,
+            has_short_term=settings.short_term_hours > 0 or await store.keeps_short_term(),
         )
     except BaseException:
         await store.close()

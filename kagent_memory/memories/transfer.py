@@ -306,6 +306,7 @@ async def _taken_in(
             if outcome == "added":
                 vectors += len(one.vectors)
                 touched[scope] = None
+                parts.retriever.has_short_term |= one.memory.state == "short_term"
         if progress is not None:
             progress(sum(counts.values()))
     if not dry_run:

@@ -111,7 +111,11 @@ class _Search:
 
 
 class Retriever:
-    """Answers queries from one store."""
+    """Answers queries from one store.
+
+    Attributes:
+        has_short_term: whether a session may keep memories for itself.
+    """
 
     def __init__(
         self,
@@ -124,9 +128,11 @@ class Retriever:
         rank: RankSettings | None,
         weights: ImportanceWeights,
         settings: MemorySettings,
+        has_short_term: bool,
     ) -> None:
         if (settings.rewrite or settings.hyde) and llm is None:
             raise ConfigurationError("rewrite and hyde ask a language model; give llm= the name of one.")
+        self.has_short_term = has_short_term
         self._store = store
         self._embedder = embedder
         self._llm = llm and GuardedLlm(llm)
@@ -224,14 +230,12 @@ class Retriever:
         anew: bool,
     ) -> SearchedScopes:
         """The scopes as they are or were, and what the session that asks keeps for itself."""
-        own = None
-        if session_id and self._settings.short_term_hours:
-            own = ShortTerm(session_id, self._settings.short_term_per_session)
+        own = ShortTerm(session_id, self._settings.short_term_per_session) if session_id else None
         if as_of is not None:
             past = await PastMemories.at(store, self._embedder, scopes, as_of, session=own)
             return SearchedScopes(past, scopes, filter=filter, now=as_of, anew=anew)
         short_term: dict[Scope, PastMemories] = {}
-        for scope in scopes if own is not None else ():
+        for scope in scopes if own is not None and self.has_short_term else ():
             most = self._settings.short_term_per_session
             if held := await store.short_term(scope, session_id=session_id, limit=most, now=now):
                 short_term[scope] = await PastMemories.short_term(store, scope, held)

@@ -284,6 +284,10 @@ class StoreWithQueueBeside(Store):
         return await self._memories.short_term(scope, session_id=session_id, limit=limit, now=now)
 
     @override
+    async def keeps_short_term(self) -> bool:
+        return await self._memories.keeps_short_term()
+
+    @override
     async def places(
         self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
     ) -> Sequence[RankFeatures]:

@@ -33,6 +33,12 @@ class EmbeddingSpaces(Opened):
         Safe with two at once. Crosses scopes.
         """
 
+    async def keeps_short_term(self) -> bool:
+        """Whether searches that name a session must ask for its short-term memories, though none are made any more.
+        Crosses scopes.
+        """
+        return True
+
     async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """The embedding space of this name and width, made if it is new: "filling" beside the current one until
         `finish_replacing`, "current" at once where there is none; another that was filling is retired. Whatever is then

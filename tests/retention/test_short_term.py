@@ -303,6 +303,30 @@ async def test_a_recall_without_short_term_memories_asks_no_more_of_the_store():
     assert asked == []
 
 
+async def test_what_a_session_kept_is_found_in_it_when_no_more_is_kept_for_sessions_alone(uri, tmp_path):
+    clock = Clock()
+    async with await opened(uri, clock=clock, policy="archive", short_term_hours=24) as memories:
+        await heard(memories, "s1", TEA)
+        held = await only(memories)
+        path = tmp_path / "all.jsonl"
+        path.write_text("".join([f"{line}\n" async for line in memories.export()]))
+    async with (
+        await opened(uri, clock=clock, policy="archive") as memories,
+        await opened(policy="archive", clock=clock) as other,
+    ):
+        assert (await other.import_(path)).added == 1
+        clock.now += HOUR
+        for one in (memories, other):
+            assert one.settings.short_term_hours == 0
+            assert await found(one, "tea", "s1") == [TEA]
+            assert await found(one, "tea", "s2") == await found(one, "tea") == []
+            past = await one.recall(SCOPE, "tea", session_id="s1", as_of=clock.now - HOUR / 2)
+            assert [hit.memory.content for hit in past] == [TEA]
+            assert (await one.get(SCOPE, held.id)).state == "short_term"
+        clock.now += 24 * HOUR
+        assert await found(memories, "tea", "s1") == []
+
+
 async def test_forgetting_and_merging_and_exports_know_them(tmp_path):
     async with await opened(llm=False) as memories:
         await heard(

@@ -24,7 +24,7 @@ SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
     "claimable", "expired_scopes", "crowded_scopes", "scopes", "tenant_scopes", "pending_jobs", "retry_job", "drop_job",
-    "tenants_of_width", "lacking_vectors", "chains", "next_scopes",
+    "tenants_of_width", "lacking_vectors", "chains", "next_scopes", "any_short_term",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {

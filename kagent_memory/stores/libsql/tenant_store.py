@@ -242,6 +242,10 @@ class TenantFileStore(LibSQLStore):
         await self._in_each(self._take_over_numbers)  # those that are open have them already
 
     @override
+    async def keeps_short_term(self) -> bool:
+        return True  # to know it, every tenant's file would be opened
+
+    @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
         return await self._run(tenant, lambda file: file.note_width(tenant, dimensions, most=most), makes=most > 0)
 

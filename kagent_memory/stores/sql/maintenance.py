@@ -69,6 +69,11 @@ async def widths(session: Session, *, tenant: str) -> Sequence[int]:
     return [row["dimensions"] for row in await session.rows("widths", {"tenant": tenant})]
 
 
+async def keeps_short_term(session: Session) -> bool:
+    """See `MemoryStore.keeps_short_term`."""
+    return bool((await session.rows("any_short_term", {}))[0]["kept"])
+
+
 async def release_widths(session: Session) -> None:
     """Forgets the widths of which a tenant keeps no vectors."""
     for one in await embedding_spaces(session):

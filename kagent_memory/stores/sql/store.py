@@ -314,6 +314,10 @@ class SqlStore(SpaceStore[AnySession]):
         )
 
     @override
+    async def keeps_short_term(self) -> bool:
+        return await self._database.read(maintenance.keeps_short_term)
+
+    @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
         return await self._reads.within(scope).read(reading.taken, scope, session_id, event_ids)
 

@@ -60,6 +60,9 @@ WHERE s.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND EXISTS 
 )
 ORDER BY s.tenant, s.app, s.user_id
 
+-- name: any_short_term
+SELECT EXISTS (SELECT 1 FROM memory WHERE state = 'short_term') AS kept
+
 -- name: scopes
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s

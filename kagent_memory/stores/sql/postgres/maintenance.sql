@@ -68,6 +68,9 @@ WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
 )
 ORDER BY s.tenant, s.app, s.user_id
 
+-- name: any_short_term
+SELECT EXISTS (SELECT 1 FROM memory WHERE state = 'short_term') AS kept
+
 -- name: scopes
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
