@@ -177,7 +177,6 @@ async def open_components(
     except BaseException:
         await store.close()
         raise
-    location = without_secrets(bare)
     handlers = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
     worker = Worker(
         store,
@@ -187,12 +186,12 @@ async def open_components(
         attempts=settings.job_attempts,
         redact=redactors.mask,
         beside=None if ":memory:" in bare or pool is not None else open_second,
-        location=location,
+        location=without_secrets(bare),
     )
     return Components(
         store=store,
         settings=settings,
-        location=location,
+        location=without_secrets(bare),
         vectors=vectors,
         caller_vectors=CallerVectors(store, clock),
         retriever=retriever,
