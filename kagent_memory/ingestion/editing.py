@@ -191,7 +191,7 @@ def taken_back(
 ) -> list[Change]:
     """The changes that undo one decision: every memory it changed is as it was, what it brought into being retires.
 
-    A restored memory that would be expired lives on by its own TTL.
+    A restored memory that would be expired lives on by its own TTL, a short-term one its hours anew.
 
     Args:
         revisions: of one decision.
@@ -231,6 +231,8 @@ def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime
         return replace(row, state="superseded", valid_to=now, updated_at=now, revision=row.revision + 1)
     before = replace(revision.before, revision=row.revision + 1)
     if before.expires_at is not None and before.expires_at <= now and not before.pinned:
+        if before.state == "short_term":  # its TTL is the one that it has once it is promoted; its hours begin anew
+            return replace(before, expires_at=now + (before.expires_at - before.created_at))
         return replace(before, expires_at=expiry(now, before.ttl_days or 0))
     return before
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -92,6 +93,7 @@ class _Prune:
         self._store, self._vectors, self._settings, self._weights = store, vectors, settings, weights
         self._now, self._dry_run = now, dry_run
         self._doomed: dict[Scope, set[str]] = {}  # of a dry run, which leaves them there
+        self._merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None  # of the scope that was looked at last
 
     async def erase_outlived(self, *, at_least_days: float) -> Pruned:
         """Erases what has faded, and what is old, unimportant and hardly used."""
@@ -104,13 +106,14 @@ class _Prune:
         return pruned
 
     async def _erase_outlived_of(self, scope: Scope, page: Sequence[Memory]) -> Pruned:
-        half_life = self._settings.half_life_days
-        faded: list[Memory] = []
-        kept: list[Memory] = []
-        for one in page:
-            (faded if has_faded(one, now=self._now, half_life_days=half_life) else kept).append(one)
+        def is_faded(memory: Memory) -> bool:
+            return has_faded(memory, now=self._now, half_life_days=self._settings.half_life_days)
+
+        faded = await self._whole(scope, [one for one in page if is_faded(one)], is_faded)
+        gone = {one.id for one in faded}
         pruned = await self._erase(scope, faded, "faded")
-        return pruned + await self._erase(scope, await self._unimportant(scope, kept), "unimportant")
+        unimportant = await self._unimportant(scope, [one for one in page if one.id not in gone])
+        return pruned + await self._erase(scope, unimportant, "unimportant")
 
     async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """Those that are old, hardly used, and below 0.5 by the published formula; of twins one stays, if it may."""
@@ -127,7 +130,38 @@ class _Prune:
         for place, memory in enumerate(edge):
             if is_below(memory, max((value for other, value in near[place] if other.id not in below), default=0.0)):
                 below[memory.id] = memory
-        return list(below.values())
+
+        def is_due(source: Memory) -> bool:
+            unused = is_old_and_unused(source, now=self._now, after_days=after_days)
+            return unused and is_below(source, 0.0)
+
+        return await self._whole(scope, list(below.values()), is_due)
+
+    async def _whole(self, scope: Scope, memories: Sequence[Memory], is_due: Callable[[Memory], bool]) -> list[Memory]:
+        """Those of them that stand for nothing that would stay, were it there by itself."""
+        return [one for one in memories if all(map(is_due, await self._sources(scope, [one])))]
+
+    async def _sources(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """What was merged into these memories, and into those; see `stores.sql.forgetting.with_sources`."""
+        if memories and (self._merged is None or self._merged[0] != scope):
+            self._merged = (scope, await self._merged_in(scope))
+        by_holder: Mapping[str, Sequence[Memory]] = self._merged[1] if self._merged else {}
+        found: list[Memory] = []
+        fresh = list(memories)
+        while fresh:
+            fresh = [source for memory in fresh for source in by_holder.get(memory.id, ())]
+            fresh.sort(key=lambda one: one.id)
+            found += fresh
+        return found
+
+    async def _merged_in(self, scope: Scope) -> Mapping[str, Sequence[Memory]]:
+        """By the id of what stands for them, the memories of a scope that were merged and did not expire."""
+        found: dict[str, list[Memory]] = defaultdict(list)
+        async for page in self._pages(scope, Filter(superseded="only")):
+            for one in await self._store.whole(scope, [memory.id for memory in page if memory.superseded_by]):
+                if one.memory.superseded_by and one.revisions and one.revisions[-1].kind == "merge":
+                    found[one.memory.superseded_by].append(one.memory)
+        return found
 
     async def evict(self, *, keep: int) -> Pruned:
         """Erases the least important memories, so that every scope holds `keep` at most; pinned ones stay."""
@@ -167,6 +201,7 @@ class _Prune:
         ids: Sequence[str] = [memory.id for memory in memories]
         if self._dry_run:
             self._doomed.setdefault(scope, set()).update(ids)
+            ids = [*ids, *(source.id for source in await self._sources(scope, memories))]
         elif ids:
             ids = await self._store.evict(scope, ids, keep=keep, now=self._now)
         counts = {"evicted" if why == "capacity" else why: len(ids)}

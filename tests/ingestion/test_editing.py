@@ -194,3 +194,10 @@ def test_an_undo_is_refused_when_there_is_nothing_to_undo_or_something_came_afte
     for current in ({}, {old.id: replace(old, revision=3)}):
         with pytest.raises(Conflict, match="changed again"):
             taken_back([revision(old, old.id, 1)], current, now=LATER, who="")
+
+
+def test_a_short_term_memory_comes_back_for_its_hours_and_not_for_its_long_life() -> None:
+    brief = memory(state="short_term", expires_at=NOW + timedelta(hours=24), created_at=NOW, ttl_days=90)
+    long = replace(brief, state="active", expires_at=None, revision=2)
+    [change] = taken_back([revision(brief, brief.id, 1)], {brief.id: long}, now=LATER, who="")
+    assert (change.memory.state, change.memory.expires_at) == ("short_term", LATER + timedelta(hours=24))

@@ -410,3 +410,63 @@ def test_every_day_other_groups_come_first():
 def test_bad_settings_say_what_is_wrong(days):
     with pytest.raises(ConfigurationError, match="summarize_after_days"):
         MemorySettings().updated({"summarize_after_days": days})
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param({"half_life_days": 30}, id="faded"),
+        pytest.param({"unimportant_after_days": 180}, id="unimportant"),
+        pytest.param({"max_memories": 1}, id="capacity"),
+        pytest.param({}, id="expired"),
+    ],
+)
+async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, uri):
+    async with await opened(uri, **part) as memories:
+        ids = await memories.add(SCOPE, episodes(importance=0.4))
+        later(memories, 91)
+        summary = (await memories.consolidate(SCOPE))[0].memory.id
+        [vital] = await memories.add(SCOPE, [Fact("Bob is vital", importance=1.0, pinned=True)])
+        if not part:
+            await memories.edit(SCOPE, summary, ttl_days=100)
+        later(memories, 400)
+        would = await memories.prune(dry_run=True)
+        assert would.gone[0].memory_id == summary
+        assert {one.memory_id for one in would.gone} == {summary, *ids}
+        assert len({one.reason for one in would.gone}) == 1
+        assert len(await memories.store.kept(SCOPE, Filter())) == 7
+        done = await memories.prune()
+        assert (done, done.gone) == (would, would.gone)
+        assert await memories.store.kept(SCOPE, Filter()) == [vital]
+
+
+@pytest.mark.parametrize(
+    "part", [{"half_life_days": 30}, {"unimportant_after_days": 180}], ids=["fades", "unimportant"]
+)
+async def test_a_summary_stays_while_one_that_it_stands_for_would(part):
+    async with await opened(**part) as memories:
+        ids = await memories.add(SCOPE, episodes(importance=0.4))
+        for _ in range(12):
+            memories.delivered(SCOPE, ids[:1])
+            await memories._parts.deliveries.flush()
+        if "half_life_days" in part:
+            await memories.edit(SCOPE, ids[0], importance=1.0)
+        later(memories, 91)
+        summary = (await memories.consolidate(SCOPE))[0].memory.id
+        await memories.edit(SCOPE, summary, importance=0.1)
+        later(memories, 110 if "half_life_days" in part else 400)
+        assert not (await memories.prune(dry_run=True)).gone
+        assert not (await memories.prune()).gone
+        await memories.undo(SCOPE, summary)
+        await memories.undo(SCOPE, summary)
+        assert {one.id for one in (await memories.list(SCOPE)).memories} >= {ids[0]}
+
+
+async def test_what_was_replaced_stays_history_when_the_other_goes():
+    async with await opened(half_life_days=30) as memories:
+        [old] = await memories.add(SCOPE, ["Ada lives in Paris"])
+        [new] = await memories.add(SCOPE, [Fact("Ada lives in Rome", importance=0.1)], replaces=old)
+        later(memories, 60)
+        assert [one.memory_id for one in (await memories.prune(dry_run=True)).gone] == [new]
+        assert [one.memory_id for one in (await memories.prune()).gone] == [new]
+        assert await memories.store.kept(SCOPE, Filter()) == [old]

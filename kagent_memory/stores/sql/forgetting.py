@@ -61,9 +61,19 @@ async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int
     too_many = max(sum(row["visible"] for row in counts) - keep, 0)
     values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
     loose = {row["id"] for row in await session.rows("visible_memories", values) if not row["pinned"]}
-    gone = [id for id in known(ids) if id in loose][:too_many]
+    gone = await with_sources(session, scope.id, [id for id in known(ids) if id in loose][:too_many])
     await erase(session, scope.id, gone)
     return tuple(gone)
+
+
+async def with_sources(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> Sequence[str]:
+    """These memories of a scope, and then those that were merged into them: what they stand for goes with them."""
+    found = fresh = dict.fromkeys(ids)
+    while fresh:
+        rows = await session.rows("merged_into", {"scope_id": scope_id, "ids": list(fresh)})
+        fresh = {row["id"]: None for row in rows if row["id"] not in found}
+        found = found | fresh
+    return list(found)
 
 
 async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> None:

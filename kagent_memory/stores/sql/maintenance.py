@@ -16,7 +16,7 @@ from ..base import EmbeddingSpace, Pruned, external_name
 from ..codec import bounded
 from ..values import Gone, SpaceState
 from .decoding import named
-from .forgetting import erase
+from .forgetting import erase, with_sources
 from .session import Session
 
 SCOPES_AT_ONCE = 100
@@ -143,16 +143,18 @@ async def prune(
     expired = await session.several([("expired_memories", {**whose, "now": now}) for whose in scopes])
     pruned = Pruned()
     for (_, scope), whose, rows in zip(expired_in, scopes, expired, strict=True):
-        doomed = [row["id"] for row in rows if row["delivered"] < popular_after]
+        unused = [row["id"] for row in rows if row["delivered"] < popular_after]
+        doomed = await with_sources(session, whose["scope_id"], unused)
+        going = frozenset(doomed)
+        popular = [row for row in rows if row["id"] not in going]
         gone = tuple(Gone(scope, id, "expired") for id in doomed)
-        pruned += Pruned(deleted=len(doomed), extended=len(rows) - len(doomed), gone=gone)
+        pruned += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
         if dry_run:
             continue
         await erase(session, whose["scope_id"], doomed)  # first: the counters are locked after the memories
         by_ttl: dict[int | None, list[str]] = defaultdict(list)
-        for row in rows:
-            if row["delivered"] >= popular_after:
-                by_ttl[row["ttl_days"]].append(row["id"])
+        for row in popular:
+            by_ttl[row["ttl_days"]].append(row["id"])
         for ttl_days, ids in by_ttl.items():
             kept = {**whose, "ids": ids}
             await session.run_many("extend_memories", [{**kept, "expires_at": codec.expiry(ttl_days, now)}])

@@ -33,6 +33,15 @@ WHERE scope_id = :scope_id AND state <> 'active'
         )
     )
 
+-- name: merged_into
+-- What these stand for, by a merge that is not undone.
+SELECT m.id FROM memory AS m
+WHERE m.scope_id = :scope_id AND m.superseded_by IN (SELECT value FROM json_each(:ids)) AND EXISTS (
+    SELECT 1 FROM memory_revision AS r
+    WHERE r.scope_id = :scope_id AND r.memory_id = m.id AND r.revision = m.revision - 1 AND r.kind = 'merge'
+)
+ORDER BY m.id
+
 -- name: revisions_of_all
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
