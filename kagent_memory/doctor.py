@@ -87,7 +87,7 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
     try:
         if place is not None and not place.exists():
             return [*found, _absent(place)]
-        if not await store_exists(bare, schema=settings.postgres_schema):
+        if not await store_exists(bare, schema=settings.postgres_schema, table_prefix=settings.table_prefix):
             if place is not None:
                 text = f"{place} holds nothing of ours; tables are made in it at first use."
             elif (named := bare.removeprefix("kagent+")).startswith("pgserver:"):

@@ -202,16 +202,24 @@ async def migrate(args: argparse.Namespace, say: Output) -> int:
         location = memories.location
     if args.distribute:
         return await distribute(args, say)
-    say.value({"location": location, "schema": "newest"})
-    say.line(f"{location} has the newest schema.")
+    _, settings = compose(args.uri, None, settings_of(args), os.environ)
+    prefix = settings.table_prefix
+    say.value({"location": location, "schema": "newest", **({"table_prefix": prefix} if prefix else {})})
+    say.line(f"{location} has the newest schema{f', its tables with the prefix {prefix}' if prefix else ''}.")
     return 0
 
 
 async def distribute(args: argparse.Namespace, say: Output) -> int:
     """Spreads the tables of a migrated database over the nodes of a Citus cluster."""
     bare, settings = compose(args.uri, None, settings_of(args), os.environ)
-    location, schema = without_secrets(bare), settings.postgres_schema
-    tables = await distribute_store(bare, schema=schema, shards=args.shards, dry_run=args.dry_run)
+    location = without_secrets(bare)
+    tables = await distribute_store(
+        bare,
+        schema=settings.postgres_schema,
+        table_prefix=settings.table_prefix,
+        shards=args.shards,
+        dry_run=args.dry_run,
+    )
     say.value({"location": location, "would_distribute" if args.dry_run else "distributed": dict(tables)})
     for name, place in tables.items():
         say.line(f"{name}: {place}")

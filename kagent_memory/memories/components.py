@@ -225,6 +225,7 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         uri,
         pool=pool,
         schema=settings.postgres_schema,
+        table_prefix=settings.table_prefix or None,
         cache_mb=settings.cache_mb,
         driver=settings.driver,
         pool_size=pool_size,

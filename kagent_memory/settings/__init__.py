@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -28,6 +29,7 @@ PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
+_TABLE_PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,23}|")
 NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
 
 
@@ -53,6 +55,20 @@ def _configuration(value: object) -> object:
 
 def _listed(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def checked_prefix(value: object) -> object:
+    """What may stand before our tables' names: with it the longest of them keeps within PostgreSQL's 63 bytes.
+
+    Raises:
+        ValueError: it may not.
+    """
+    if not (isinstance(value, str) and _TABLE_PREFIX.fullmatch(value)):
+        raise ValueError(
+            "a prefix has up to 24 of the characters a-z, 0-9 and _, and begins with neither a digit nor pg_; write "
+            "team_a_, say, or leave it out"
+        )
+    return value
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -149,6 +165,8 @@ class MemorySettings:
         driver: what opens a file: sqlite3, which Python brings along, or libsql, which needs the extra [libsql]; None:
             sqlite3. All that open one file in one process take the same one.
         postgres_schema: the schema of Postgres that our tables live in.
+        table_prefix: stands before the name of each table, index and role of ours in Postgres, for several
+            installations in one schema; each finds its own memories alone.
         pool_size: the most connections to Postgres.
         pool_wait_seconds: the longest that a call waits for a free connection to Postgres while all are at work; a call
             that is cancelled stops waiting at once, and a database that is away is told at once.
@@ -229,6 +247,7 @@ class MemorySettings:
     cache_mb: int = Field(default=256, ge=1)
     driver: Literal["sqlite3", "libsql"] | None = None
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    table_prefix: Annotated[str, BeforeValidator(checked_prefix)] = ""
     pool_size: int = Field(default=10, ge=1)
     pool_wait_seconds: float = Field(default=60.0, gt=0)
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
@@ -341,6 +360,7 @@ class SettingOptions(TypedDict, total=False):
     cache_mb: int
     driver: Literal["sqlite3", "libsql"] | None
     postgres_schema: str
+    table_prefix: str
     pool_size: int
     pool_wait_seconds: float
     statement_timeout_seconds: float

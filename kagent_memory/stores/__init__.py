@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
@@ -26,6 +26,8 @@ __all__ = [
 _UNSUPPORTED = {
     "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, or "
     "leave rls out.",
+    "table_prefix": "tells several installations in one PostgreSQL schema apart, and this store has none: name another "
+    "file or database instead, or leave table_prefix out.",
     "read_uri": "names a standby of PostgreSQL, and this store has none: use postgresql://…, or leave read_uri out.",
     "encryption_keys": "are set, and this store does not encrypt what it keeps; use postgresql://… or libsql:///…, or "
     "leave the keys out.",
@@ -66,10 +68,7 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
         ConfigurationError: the adapter's own reasons.
         StoreError: the database cannot be reached.
     """
-    asked = {name for name, value in options.items() if value not in (None, False)}
-    for name, reason in _UNSUPPORTED.items():
-        if name in asked and name not in adapter.supports:
-            raise ConfigurationError(f"{name} {reason}")
+    _check_supported(adapter, {name for name, value in options.items() if value not in (None, False)})
     memories = await adapter.open(uri, **options)
     if isinstance(memories, Store):
         return memories
@@ -88,15 +87,29 @@ async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[Open
     )
 
 
-async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
+def _check_supported(adapter: type[MemoryStore], asked: Collection[str]) -> None:
+    for name, reason in _UNSUPPORTED.items():
+        if name in asked and name not in adapter.supports:
+            raise ConfigurationError(f"{name} {reason}")
+
+
+async def store_exists(uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
     """Whether `open_store` would find memories here rather than make room for them; makes and changes nothing.
 
     Raises:
         ConfigurationError: unknown scheme, or the adapter's own reasons.
     """
-    return await _adapter(uri).exists(uri.removeprefix("kagent+"), schema=schema)
+    adapter, bare = _adapter(uri), uri.removeprefix("kagent+")
+    if not table_prefix:  # which an adapter that does not support it need not know
+        return await adapter.exists(bare, schema=schema)
+    _check_supported(adapter, {"table_prefix"})
+    return await adapter.exists(bare, schema=schema, table_prefix=table_prefix)
 
 
-async def distribute_store(uri: str, *, schema: str, shards: int, dry_run: bool) -> Mapping[str, str]:
+async def distribute_store(
+    uri: str, *, schema: str, table_prefix: str = "", shards: int, dry_run: bool
+) -> Mapping[str, str]:
     """See `MemoryStore.distribute`."""
-    return await _adapter(uri).distribute(uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run)
+    return await _adapter(uri).distribute(
+        uri.removeprefix("kagent+"), schema=schema, table_prefix=table_prefix, shards=shards, dry_run=dry_run
+    )

@@ -31,6 +31,7 @@ class OpenOptions(TypedDict, total=False):
 
     Attributes:
         schema: of the server's database; two schemas are two stores.
+        table_prefix: of the names in that schema; two prefixes are two stores as well.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in MiB.
         driver: what opens a file: "sqlite3" or "libsql"; None: sqlite3.
         pool_size: the most connections at a time.
@@ -45,6 +46,7 @@ class OpenOptions(TypedDict, total=False):
     """
 
     schema: str
+    table_prefix: str | None
     cache_mb: int
     driver: Literal["sqlite3", "libsql"] | None
     pool_size: int

@@ -39,6 +39,9 @@ ALONE = {
         "distribute_table",
         "refer_to_table",
         "truncate_local",
+        "make_ledger",
+        "note_migration",
+        "installations",
     },
     "libsql": {
         "make_vectors",

@@ -30,6 +30,7 @@ EVERYWHERE = {
 NO_DATA = {
     "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "act_for_self", "guard", "has_citus",
     "distributed", "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
+    "note_migration", "installations",
 }  # fmt: skip
 DEFINING = {
     name for name in queries("postgres") if name.startswith(("make_", "tune_", "guard_", "unguard_", "drop_vectors"))

@@ -371,7 +371,7 @@ async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
     later = Migration(9999, "later", "UPDATE memory SET attribute = 'upgraded'; DELETE FROM memory_vector_1")
-    monkeypatch.setattr(schema, "migrations", lambda dialect: [*migrations(dialect), later])
+    monkeypatch.setattr(schema, "migrations", lambda *which: [*migrations(*which), later])
     async with await open_store(guarded_uri) as store:
         for scope in (ADA, BEN):
             assert {one.attribute for one in (await store.list(scope, now=NOW)).memories} == {"upgraded"}

@@ -51,7 +51,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
 
     @classmethod
     @override
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
         return await Database.exists(uri)
 
     @override

@@ -111,7 +111,7 @@ class TenantFileStore(LibSQLStore):
 
     @classmethod
     @override
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
         places = TenantPlaces.parse(uri)
         await asyncio.to_thread(check_file, places.path(CATALOGUE))
         there = await asyncio.to_thread(places.names)

@@ -19,7 +19,7 @@ SELECT to_regclass(%s) IS NOT NULL,
 """
 
 
-async def is_present(uri: str, schema: str) -> bool:
+async def is_present(uri: str, schema: str, table_prefix: str) -> bool:
     """Whether the schema was migrated once. What cannot be looked into counts as there: opening it says why.
 
     Raises:
@@ -28,7 +28,7 @@ async def is_present(uri: str, schema: str) -> bool:
     if uri.startswith("pgserver:"):
         return (server.directory_of(uri) / "PG_VERSION").exists()
     try:
-        there, extension, right = await asyncio.wait_for(_looked(uri, schema), LOOK_SECONDS)
+        there, extension, right = await asyncio.wait_for(_looked(uri, schema, table_prefix), LOOK_SECONDS)
     except (psycopg.Error, TimeoutError):
         return True
     if not there and not extension:
@@ -40,12 +40,12 @@ async def is_present(uri: str, schema: str) -> bool:
     return there
 
 
-async def _looked(uri: str, schema: str) -> tuple[bool, bool, bool]:
+async def _looked(uri: str, schema: str, table_prefix: str) -> tuple[bool, bool, bool]:
     connection = await AsyncConnection.connect(
         uri, autocommit=True, connect_timeout=LOOK_SECONDS, prepare_threshold=None
     )
     async with connection:
-        ledger = sql.Identifier(schema, "schema_migration").as_string(connection)
+        ledger = sql.Identifier(schema, f"{table_prefix}schema_migration").as_string(connection)
         cursor = await connection.execute(_LOOK, (ledger, sql.Identifier(schema).as_string(connection)))
         [(there, extension, right)] = await cursor.fetchall()
         return bool(there), bool(extension), bool(right)

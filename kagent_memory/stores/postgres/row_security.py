@@ -11,7 +11,7 @@ from ..sql import queries
 from ..sql.session import Row
 from .connection import DIALECT, Connection
 
-ROLES = frozenset({"kagent_memory_app", "kagent_memory_maintenance"})
+ROLES = ("kagent_memory_app", "kagent_memory_maintenance")
 OLDEST_VERSION = 15_00_00  # views look with their caller's eyes from here on
 ATTEMPTS = 5
 
@@ -48,16 +48,17 @@ async def guard(connection: Connection, schema: str) -> None:
             f"rls needs roles that see no more than their policies let them: {found['unfit']} may log in or passes row "
             "level security by. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER."
         )
-    if found["superuser"] or not found["member"] or ROLES - {*found["roles"]}:
+    if found["superuser"] or not found["member"] or len(found["roles"]) < len(ROLES):
         await _make_roles(connection, found["login"])
     if not (await _look(connection, schema))["unguarded"]:
         return
     for name in ("guard_schema", "guard_tables"):
-        await connection.execute(queries(DIALECT)[name])
+        await connection.execute(queries(DIALECT, connection.table_prefix)[name])
 
 
 async def _look(connection: Connection, schema: str) -> Row:
-    cursor = await connection.execute(queries(DIALECT)["guard"], {"schema": schema}, prepare=False)
+    text = queries(DIALECT, connection.table_prefix)["guard"]
+    cursor = await connection.execute(text, {"schema": schema}, prepare=False)
     [found] = await cursor.fetchall()
     return found
 
@@ -67,15 +68,15 @@ async def _make_roles(connection: Connection, login: str) -> None:
     for attempt in range(ATTEMPTS):
         try:
             async with connection.transaction():
-                await connection.execute(queries(DIALECT)["make_roles"])
+                await connection.execute(queries(DIALECT, connection.table_prefix)["make_roles"])
             return
         except errors.InsufficientPrivilege as error:
             name = sql.Identifier(login).as_string(connection)
+            app, maintenance = (f"{connection.table_prefix}{role}" for role in ROLES)
             raise ConfigurationError(
                 f"rls needs two roles, which the user {login!r} may not make or grant "
-                f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE kagent_memory_app NOLOGIN; "
-                "CREATE ROLE kagent_memory_maintenance NOLOGIN; "
-                f"GRANT kagent_memory_app, kagent_memory_maintenance TO {name};"
+                f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE {app} NOLOGIN; "
+                f"CREATE ROLE {maintenance} NOLOGIN; GRANT {app}, {maintenance} TO {name};"
             ) from error
         except (errors.UniqueViolation, errors.DuplicateObject, errors.InternalError_):
             if attempt == ATTEMPTS - 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import psycopg
 from psycopg import errors, sql
 
@@ -15,12 +17,8 @@ from .session import PostgresSession
 
 MIGRATION_SECONDS = 1800.0
 SHARDS = 32
-_LOCK = 0x6B61_6765_6E74_6D65
-_LEDGER = """
-CREATE TABLE schema_migration (
-    number integer NOT NULL PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now()
-)
-"""
+_LOCK = 0x6B61_6765_6E74_6D65  # for all installations of a database: they make the same extension and schema
+logger = logging.getLogger(__name__)
 
 
 async def prepare(
@@ -43,7 +41,8 @@ async def prepare(
     try:
         if connection.row_security:  # else not even the schema may be looked into
             await join_roles(connection, schema)
-        newest = connection.has_vectors and not await _missing(connection, schema)
+        steps = {migration.number for migration in migrations(DIALECT, connection.table_prefix)}
+        newest = connection.has_vectors and steps <= await _applied(connection, schema)
         if newest and shards is None and (not guarded or await is_guarded(connection, schema)):
             return False
         connection.patience = MIGRATION_SECONDS
@@ -66,15 +65,15 @@ async def prepare(
     return True
 
 
-async def _missing(connection: Connection, schema: str) -> set[int]:
-    numbers = {migration.number for migration in migrations(DIALECT)}
-    ledger = sql.Identifier(schema, "schema_migration")
+async def _applied(connection: Connection, schema: str) -> set[int]:
+    """The numbers of the migrations that were applied; none before the first, which makes the ledger, too."""
+    ledger = sql.Identifier(schema, f"{connection.table_prefix}schema_migration")
     cursor = await connection.execute("SELECT to_regclass(%s) AS place", (ledger.as_string(connection),))
     [found] = await cursor.fetchall()
     if found["place"] is None:
-        return numbers
+        return set()
     cursor = await connection.execute(sql.SQL("SELECT number FROM {}").format(ledger))
-    return numbers - {row["number"] for row in await cursor.fetchall()}
+    return {row["number"] for row in await cursor.fetchall()}
 
 
 async def _migrate(connection: Connection, schema: str) -> None:
@@ -92,18 +91,30 @@ async def _migrate(connection: Connection, schema: str) -> None:
         await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found["name"]))
     await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
-    missing = await _missing(connection, schema)
-    ledger = await (await connection.execute("SELECT to_regclass('schema_migration') AS place")).fetchone()
-    if ledger is None or ledger["place"] is None:
-        await connection.execute(_LEDGER)
-    if missing and connection.row_security:
-        await connection.execute(queries(DIALECT)["unguard_tables"])
-    for migration in migrations(DIALECT):
-        if migration.number in missing:
-            await connection.execute(migration.script)
-            await connection.execute(
-                "INSERT INTO schema_migration (number, name) VALUES (%s, %s)", (migration.number, migration.name)
-            )
+    text, steps = queries(DIALECT, connection.table_prefix), migrations(DIALECT, connection.table_prefix)
+    applied = await _applied(connection, schema)
+    if not applied:
+        await connection.execute(text["make_ledger"])
+        await _tell_of_others(connection, schema)
+    if connection.row_security and any(step.number not in applied for step in steps):
+        await connection.execute(text["unguard_tables"])
+    for step in steps:
+        if step.number not in applied:
+            await connection.execute(step.script)
+            await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
+
+
+async def _tell_of_others(connection: Connection, schema: str) -> None:
+    # Who corrects a slip of the prefix would otherwise look for memories that are elsewhere.
+    cursor = await connection.execute(queries(DIALECT, connection.table_prefix)["installations"])
+    if others := [row["prefix"] for row in await cursor.fetchall()]:
+        logger.warning(
+            "A further installation is made in the schema %s, with table_prefix=%r; beside it stands one with %s. "
+            "Neither finds the memories of the other.",
+            schema,
+            connection.table_prefix,
+            " and one with ".join(f"table_prefix={prefix!r}" for prefix in others),
+        )
 
 
 async def _ensure_extension(connection: Connection) -> None:

@@ -38,9 +38,11 @@ STACKED = frozenset({"put_vector"})
 
 
 @cache
-def statement(query: str, space_number: int | None = None, dimensions: int | None = None) -> LiteralString:
+def statement(
+    query: str, space_number: int | None = None, dimensions: int | None = None, prefix: str = ""
+) -> LiteralString:
     """The text of a named query, for one vector table where it has to do with one."""
-    text = queries(DIALECT)[query]
+    text = queries(DIALECT, prefix)[query]
     return cast("LiteralString", text.replace("{space}", str(space_number)).replace("{dimensions}", str(dimensions)))
 
 
@@ -168,6 +170,7 @@ class PostgresSession:
         self.moved = set[bytes]()  # the ids of the scopes that it changed
         self._check = check
         self._connection = connection
+        self.table_prefix = connection.table_prefix
         self._sealing = Sealing(ring)
         self._preamble = preamble
         self._pipeline = pipeline
@@ -180,7 +183,7 @@ class PostgresSession:
     async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
         self._note(query, values)
-        [found] = await self._asked([(statement(query, space_number), await self._sent(query, values))])
+        [found] = await self._asked([(self._statement(query, space_number), await self._sent(query, values))])
         return self._sealing.given(query, values, found)
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
@@ -191,9 +194,12 @@ class PostgresSession:
         sent: list[tuple[LiteralString, Values]] = []
         for query, values in queries:
             self._note(query, values)
-            sent.append((statement(query), await self._sent(query, values)))
+            sent.append((self._statement(query), await self._sent(query, values)))
         found = zip(queries, await self._asked(sent), strict=True)
         return [self._sealing.given(query, values, rows) for (query, values), rows in found]
+
+    def _statement(self, query: str, space_number: int | None = None) -> LiteralString:
+        return statement(query, space_number, None, self.table_prefix)
 
     async def _sent(self, query: str, values: Values) -> Values:
         if self._sealing.lacks_salt(query, values):
@@ -202,7 +208,9 @@ class PostgresSession:
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
         if self._preamble or self._check is not None:
-            looked_at: list[tuple[LiteralString, Values]] = [] if self._check is None else [(statement("node"), {})]
+            looked_at: list[tuple[LiteralString, Values]] = (
+                [] if self._check is None else [(self._statement("node"), {})]
+            )
             async with self._connection.pipeline() as pipeline:  # what is sent before its sync is one transaction
                 begin_with(pipeline, self._preamble)
                 cursors = [await self._executed(text, values) for text, values in (*looked_at, *queries)]
@@ -226,7 +234,7 @@ class PostgresSession:
         """How many rows the named statement changed."""
         self._note(query, values)
         sent = await self._sent(query, values)
-        cursor = await self._connection.execute(statement(query, space_number), bound(sent), prepare=True)
+        cursor = await self._connection.execute(self._statement(query, space_number), bound(sent), prepare=True)
         await self._sync()
         return cursor.rowcount
 
@@ -237,7 +245,7 @@ class PostgresSession:
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
         self._note(query, *values)
-        text = statement(query, space_number)
+        text = self._statement(query, space_number)
         sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
         for piece in pieces(query, sent):
             if len(piece) == 1:
@@ -249,7 +257,7 @@ class PostgresSession:
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
         self.moved.add(EVERY_SCOPE)
-        await self._connection.execute(statement(query, space_number, dimensions))
+        await self._connection.execute(statement(query, space_number, dimensions, self.table_prefix))
         if self._pipeline is not None:
             # The driver forgets its prepared statements when it sees the answer, but tells the server only after the
             # next statement: that one must not be a prepared one, or the server would forget what the driver knows.

@@ -253,7 +253,7 @@ class StandbyDatabase(PostgresDatabase):
 
 
 async def _row(connection: Connection, query: str) -> Mapping[str, Any]:
-    cursor = await connection.execute(queries(DIALECT)[query], binary=True, prepare=False)
+    cursor = await connection.execute(queries(DIALECT, connection.table_prefix)[query], binary=True, prepare=False)
     [row] = await cursor.fetchall()
     return row
 

@@ -45,7 +45,7 @@ MOST_ASKED = 10_000
 class PostgresStore(SqlStore[PostgresSession]):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
-    supports = frozenset({"encryption_keys", "rls", "read_uri"})
+    supports = frozenset({"encryption_keys", "rls", "read_uri", "table_prefix"})
     _standby: Standby | None = None
 
     def __init__(self, database: PostgresDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
@@ -72,6 +72,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         target = Target(
             conninfo=conninfo,
             schema=options.get("schema", "kagent_memory"),
+            table_prefix=options.get("table_prefix") or "",
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
             pooled=options.get("postgres_pooler"),
         )
@@ -146,16 +147,22 @@ class PostgresStore(SqlStore[PostgresSession]):
 
     @override
     @classmethod
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
-        return await is_present(uri, schema)
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
+        return await is_present(uri, schema, table_prefix)
 
     @override
     @classmethod
     async def distribute(
-        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
+        cls,
+        uri: str,
+        *,
+        schema: str = "kagent_memory",
+        table_prefix: str = "",
+        shards: int = 32,
+        dry_run: bool = False,
     ) -> Mapping[str, str]:
         check_loop()
-        target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
+        target = Target(conninfo=uri, schema=schema, table_prefix=table_prefix, statement_seconds=MIGRATION_SECONDS)
         connection = await _first(target)
         try:
             left = await left_to_distribute(connection)
@@ -182,7 +189,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         for query in (made, tuned, *guarded):
             await session.define(query, space.number, width)
         if await is_distributed(session):
-            await session.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
+            await session.rows("distribute_table", {"name": f"{session.table_prefix}memory_vector_{space.number}"})
 
     @override
     async def _drop_vectors(self, session: PostgresSession, number: int) -> None:

@@ -1,4 +1,9 @@
-"""The SQL of both dialects: named queries and numbered migrations, read from the package's own files."""
+"""The SQL of both dialects: named queries and numbered migrations, read from the package's own files.
+
+The names of what we make (tables, views, indexes, roles) may have a prefix. The files do without: it is put before
+those names once, when they are read. Inside a literal, where a name is text like any other, they say `{prefix}`
+themselves, and `{tables}` for the regular expression of all our tables' names.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,16 @@ from functools import cache
 from importlib.resources import files
 from typing import LiteralString, NamedTuple, cast
 
+from ...errors import ConfigurationError
+from ...settings import checked_prefix
+
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^(\d{4})_(\w+)\.sql$")
+_MADE = re.compile(
+    r"^\s*CREATE (?:OR REPLACE )?(?:UNIQUE )?(TABLE|VIEW|INDEX|ROLE) (?:IF NOT EXISTS )?(\w+)", re.MULTILINE
+)
+# Comments, literals, quoted names and values are passed over; what stands after a point is a column.
+_WORD = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|%\(\w+\)[sb]|(?<![\w.{])[A-Za-z_]\w*")
 
 
 class Migration(NamedTuple):
@@ -21,16 +34,19 @@ class Migration(NamedTuple):
 
 
 @cache
-def queries(dialect: str) -> Mapping[str, LiteralString]:
+def queries(dialect: str, prefix: str = "") -> Mapping[str, LiteralString]:
     """Name → statement of every `*.sql` file of the dialect but the migrations.
 
     What several statements share is a fragment of their file: it stands in them where `{its_name}` is written.
+
+    Raises:
+        ConfigurationError: nothing that may stand before the names of tables.
     """
     statements: dict[str, LiteralString] = {}
-    for file in sorted(files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name):
-        if not file.name.endswith(".sql") or _NUMBERED.match(file.name):
+    for file, text in _files(dialect).items():
+        if _NUMBERED.match(file):
             continue
-        _, *parts = _HEADER.split(file.read_text(encoding="utf-8"))
+        _, *parts = _HEADER.split(_prefixed(dialect, text, prefix))
         fragments: dict[str, str] = {}
         for kind, name, part in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             text = part.strip()
@@ -44,12 +60,38 @@ def queries(dialect: str) -> Mapping[str, LiteralString]:
 
 
 @cache
-def migrations(dialect: str) -> Sequence[Migration]:
-    """The dialect's migrations in their order."""
-    entries = sorted(files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name)
-    numbered = ((_NUMBERED.match(entry.name), entry) for entry in entries)
+def migrations(dialect: str, prefix: str = "") -> Sequence[Migration]:
+    """The dialect's migrations in their order.
+
+    Raises:
+        ConfigurationError: nothing that may stand before the names of tables.
+    """
     return [
-        Migration(int(match[1]), match[2], cast("LiteralString", entry.read_text(encoding="utf-8")))
-        for match, entry in numbered
-        if match
+        Migration(int(match[1]), match[2], cast("LiteralString", _prefixed(dialect, text, prefix)))
+        for file, text in _files(dialect).items()
+        if (match := _NUMBERED.match(file))
     ]
+
+
+@cache
+def made(dialect: str) -> Mapping[str, str]:
+    """Name → kind of all that the dialect's files make; a name that ends with `_` has a number after it."""
+    return {name: kind for text in _files(dialect).values() for kind, name in _MADE.findall(text)}
+
+
+@cache
+def _files(dialect: str) -> Mapping[str, str]:
+    entries = sorted(files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name)
+    return {entry.name: entry.read_text(encoding="utf-8") for entry in entries if entry.name.endswith(".sql")}
+
+
+def _prefixed(dialect: str, text: str, prefix: str) -> str:
+    try:
+        checked_prefix(prefix)
+    except ValueError as error:
+        raise ConfigurationError(f"table_prefix: {error}.") from error
+    names = made(dialect)
+    if prefix:
+        text = _WORD.sub(lambda word: f"{prefix}{word[0]}" if word[0] in names else word[0], text)
+    tables = (f"{name}[0-9]+" if name.endswith("_") else name for name, kind in names.items() if kind == "TABLE")
+    return text.replace("{prefix}", prefix).replace("{tables}", f"^{prefix}({'|'.join(tables)})$")

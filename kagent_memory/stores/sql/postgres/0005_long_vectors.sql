@@ -4,6 +4,6 @@ DECLARE
     made record;
 BEGIN
     FOR made IN SELECT number FROM embedder WHERE dimensions > 4000 LOOP
-        EXECUTE format('ALTER TABLE memory_vector_%s ALTER COLUMN embedding SET STORAGE EXTERNAL', made.number);
+        EXECUTE format('ALTER TABLE {prefix}memory_vector_%s ALTER COLUMN embedding SET STORAGE EXTERNAL', made.number);
     END LOOP;
 END $$;

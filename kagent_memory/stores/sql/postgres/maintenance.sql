@@ -151,7 +151,8 @@ SELECT 'lacking', string_agg(lacking.privilege || ' on ' || lacking.place, ', ' 
 FROM (
     SELECT privilege, tablename AS place
     FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
-    WHERE schemaname = current_schema() AND tablename <> 'schema_migration'
+    WHERE schemaname = current_schema()
+        AND tablename ~ '{tables}' AND tablename <> '{prefix}schema_migration'
         AND NOT has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), privilege)
     UNION ALL
     SELECT 'CREATE', current_schema() WHERE NOT has_schema_privilege(current_schema(), 'CREATE')
