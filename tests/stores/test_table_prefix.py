@@ -178,7 +178,7 @@ def test_a_file_is_a_namespace_of_its_own(tmp_path, capsys):
     with pytest.raises(ConfigurationError, match=r"table_prefix tells several .* name another file or"):
         asyncio.run(Memories.open(uri, worker=False))
     for command in (["migrate"], ["list", "--user", "ada", "--app", "notes"]):
-        assert main([*command, "--uri", uri]) == 2
+        assert main([*command, "--uri", uri]) == 5
         assert "leave table_prefix out" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []
 
@@ -257,7 +257,7 @@ async def test_row_security_of_one_installation_leaves_the_tables_of_the_others_
 
 def test_the_command_line_makes_a_second_installation_says_so_and_makes_none_by_reading(postgres_uri, capsys, caplog):
     user = ["--user", "ada", "--app", "notes", "--set", f"table_prefix={PREFIX}"]
-    assert main(["list", "--uri", postgres_uri, *user]) == 2
+    assert main(["list", "--uri", postgres_uri, *user]) == 5
     assert f"(schema kagent_memory, table_prefix {PREFIX})" in capsys.readouterr().err
     assert main(["migrate", "--uri", postgres_uri, "--set", f"table_prefix={PREFIX}"]) == 0
     assert f"its tables with the prefix {PREFIX}" in capsys.readouterr().out
