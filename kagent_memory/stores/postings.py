@@ -137,13 +137,28 @@ class Postings:
         return [column.astype(kind).tobytes() for column, kind in columns]
 
     @classmethod
-    def unpacked(cls, parts: Sequence[memoryview]) -> Self:
-        """The lists that `packed` gave."""
-        postings = cls()
-        rows = np.frombuffer(parts[2], "<u4")
-        narrow = "<u1" if len(parts[3]) == len(rows) else "<u4"
-        postings._terms = np.repeat(np.frombuffer(parts[0], "<u8"), np.frombuffer(parts[1], "<u4")).astype(np.uint64)
-        postings._rows = rows.astype(np.int64)
-        postings._counts = np.frombuffer(parts[3], narrow).astype(np.int64)
-        postings._sorted = len(rows)
+    def unpacked(cls, lists: Sequence[Sequence[memoryview]], counts: Sequence[int]) -> Self:
+        """The lists that `packed` gave of some parts, whose rows, so many each, follow each other."""
+        postings, first = cls(), 0
+        columns = [(postings._terms, postings._rows, postings._counts)]
+        for parts, count in zip(lists, counts, strict=True):
+            rows = np.frombuffer(parts[2], "<u4")
+            narrow = "<u1" if len(parts[3]) == len(rows) else "<u4"
+            terms = np.repeat(np.frombuffer(parts[0], "<u8"), np.frombuffer(parts[1], "<u4")).astype(np.uint64)
+            held = np.frombuffer(parts[3], narrow).astype(np.int64)
+            columns.append((terms, rows.astype(np.int64) + first, held))
+            first += count
+        postings._terms, postings._rows, postings._counts = (np.concatenate(one) for one in zip(*columns, strict=True))
+        if len(lists) > 1:
+            order = np.argsort(postings._terms, kind="stable")
+            postings._terms, postings._rows = postings._terms[order], postings._rows[order]
+            postings._counts = postings._counts[order]
+        postings._sorted = len(postings._terms)
         return postings
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> Self:
+        """The lists of some of the rows, numbered as they are."""
+        held, some = kept[self._rows], type(self)()
+        some._terms, some._rows, some._counts = self._terms[held], self._rows[held], self._counts[held]
+        some._sorted = int(held[: self._sorted].sum())
+        return some

@@ -1,15 +1,18 @@
 """What one scope's memories are searched by, held in memory between calls: terms, places, visibility; no content.
 
 Pure: it is told what the database holds (`sql/index_cache.py`) and answers from that alone. It is kept in columns,
-which go to the database and come back as they are (`packed`): a process that never saw the scope loads it at once.
+which go to the database and come back as they are (`parts`): a process that never saw the scope loads it at once, and
+what is erased takes along only the part that held it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from threading import Lock
 from typing import NamedTuple, Self, TypeAlias
 
@@ -28,12 +31,14 @@ DEAD_AT_LEAST = 500
 FEW_TERMS = 64
 PACKED_AT_LEAST = 50
 PACKED_SHARE = 4
+PACKED_AT_MOST = 1000
+PART_ROWS = 2000
 _ID_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TIME_KEYS = keys_of(TIME_TERMS)
 # what another release packed may tell other terms for times: the format says which
-FORMAT = f"kagent_memory index 1 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
+FORMAT = f"kagent_memory index 2 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
 _COLUMNS = np.dtype(
     [
         ("high", ">u8"),
@@ -76,6 +81,31 @@ class Entry(NamedTuple):
     postings: bytes
 
 
+class Part(NamedTuple):
+    """The living memories of a scope whose ids are in a range, both ends included, in columns.
+
+    Attributes:
+        packed: b"": it held something that was erased since.
+    """
+
+    first: str
+    last: str
+    packed: bytes
+
+
+class Parts(NamedTuple):
+    """An index as the database is to keep it.
+
+    Attributes:
+        kept: where those begin that stay as they are there.
+        since: the version at which those were kept.
+    """
+
+    kept: Sequence[str]
+    since: int
+    fresh: Sequence[Part]
+
+
 class ScopeIndex:
     """The index of one scope. A memory that changes takes a new row; its old one is dead.
 
@@ -90,6 +120,8 @@ class ScopeIndex:
         self.erased = erased
         self._count = 0
         self._packed = 0
+        self._parts: list[tuple[bytes, bytes]] = []  # the ids that each begins and ends with, in order
+        self._parts_since = -1
         self._rows: dict[bytes, int] = {}
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -120,37 +152,97 @@ class ScopeIndex:
     @property
     def outgrown(self) -> bool:
         """Whether so much came since it was packed that it should be packed again."""
-        return self._count - self._packed >= max(PACKED_AT_LEAST, self._packed // PACKED_SHARE)
+        share = self._packed // PACKED_SHARE  # where nothing stays as it is, all of it is written again
+        return self._count - self._packed >= max(PACKED_AT_LEAST, min(share, PACKED_AT_MOST) if self._parts else share)
 
-    def packed(self) -> bytes:
-        """All that it holds of living rows, for `unpacked`. May run beside a `load` on another thread."""
+    def parts(self) -> Parts:
+        """All that it holds of living rows, for `unpacked`; a part that nothing came to since it was kept stays as it
+        is. May run beside a `load` on another thread.
+        """
         with self.loading:
             columns, names, postings = self._columns[: self._count].copy(), list(self._names), copy(self._postings)
+            known, since, former = list(self._parts), self._parts_since, self._packed
             self._packed = self._count
         living = np.flatnonzero(columns["alive"])
-        texts = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
-        parts = [texts, columns[living].tobytes(), *postings.packed(living, len(columns))]
-        return FORMAT + np.array([len(part) for part in parts], "<u8").tobytes() + b"".join(parts)
+        living = living[np.lexsort((columns["low"][living], columns["high"][living]))]
+        ids, fresh = _ids(columns[living]), sorted(_ids(columns[former:]))
+        kept, spans, end = list[str](), list[tuple[int, int]](), 0
+        for first, last in known:
+            begins, ends = bisect_left(ids, first), bisect_right(ids, last)
+            is_same = bisect_left(fresh, first) == bisect_right(fresh, last)
+            if is_same and ends - begins >= PART_ROWS // 2:
+                kept.append(id_text(first.hex()))
+                spans += _spans(end, begins)
+                end = ends
+        parts: list[Part] = []
+        for begins, ends in (*spans, *_spans(end, len(ids))):
+            rows = living[begins:ends]
+            own, used = _renamed(columns[rows], names)
+            texts = json.dumps(used, ensure_ascii=False, separators=(",", ":")).encode()
+            pieces = [texts, own.tobytes(), *postings.packed(rows, len(columns))]
+            data = FORMAT + np.array([len(piece) for piece in pieces], "<u8").tobytes() + b"".join(pieces)
+            parts.append(Part(id_text(ids[begins].hex()), id_text(ids[ends - 1].hex()), data))
+        return Parts(kept, since, parts)
+
+    def keep(self, parts: Parts | None, version: int) -> None:
+        """The database has these parts as of this version; None: it has others, and all are to be packed anew."""
+        with self.loading:
+            known = [] if parts is None else [one for one in self._parts if id_text(one[0].hex()) in set(parts.kept)]
+            for first, last, _ in () if parts is None else parts.fresh:
+                known.append((_raw(first), _raw(last)))
+            self._parts, self._parts_since = sorted(known), version
 
     @classmethod
-    def unpacked(cls, data: bytes, *, erased: int, version: int) -> Self | None:
-        """The index that was packed at this version; None when it is of another format."""
-        if not data.startswith(FORMAT):
-            return None
-        start = len(FORMAT) + 8 * (2 + Postings.PARTS)
-        parts: list[memoryview] = []
-        for length in np.frombuffer(data, "<u8", 2 + Postings.PARTS, len(FORMAT)).tolist():
-            parts.append(memoryview(data)[start : start + length])
-            start += length
+    def unpacked(cls, parts: Sequence[Part], *, erased: int, version: int) -> Self | None:
+        """The index that was packed at this version, less the parts that something was erased from; None when it is of
+        another format.
+        """
         index = cls(erased)
-        index._names = json.loads(bytes(parts[0]))
-        index._numbers = {name: number for number, name in enumerate(index._names)}
-        index._columns = np.frombuffer(parts[1], _COLUMNS).copy()
+        columns, lists = [index._columns], list[Sequence[memoryview]]()
+        for part in parts:
+            if not part.packed:
+                continue
+            if not part.packed.startswith(FORMAT):
+                return None
+            start = len(FORMAT) + 8 * (2 + Postings.PARTS)
+            pieces: list[memoryview] = []
+            for length in np.frombuffer(part.packed, "<u8", 2 + Postings.PARTS, len(FORMAT)).tolist():
+                pieces.append(memoryview(part.packed)[start : start + length])
+                start += length
+            numbers = np.array([*map(index._number, json.loads(bytes(pieces[0]))), -1], np.int64)
+            own = np.frombuffer(pieces[1], _COLUMNS).copy()
+            for column in _NAMED:
+                own[column] = numbers[own[column]]
+            columns.append(own)
+            lists.append(pieces[2:])
+            index._parts.append((_raw(part.first), _raw(part.last)))
+        index._columns = np.concatenate(columns)
         index._count = index._packed = len(index._columns)
         index._rows = {id: row for row, id in enumerate(_ids(index._columns))}
-        index._postings = Postings.unpacked(parts[2:])
-        index.version = version
+        index._postings = Postings.unpacked(lists, [len(own) for own in columns[1:]])
+        index.version = index._parts_since = version
         return index
+
+    def leave(self, ids: Sequence[str]) -> None:
+        """Lets go of all memories but these, with their terms: the others were erased."""
+        there = {_raw(id) for id in ids}
+        with self.loading:
+            self._discard(sorted(id for id in self._rows if id not in there))
+
+    def discard(self, ids: Iterable[str]) -> None:
+        """Lets go of these memories, with their terms: they were erased."""
+        with self.loading:
+            self._discard(sorted(id for id in map(_raw, ids) if id in self._rows))
+
+    def _discard(self, gone: Sequence[bytes]) -> None:
+        if not gone:
+            return
+        for row in map(self._rows.pop, gone):
+            self._columns["alive"][row] = False
+            self._places.pop(row, None)
+            self._texts.pop(self._ids.pop(row, ""), None)
+        self._postings = self._postings.where(self._columns["alive"][: self._count])
+        self._parts = [one for one in self._parts if bisect_left(gone, one[0]) == bisect_right(gone, one[1])]
 
     def load(self, entries: Sequence[Entry]) -> None:
         """Takes in memories that are new or have changed; the same again changes nothing that shows."""
@@ -165,7 +257,7 @@ class ScopeIndex:
             columns = np.zeros(max(needed, len(self._columns) * 3 // 2), _COLUMNS)
             columns[: len(self._columns)] = self._columns
             self._columns = columns
-        ids = b"".join(bytes.fromhex(place.id.replace("-", "")) for place in places)
+        ids = b"".join(_raw(place.id) for place in places)
         fresh = self._columns[first:needed]
         halves = np.frombuffer(ids, ">u8")
         fresh["high"], fresh["low"] = halves[0::2], halves[1::2]
@@ -294,7 +386,7 @@ class ScopeIndex:
 
     def _row(self, id: str) -> int | None:
         row = self._texts.get(id)
-        if row is None and is_id(id) and (row := self._rows.get(bytes.fromhex(id.replace("-", "")))) is not None:
+        if row is None and is_id(id) and (row := self._rows.get(_raw(id))) is not None:
             self._ids[row], self._texts[id] = id, row
         return row
 
@@ -347,6 +439,27 @@ def _ids(columns: Columns) -> list[bytes]:
     halves[:, 0], halves[:, 1] = columns["high"], columns["low"]
     raw = halves.tobytes()
     return [raw[start : start + _ID_BYTES] for start in range(0, len(raw), _ID_BYTES)]
+
+
+def _raw(id: str) -> bytes:
+    return bytes.fromhex(id.replace("-", ""))
+
+
+def _spans(begins: int, ends: int) -> Iterator[tuple[int, int]]:
+    """A range of rows, cut into parts of about the same length."""
+    bounds = np.linspace(begins, ends, -((begins - ends) // PART_ROWS) + 1).astype(int).tolist()
+    yield from pairwise(bounds)
+
+
+def _renamed(columns: Columns, names: Sequence[str]) -> tuple[Columns, list[str]]:
+    """The rows with the texts that they name, and no others."""
+    used = np.unique([columns[column] for column in _NAMED])
+    used = used[used >= 0]
+    numbers = np.full(len(names) + 1, -1)  # the last stands for none, which is -1
+    numbers[used] = np.arange(len(used))
+    for column in _NAMED:
+        columns[column] = numbers[columns[column]]
+    return columns, [names[int(number)] for number in used]
 
 
 def _names_a_time(entries: Sequence[Entry]) -> Mask:

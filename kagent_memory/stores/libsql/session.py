@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -32,6 +32,9 @@ _LISTS = ("topics", "tags", "event_ids")
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _IDS = ("ids",)
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "erase_memories": _IDS,
@@ -39,6 +42,7 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "end_decisions": _IDS,
     "erase_revisions": _IDS,
     "erase_vectors": _IDS,
+    "empty_index_parts": _IDS,
     "extend_memories": _IDS,
     "reset_delivered": _IDS,
     "insert_tombstones": ("kinds", "keys"),
@@ -146,6 +150,10 @@ class LibSQLSession:
 
     async def pause(self) -> None:
         """Nothing: the driver thread holds up no event loop."""
+
+    async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work` returns, here: the driver thread holds up no event loop."""
+        return work(*args, **kwargs)
 
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values."""

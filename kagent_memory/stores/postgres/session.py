@@ -9,13 +9,14 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
-from typing import Any, LiteralString, TypeAlias, TypeVar, cast
+from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 from pgvector import HalfVector
 from psycopg import AsyncCursor, AsyncPipeline, generators
 from psycopg.types.json import Json
 
+from ...concurrency import run_in_thread
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
@@ -24,6 +25,7 @@ from .connection import DIALECT, Connection
 
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
+P = ParamSpec("P")
 T = TypeVar("T")
 Preamble: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
 """Statements that a transaction begins with, each with its values."""
@@ -241,6 +243,10 @@ class PostgresSession:
     async def pause(self) -> None:
         """Lets other tasks of the event loop have their turn."""
         await asyncio.sleep(0)
+
+    async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work` returns, in a thread where it may take long."""
+        return await run_in_thread(size, work, *args, **kwargs)
 
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""

@@ -11,7 +11,7 @@ from ... import telemetry
 from ...concurrency import LRU
 from ...records import Scope
 from ..codec import ids_in
-from ..text_index import Entry, ScopeIndex
+from ..text_index import Entry, Part, Parts, ScopeIndex
 from ..values import StandbyBehind
 from .decoding import to_place
 from .session import Row, Session
@@ -32,8 +32,9 @@ class Indexes:
     """Keeps the indexes of some scopes, those used last, up to so many bytes.
 
     Every write moves its scope's version and marks the memories it wrote with it, so a search loads what came since the
-    version it knows; every erasure is marked on the scope, and then all of it is loaded anew. The version is read
-    first: what is written meanwhile is at worst loaded twice. A scope not seen before is loaded as it was last packed.
+    version it knows; every erasure is marked on the scope, and then it learns which memories are left. The version is
+    read first: what is written meanwhile is at worst loaded twice. A scope not seen before is loaded as it was packed
+    last, but for the parts from which something was erased.
 
     Attributes:
         outgrown: scopes, not too many, whose indexes hold much that was not there when they were last packed.
@@ -70,6 +71,12 @@ class Indexes:
         kept = self._kept.get(scope.id)
         return kept.index if kept is not None and kept.steady else None
 
+    def at_hand(self, scope: Scope) -> ScopeIndex | None:
+        """The scope's index at whatever version; the next search asks the database first, for something was erased."""
+        self.unsettle(scope)
+        kept = self._kept.get(scope.id)
+        return None if kept is None else kept.index
+
     def unsettle(self, scope: Scope) -> None:
         """The scope was written to: the next search asks the database first."""
         if (kept := self._kept.get(scope.id)) is not None:
@@ -103,20 +110,37 @@ class Indexes:
         if stands:
             return kept.index
         async with kept.loading:  # one loads for all who wait
-            kept.index = index = await _loaded(session, scope, kept.index, found[0] if unseen else None)
+            kept.index = index = await _loaded(session, scope, kept.index, found if unseen else None)
             self._kept.resize(scope.id, kept)
         if index.outgrown and len(self.outgrown) < MOST_OUTGROWN:
             self.outgrown.add(scope)
         return index
 
-    def packed(self, scope: Scope) -> Mapping[str, Any] | None:
+    def packed(self, scope: Scope) -> Packed | None:
         """The scope's index as `keep_index` takes it; None when it is not kept. May take long: call it in a thread."""
         kept = self._kept.get(scope.id)
         if kept is None or kept.index.version < 0:
             return None
         index = kept.index  # told first: a load on another thread meanwhile makes it newer than it says
-        values = {"scope_id": scope.id, "salt": kept.salt, "version": index.version, "erased": index.erased}
-        return {**values, "packed": index.packed()}
+        version, erased = index.version, index.erased
+        return Packed(index, kept.salt, version, erased, index.parts())
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An index on its way to the database.
+
+    Attributes:
+        salt: of the scope's row.
+        version: the scope's version at which it was packed.
+        erased: the scope's version when something was last erased from it.
+    """
+
+    index: ScopeIndex
+    salt: bytes
+    version: int
+    erased: int
+    parts: Parts
 
 
 def _check_not_older(kept: _Kept | None, found: Sequence[Row]) -> None:
@@ -135,19 +159,29 @@ def _stands(index: ScopeIndex, scope: Row) -> bool:
     return (index.version, index.erased) == (scope["version"], scope["erased"])
 
 
-async def _loaded(session: Session, scope: Scope, index: ScopeIndex, row: Row | None) -> ScopeIndex:
-    """The index as the database holds it; `row` is that of `unseen_scope` where it was asked for."""
-    if row is None or index.version >= 0:
-        row, *_ = await session.rows("scope_row", {"scope_id": scope.id})
-        if _stands(index, row):
+async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequence[Row] | None) -> ScopeIndex:
+    """The index as the database holds it; `found` are the rows of `unseen_scope` where it was asked for."""
+    ids: str | None = None
+    if found is None or index.version >= 0:
+        found = await session.rows("scope_row", {"scope_id": scope.id})
+        if _stands(index, found[0]):
             return index
-        if index.version < 0 or index.erased != row["erased"] or index.version > row["version"] or index.worn:
-            row, *_ = await session.rows("unseen_scope", {"scope_id": scope.id})
-    ids: str | None = row.get("ids")
-    if ids is not None:
-        unpacked = _unpacked(row)
+        if index.version < 0 or index.version > found[0]["version"] or index.worn:
+            found = await session.rows("unseen_scope", {"scope_id": scope.id})
+        elif index.erased != found[0]["erased"]:
+            [left] = await session.rows("written_since", {"scope_id": scope.id, "version": 0})
+            await session.aside(len(left["ids"]), index.leave, ids_in(left["ids"]))
+            index.erased = found[0]["erased"]
+    row = found[0]
+    if "packed" in row:
+        packed_at = max((one["packed_version"] for one in found if one["packed"] is not None), default=-1)
+        parts = [
+            Part(one["first_id"], one["last_id"], bytes(one["packed"])) for one in found if one["packed"] is not None
+        ]
+        size, erased = sum(len(part.packed) for part in parts), row["erased"]
+        unpacked = await session.aside(size, ScopeIndex.unpacked, parts, erased=erased, version=packed_at)
         index = unpacked or ScopeIndex(row["erased"])
-        ids = ids if unpacked is not None or row["packed"] is None else None  # another release packed it
+        ids = None if unpacked is None else next(one["ids"] for one in found if one["ids"] is not None)
     if ids is None:
         [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
         ids = written["ids"]
@@ -157,12 +191,6 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, row: Row | 
         index.load([_entry(one) for one in await session.rows("indexed", some)])
     index.version = max(row["version"], index.version)
     return index
-
-
-def _unpacked(row: Row) -> ScopeIndex | None:
-    if row["packed"] is None:
-        return None
-    return ScopeIndex.unpacked(bytes(row["packed"]), erased=row["erased"], version=row["packed_version"])
 
 
 def _entry(row: Row) -> Entry:

@@ -132,7 +132,7 @@ class Sealing:
         salt = self._open(stored, scope_id, b"salt") if is_sealed else stored
         self._salts[scope_id] = _Salt(salt, is_sealed)
         if index is not None and index[:1] == FORMAT:
-            return {**row, "key": salt, "packed": self._open(bytes(index), scope_id, b"index")}
+            return {**row, "key": salt, "packed": self._open(bytes(index), scope_id, _place("index", row["first_id"]))}
         return {**row, "key": salt}
 
     # -- values ---------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Sealing:
             "touch_scope": partial(self._touched, ring),
             "replace_salt": partial(self._salt_again, ring),
             "replace_hash": self._hashed,
-            "keep_index": partial(self._index, ring),
+            "put_index_part": partial(self._index, ring),
             "equal_memories": self._equal,
             "quarantined_memories": self._equal,
             "in_slots": self._slots,
@@ -224,7 +224,10 @@ class Sealing:
         return {**values, "content_hash": self._hash(values["scope_id"], values["content_hash"])}
 
     def _index(self, ring: KeyRing, values: Values) -> Values:
-        return {**values, "packed": ring.seal(values["packed"], values["scope_id"], b"index")}
+        return {
+            **values,
+            "packed": ring.seal(values["packed"], values["scope_id"], _place("index", values["first_id"])),
+        }
 
     def _equal(self, values: Values) -> Values:
         return {**values, "hashes": [self._hash(values["scope_id"], one) for one in values["hashes"]]}

@@ -44,6 +44,10 @@ class Session(Protocol):
         """Lets others have their turn in the middle of long work, where a script would hold them up."""
         ...
 
+    async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work` returns, worked out where it holds up nobody; it takes as long as to read so many characters."""
+        ...
+
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """Runs the named statement once for each set of values, as fast as the driver can."""
         ...

@@ -96,11 +96,12 @@ class SqlStore(SpaceStore[AnySession]):
             task.add_done_callback(self._packing.discard)
 
     async def _pack(self, scope: Scope) -> None:
-        values = await run_in_thread(LONG, self._indexes.packed, scope)
-        if values is None or len(values["packed"]) > MOST_PACKED:
+        packed = await run_in_thread(LONG, self._indexes.packed, scope)
+        if packed is None or sum(len(part.packed) for part in packed.parts.fresh) > MOST_PACKED:
             return
         try:
-            await self._database.within(scope).write(writing.keep_index, values)
+            is_kept = await self._database.within(scope).write(writing.keep_index, scope, packed)
+            packed.index.keep(packed.parts if is_kept else None, packed.version)
         except StoreError as error:
             logger.warning("A scope's index could not be kept; each process loads it memory by memory: %s", error)
 
@@ -148,12 +149,13 @@ class SqlStore(SpaceStore[AnySession]):
             now=now,
         )
         if not dry_run:
-            self._let_go(scope)
+            await self._let_go(scope, gone)
         return gone
 
-    def _let_go(self, scope: Scope) -> None:
-        """Of what is at hand of a scope."""
-        self._indexes.drop(scope)
+    async def _let_go(self, scope: Scope, gone: Sequence[str]) -> None:
+        """Of what is at hand of a scope that these memories were erased from."""
+        if (index := self._indexes.at_hand(scope)) is not None:
+            await run_in_thread(index.size // SEARCHED_BYTES, index.discard, gone)
         for number in self._dimensions:
             self._cache.drop((scope.id, number))
 
@@ -186,7 +188,7 @@ class SqlStore(SpaceStore[AnySession]):
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
         gone = await self._database.within(scope).write(forgetting.evict, scope, ids, keep=keep, now=now)
-        self._let_go(scope)
+        await self._let_go(scope, gone)
         return gone
 
     @override
@@ -516,7 +518,8 @@ class SqlStore(SpaceStore[AnySession]):
                     erased, ended = await database.write(forgetting.erase_some, scope, limit=most, who=who, now=now)
                     memories, left = memories + erased, left - max(erased, 1)
                 gone += ended
-                self._let_go(scope)
+                self._indexes.drop(scope)
+                await self._let_go(scope, ())
         await self._database.write(forgetting.erase_widths, tenant=tenant)
         return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens)
 

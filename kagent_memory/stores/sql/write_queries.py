@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
 from .decoding import to_memory
+from .index_cache import Packed
 from .queue import put, touching
 from .session import Row, Session
 
@@ -51,9 +52,24 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
     return Applied(ids=ids, version=met.version)
 
 
-async def keep_index(session: Session, values: Mapping[str, Any]) -> None:
-    """Keeps a scope's packed index (`Indexes.packed`), unless something was erased since it was read."""
-    await session.run("keep_index", values)
+async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
+    """Keeps a scope's packed index (`Indexes.packed`), unless something was erased since it was read, a newer one is
+    there, or the parts that are to stay are there no more; gives whether it did.
+    """
+    held = {"scope_id": scope.id, "salt": packed.salt, "erased": packed.erased}
+    if not packed.parts.fresh or not await session.rows("hold_index", held):
+        return False
+    there = await session.rows("index_parts", {"scope_id": scope.id})
+    newest = max((part["version"] for part in there), default=-1)
+    kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if not part["is_empty"]}
+    if newest >= packed.version or (kept and newest != packed.parts.since) or not kept <= whole:
+        return False
+    gone = [part["first_id"] for part in there if part["first_id"] not in kept]
+    await session.run_many("drop_index_parts", [{"scope_id": scope.id, "ids": gone}])
+    for first, last, columns in packed.parts.fresh:
+        part = {"first_id": first, "last_id": last, "version": packed.version, "erased": packed.erased}
+        await session.run_many("put_index_part", [{"scope_id": scope.id, **part, "packed": columns}])
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM j
 UPDATE ingest_job SET payload = :payload, sealed = :sealed WHERE scope_id = :scope_id AND id = :id
 
 -- name: mark_erased
--- Whoever keeps an index of this scope makes it anew.
+-- Whoever keeps an index of this scope looks which memories are left.
 UPDATE scope SET erased = version WHERE scope_id = :scope_id
 
 -- name: erase_memories
@@ -117,6 +117,14 @@ DELETE FROM taken_event WHERE scope_id = :scope_id
 
 -- name: erase_scope_tombstones
 DELETE FROM tombstone WHERE scope_id = :scope_id
+
+-- name: empty_index_parts
+-- Of the parts that held these memories nothing is left but the range.
+UPDATE scope_index
+SET packed = x''
+WHERE scope_id = :scope_id AND length(packed) > 0 AND EXISTS (
+    SELECT 1 FROM json_each(:rows) AS g WHERE json_extract(g.value, '$[0]') BETWEEN first_id AND last_id
+)
 
 -- name: erase_scope_index
 DELETE FROM scope_index WHERE scope_id = :scope_id

@@ -7,14 +7,19 @@ ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 -- name: scope_row
 SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_id
 
--- name: keep_index
--- Under the file's lock, and only where nothing was erased since the index was read; the newest stays.
-INSERT INTO scope_index (scope_id, version, erased, packed)
-SELECT s.scope_id, :version, s.erased, :packed
-FROM scope AS s
-WHERE s.scope_id = :scope_id AND s.salt = :salt AND s.erased = :erased
-ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, erased = excluded.erased, packed = excluded.packed
-WHERE scope_index.version < excluded.version
+-- name: hold_index
+-- Nothing if something was erased since the index was read; the file's lock is held.
+SELECT scope_id FROM scope WHERE scope_id = :scope_id AND salt = :salt AND erased = :erased
+
+-- name: index_parts
+SELECT first_id, version, length(packed) = 0 AS is_empty FROM scope_index WHERE scope_id = :scope_id
+
+-- name: drop_index_parts
+DELETE FROM scope_index WHERE scope_id = :scope_id AND first_id IN (SELECT value FROM json_each(:ids))
+
+-- name: put_index_part
+INSERT INTO scope_index (scope_id, first_id, last_id, version, erased, packed)
+VALUES (:scope_id, :first_id, :last_id, :version, :erased, :packed)
 
 -- name: add_costs
 UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_id = :scope_id

@@ -63,7 +63,7 @@ DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[
 UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea WHERE scope_id = %(scope_id)s AND id = %(id)s
 
 -- name: mark_erased
--- Whoever keeps an index of this scope makes it anew.
+-- Whoever keeps an index of this scope looks which memories are left.
 UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
 -- name: erase_memories
@@ -129,6 +129,14 @@ DELETE FROM taken_event WHERE scope_id = %(scope_id)s
 
 -- name: erase_scope_tombstones
 DELETE FROM tombstone WHERE scope_id = %(scope_id)s
+
+-- name: empty_index_parts
+-- Of the parts that held these memories nothing is left but the range.
+UPDATE scope_index AS i
+SET packed = ''
+WHERE i.scope_id = %(scope_id)s AND octet_length(i.packed) > 0 AND EXISTS (
+    SELECT FROM unnest(%(ids)s::uuid[]) AS g (id) WHERE g.id BETWEEN i.first_id AND i.last_id
+)
 
 -- name: erase_scope_index
 DELETE FROM scope_index WHERE scope_id = %(scope_id)s

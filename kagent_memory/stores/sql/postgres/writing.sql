@@ -8,15 +8,19 @@ RETURNING version, salt
 -- name: scope_row
 SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
 
--- name: keep_index
--- Under the scope's lock, and only where nothing was erased since the index was read; the newest stays.
-INSERT INTO scope_index AS i (scope_id, version, erased, packed)
-SELECT s.scope_id, %(version)s, s.erased, %(packed)s
-FROM scope AS s
-WHERE s.scope_id = %(scope_id)s AND s.salt = %(salt)s AND s.erased = %(erased)s
-FOR NO KEY UPDATE
-ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, erased = excluded.erased, packed = excluded.packed
-WHERE i.version < excluded.version
+-- name: hold_index
+-- Takes the scope's lock, if nothing was erased since the index was read.
+SELECT scope_id FROM scope WHERE scope_id = %(scope_id)s AND salt = %(salt)s AND erased = %(erased)s FOR NO KEY UPDATE
+
+-- name: index_parts
+SELECT first_id, version, octet_length(packed) = 0 AS is_empty FROM scope_index WHERE scope_id = %(scope_id)s
+
+-- name: drop_index_parts
+DELETE FROM scope_index WHERE scope_id = %(scope_id)s AND first_id = ANY(%(ids)s::uuid[])
+
+-- name: put_index_part
+INSERT INTO scope_index (scope_id, first_id, last_id, version, erased, packed)
+VALUES (%(scope_id)s, %(first_id)s, %(last_id)s, %(version)s, %(erased)s, %(packed)s)
 
 -- name: add_costs
 UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE scope_id = %(scope_id)s
