@@ -16,12 +16,13 @@ from .errors import ConfigurationError, KagentMemoryError
 from .memories import Memories, utc_now
 from .models.llm import open_llm
 from .settings import MemorySettings, compose
-from .stores import store_exists
+from .stores import standby_lag, store_exists
 from .stores.base import Job
 from .stores.encryption import KeyRing
 
 LOOKED_AT = 1000
 SCOPES = 20
+MOST_BEHIND_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,9 @@ class Finding:
 
 _WRONG_PLACE = ("database", "Set KAGENT_MEMORY_URI (or --uri) to libsql:////directory/memory.db or postgresql://….")
 _REACHABLE = "Let this user read and write the file and its directory, or name another file in KAGENT_MEMORY_URI."
+_STANDBY = "Name a streaming standby of this very database in KAGENT_MEMORY_READ_URI, or unset it."
 _UNOPENED = (  # what a refusal says, the part it is about, and what to do
+    ("read_uri", "standby", _STANDBY),
     ("rewrite and hyde", "model", "Set KAGENT_MEMORY_LLM to a model, or turn KAGENT_MEMORY_REWRITE and _HYDE off."),
     ("reranker", "reranker", "Set KAGENT_MEMORY_RERANK to <provider>/<model> or local/<cross-encoder>, or unset it."),
     ("language model", "model", "Set KAGENT_MEMORY_LLM to <provider>/<model>, or unset it."),
@@ -105,11 +108,37 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
     async with memories:
         answers = await memories.check()
         found += _of_store(memories.location, answers)
+        found += await _standby(bare, settings)
         found.append(_embedder(answers))
         found.append(await _model(settings.llm if llm is None else llm, settings))
         found.append(await of_queue(memories.jobs, utc_now()))
         found += await _encryption(memories, settings)
     return found
+
+
+async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
+    """Whether the standby follows, and how far behind it is; nothing where none is named."""
+    if settings.read_uri is None:
+        return []
+    try:
+        lag = await standby_lag(
+            uri, settings.read_uri, schema=settings.postgres_schema, table_prefix=settings.table_prefix
+        )
+    except KagentMemoryError as error:
+        advice = f"Start it, and see its log; the primary answers meanwhile. {_STANDBY}"
+        return [Finding("standby", "bad", str(error), advice)]
+    if not lag.follows:
+        return [Finding("standby", "bad", "read_uri names a server that does not follow this database.", _STANDBY)]
+    behind = f"It is in recovery, {lag.bytes:,} bytes and {lag.seconds:.1f} s behind"
+    if lag.migration != lag.of_primary:
+        text = f"{behind}, with tables at migration {lag.migration} where the primary's are at {lag.of_primary}."
+        advice = "Let it catch up: see pg_stat_replication on the primary; the primary answers meanwhile."
+        return [Finding("standby", "bad", text, advice)]
+    text = f"{behind}; its tables are at migration {lag.migration}, as the primary's."
+    if lag.seconds < MOST_BEHIND_SECONDS:
+        return [Finding("standby", "ok", text)]
+    advice = "See pg_stat_replication on the primary, the network, and whether replay is paused on the standby."
+    return [Finding("standby", "note", text, advice)]
 
 
 async def _encryption(memories: Memories, settings: MemorySettings) -> list[Finding]:

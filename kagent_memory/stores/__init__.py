@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 from ..errors import ConfigurationError
 from ..settings import registered_stores
 from .base import JobQueue, MemoryStore, OpenOptions, ReceiptStore, Store, TokenStore
+from .values import StandbyLag
 
 __all__ = [
     "JobQueue",
@@ -20,6 +21,7 @@ __all__ = [
     "distribute_store",
     "open_store",
     "open_with",
+    "standby_lag",
     "store_exists",
 ]
 
@@ -104,6 +106,18 @@ async def store_exists(uri: str, *, schema: str = "kagent_memory", table_prefix:
         return await adapter.exists(bare, schema=schema)
     _check_supported(adapter, {"table_prefix"})
     return await adapter.exists(bare, schema=schema, table_prefix=table_prefix)
+
+
+async def standby_lag(uri: str, read_uri: str, *, schema: str, table_prefix: str = "") -> StandbyLag:
+    """How far the standby of a PostgreSQL database is behind it.
+
+    Raises:
+        ConfigurationError: one of them does not let us in.
+        StoreError: one of them is away.
+    """
+    from .postgres.standby import look_at
+
+    return await look_at(uri.removeprefix("kagent+"), read_uri, schema=schema, table_prefix=table_prefix)
 
 
 async def distribute_store(

