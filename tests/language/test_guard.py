@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from kagent_memory.language.guard import differences, missing, new_in, same_words
+from kagent_memory.language.guard import denies_otherwise, differences, missing, new_in, same_words
 from kagent_memory.language.tables import LANGUAGES, SPACED
 
 from .alike import ALIKE
@@ -148,3 +148,51 @@ def test_a_long_text_is_read_in_linear_time(piece):
     short, long = piece * (10_000 // len(piece)), piece * (200_000 // len(piece))
     assert differences(short, short + "b") == differences(short + "b", short)
     assert differences(long, long + "b") == new_in(long, "known") == {"word"}
+
+
+WENT_OUT = "The deployment went out to Oslo without trouble"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "source"),
+    [
+        ("The deployment never went out.", WENT_OUT),
+        ("The deployment did not go out.", WENT_OUT),
+        ("The deployment didn't.", WENT_OUT),
+        ("It never went out.", WENT_OUT),
+        ("It never went out to Oslo.", WENT_OUT),
+        ("No deployment went out.", WENT_OUT),
+        ("Nobody went out.", "Everybody went out on Monday"),
+        ("Ada did not like it.", "Ada liked it a lot"),
+        ("Ada has never been to Rome.", "Ada has been to Rome"),
+        ("Die Lieferung kam nie.", "Die Lieferung kam an einem Montag"),
+        ("Die Lieferung ging nicht raus.", "Die Lieferung ging am Montag raus"),
+        ("Le colis n'est jamais parti.", "Le colis est parti lundi"),
+        ("El paquete nunca salió.", "El paquete salió el lunes"),
+        ("Il pacco non è mai partito.", "Il pacco è partito lunedì"),
+        ("Paczka nigdy nie wyszła.", "Paczka wyszła w poniedziałek"),
+        ("Доставка не вышла.", "Доставка вышла в понедельник"),
+        ("配送は行きませんでした。", "配送は行きました。"),
+    ],
+)
+def test_a_sentence_that_is_turned_round_denies_otherwise(sentence, source):
+    assert denies_otherwise(sentence, source)
+    assert denies_otherwise(source, sentence)
+    assert not denies_otherwise(sentence, sentence)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "source"),
+    [
+        ("The deployment went out.", WENT_OUT),
+        ("The deployment went out, from Oslo to Kyoto.", WENT_OUT),
+        ("The deployment went out, no trouble at all.", WENT_OUT),
+        ("Nothing went wrong.", WENT_OUT),
+        ("The deployment never went out.", "The deployment never went out to Oslo"),
+        ("The deployment went out.", "The deployment went out; the alarm never went off"),
+        ("Die Lieferung kam nie.", "Die Lieferung kam nie in Oslo an"),
+    ],
+)
+def test_what_one_leaves_out_denies_nothing(sentence, source):
+    assert not denies_otherwise(sentence, source)
+    assert not denies_otherwise(source, sentence)

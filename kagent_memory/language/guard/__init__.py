@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
 
 from .. import tables
 from ..handing_on import is_idle, is_praise, is_turning
@@ -151,7 +152,12 @@ def denies_otherwise(a: str, b: str) -> bool:
     matter.
     """
     ours, theirs = read(a), read(b)
-    return _denied_of(ours, theirs) != _denied_of(theirs, ours)
+    if _denied_of(ours, theirs) != _denied_of(theirs, ours):
+        return True
+    return any(
+        _denies_all_of(one, other) and not any(clause.open for clause in _denials_by_clause(other))
+        for one, other in ((ours, theirs), (theirs, ours))
+    )
 
 
 def _denied_of(reading: AnnotatedText, other: AnnotatedText) -> frozenset[str]:
@@ -166,6 +172,40 @@ def _denied_of(reading: AnnotatedText, other: AnnotatedText) -> frozenset[str]:
             found |= {word.value} & held if word.clause == denying.clause else set()
             denying = None
     return frozenset(found)
+
+
+class _Denial(NamedTuple):
+    """What a clause denies: all of it when no word behind the denial tells, or one of its verbs that tell nothing.
+
+    Attributes:
+        words: those that tell, else the others but function words.
+        whole: no word behind the denial tells: it never went out, es kam nicht.
+        open: the same, or a verb that tells nothing stands next to it: it never went out to Oslo, es kam nie in Oslo an.
+    """
+
+    words: frozenset[str]
+    whole: bool
+    open: bool
+
+
+def _denials_by_clause(reading: AnnotatedText) -> Iterator[_Denial]:
+    for _, clause in groupby(reading.words, key=lambda word: word.clause):
+        words = list(clause)
+        place = max((at for at, word in enumerate(words) if word.kind in ("negation", "refusal")), default=None)
+        if place is None:
+            continue
+        behind = [word for word in words[place + 1 :] if word.tells or word.kind == "light"]
+        telling = frozenset(word.value for word in words if word.tells)
+        whole = not any(word.tells for word in behind)
+        plain = frozenset(word.low for word in words if word.kind == "light")
+        before = next((word.kind for word in reversed(words[:place]) if word.tells or word.kind == "light"), "")
+        yield _Denial(telling or plain, whole, whole or "light" in (behind[0].kind, before))
+
+
+def _denies_all_of(reading: AnnotatedText, other: AnnotatedText) -> bool:
+    """Whether a text denies a whole clause that is about what the other speaks of."""
+    held = {spelling for word in other.words for spelling in (word.value, word.low)}
+    return any(denial.whole and not held.isdisjoint(denial.words) for denial in _denials_by_clause(reading))
 
 
 def same_words(a: str, b: str) -> bool:
