@@ -190,7 +190,6 @@ def test_a_sentence_that_is_turned_round_denies_otherwise(sentence, source):
         ("Nothing went wrong.", WENT_OUT),
         ("The deployment never went out.", "The deployment never went out to Oslo"),
         ("The deployment went out.", "The deployment went out; the alarm never went off"),
-        ("Die Lieferung kam nie.", "Die Lieferung kam nie in Oslo an"),
     ],
 )
 def test_what_one_leaves_out_denies_nothing(sentence, source):

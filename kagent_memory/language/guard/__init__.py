@@ -180,7 +180,7 @@ class _Denial(NamedTuple):
     Attributes:
         words: those that tell, else the others but function words.
         whole: no word behind the denial tells: it never went out, es kam nicht.
-        open: the same, or a verb that tells nothing stands next to it: it never went out to Oslo, es kam nie in Oslo an.
+        open: the same, or a verb that tells nothing stands next behind it: it never went out to Oslo.
     """
 
     words: frozenset[str]
@@ -198,8 +198,7 @@ def _denials_by_clause(reading: AnnotatedText) -> Iterator[_Denial]:
         telling = frozenset(word.value for word in words if word.tells)
         whole = not any(word.tells for word in behind)
         plain = frozenset(word.low for word in words if word.kind == "light")
-        before = next((word.kind for word in reversed(words[:place]) if word.tells or word.kind == "light"), "")
-        yield _Denial(telling or plain, whole, whole or "light" in (behind[0].kind, before))
+        yield _Denial(telling or plain, whole, whole or behind[0].kind == "light")
 
 
 def _denies_all_of(reading: AnnotatedText, other: AnnotatedText) -> bool:
