@@ -12,16 +12,16 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound, family_of
-from ..memories import Memories, OpenedMemories, without_secrets
-from ..models.llm import Llm
 from ..records import Scope
-from ..remote import is_remote, open_memories
 from ..settings import MemorySettings, compose
-from ..stores import store_exists
 from .output import Output
+
+if TYPE_CHECKING:
+    from ..memories import Memories, OpenedMemories
+    from ..models.llm import Llm
 
 ENDING_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
@@ -175,6 +175,8 @@ async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGener
     Raises:
         ConfigurationError: there are none, and the command makes none.
     """
+    from ..remote import is_remote, open_memories
+
     settings = settings_of(args)
     if not is_remote(args.uri):
         if not args.command.makes:
@@ -185,6 +187,9 @@ async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGener
 
 
 async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
+    from ..memories import without_secrets
+    from ..stores import store_exists
+
     bare, chosen = compose(uri, None, settings, os.environ)
     if await store_exists(bare, schema=chosen.postgres_schema, table_prefix=chosen.table_prefix):
         return
@@ -216,6 +221,8 @@ async def opened_here(args: argparse.Namespace, *, works: bool = False) -> Async
     Raises:
         ConfigurationError: the URI names a server.
     """
+    from ..memories import Memories
+
     async with opened(args, works=works) as memories:
         if not isinstance(memories, Memories):
             raise ConfigurationError("This command works on the database itself; pass its URI instead of the server's.")

@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
-from ..memories import OpenedMemories, utc_now, without_secrets
 from ..memories.findings import DEFECTS, checked_defects
-from ..memories.validation import checked_tenant
 from ..records import Change, Scope, Scopes
-from ..remote import is_remote
 from ..settings import compose
-from ..stores import distribute_store
-from ..stores.base import Job, ScopeStats
-from ..stores.receipts import Receipt
 from .command import (
     DRY_RUN,
     FOUND_PROBLEMS,
@@ -33,6 +29,10 @@ from .command import (
 )
 from .logs import LOG_FORMAT
 from .output import Output, span
+
+if TYPE_CHECKING:
+    from ..memories import OpenedMemories
+    from ..stores.base import Job
 
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
@@ -113,7 +113,7 @@ async def jobs_list(args: argparse.Namespace, say: Output) -> int:
         one = None if args.app is None and args.user is None else await scope_of(args, memories)
         found = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
     say.value([_without_payload(job) for job in found], list[dict[str, object]])
-    head, now = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON"), utc_now()
+    head, now = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON"), datetime.now(UTC)
     rows = [
         [
             *(
@@ -164,12 +164,14 @@ async def jobs_drop(args: argparse.Namespace, say: Output) -> int:
 
 async def stats(args: argparse.Namespace, say: Output) -> int:
     """Counts, of one scope or of all."""
+    from ..stores.base import ScopeStats
+
     async with opened(args) as memories:
         scopes = await _scopes(args, memories)
         found = [(scope, await memories.stats(scope)) for scope in scopes]
     say.value([{"scope": scope, "stats": one} for scope, one in found], list[dict[str, Scope | ScopeStats]])
     head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "UNUSED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
-    now = utc_now()
+    now = datetime.now(UTC)
     rows = [
         [
             *(scope.tenant or "-", scope.app, scope.user, str(one.visible), str(one.pinned), str(one.expired)),
@@ -190,6 +192,8 @@ async def stats(args: argparse.Namespace, say: Output) -> int:
 
 async def migrate(args: argparse.Namespace, say: Output) -> int:
     """Brings the database to the newest schema."""
+    from ..remote import is_remote
+
     if is_remote(args.uri):
         raise ConfigurationError("A server migrates its own database; give the database's URI.")
     if not 1 <= args.shards <= MOST_SHARDS:
@@ -211,6 +215,9 @@ async def migrate(args: argparse.Namespace, say: Output) -> int:
 
 async def distribute(args: argparse.Namespace, say: Output) -> int:
     """Spreads the tables of a migrated database over the nodes of a Citus cluster."""
+    from ..memories import without_secrets
+    from ..stores import distribute_store
+
     bare, settings = compose(args.uri, None, settings_of(args), os.environ)
     location = without_secrets(bare)
     tables = await distribute_store(
@@ -230,6 +237,8 @@ async def distribute(args: argparse.Namespace, say: Output) -> int:
 
 async def reembed(args: argparse.Namespace, say: Output) -> int:
     """Has the store embedded anew by another embedder."""
+    from ..remote import is_remote
+
     if is_remote(args.uri):
         raise ConfigurationError("This command works on the database itself; pass its URI instead of the server's.")
     _, settings = compose(args.uri, None, settings_of(args), os.environ)
@@ -252,6 +261,8 @@ async def reembed(args: argparse.Namespace, say: Output) -> int:
 
 async def forget_tenant(args: argparse.Namespace, say: Output) -> int:
     """Erases all that is kept of a tenant."""
+    from ..memories.validation import checked_tenant
+
     async with opened(args) as memories:
         if args.dry_run:
             scopes = await memories.scopes(tenant=checked_tenant(args.name), limit=PAGE)
@@ -284,6 +295,8 @@ async def rotate_keys(args: argparse.Namespace, say: Output) -> int:
 
 async def receipts(args: argparse.Namespace, say: Output) -> int:
     """Lists what was forgotten of a tenant."""
+    from ..stores.receipts import Receipt
+
     async with opened(args) as memories:
         found = await memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
     say.value(list(found), list[Receipt])

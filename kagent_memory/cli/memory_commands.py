@@ -6,11 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, NotFound
-from ..memories import OpenedMemories
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision, Scope, Scopes, WhichScopes
-from ..stores.base import Order
 from .command import (
     BESIDE,
     DRY_RUN,
@@ -26,6 +25,10 @@ from .command import (
     scope_of,
 )
 from .output import MEMORY_HEAD, Output, memory_row, printable
+
+if TYPE_CHECKING:
+    from ..memories import OpenedMemories
+    from ..stores.base import Order
 
 WHO = "command line"
 SHOWN = 100  # rows of a dry run

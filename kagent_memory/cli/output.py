@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ..records import Memory
-from ..remote.serialization import to_wire
 
 NARROWEST = 20
 
@@ -52,6 +51,8 @@ class Output:
     def value(self, value: Any, kind: Any | None = None) -> None:
         """A record as the JSON document; left out for people."""
         if self.as_json:
+            from ..remote.serialization import to_wire
+
             _write(json.dumps(to_wire(value, kind), ensure_ascii=False, indent=2) + "\n")
 
     def error(self, text: str, *, family: str, exit_code: int) -> None:

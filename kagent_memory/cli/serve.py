@@ -9,12 +9,8 @@ import os
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from .. import doctor
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
-from ..memories import Memories, OpenedMemories, utc_now
 from ..records import Scope
-from ..remote import is_remote
-from ..stores.base import Token
 from .command import (
     BESIDE,
     FOUND_PROBLEMS,
@@ -32,8 +28,11 @@ from .logs import LOG_FORMAT, logged
 from .output import Output, day
 
 if TYPE_CHECKING:
+    from .. import doctor
+    from ..memories import Memories, OpenedMemories
     from ..server.admission import Admission
     from ..server.auth import Access
+    from ..stores.base import Token
 
 PORT = 8080
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
@@ -164,6 +163,10 @@ async def token_revoke(args: argparse.Namespace, say: Output) -> int:
 
 
 async def _found(args: argparse.Namespace) -> list[doctor.Finding]:
+    from .. import doctor
+    from ..memories import utc_now
+    from ..remote import is_remote
+
     settings = settings_of(args)
     try:
         if not is_remote(args.uri):
@@ -177,6 +180,8 @@ async def _found(args: argparse.Namespace) -> list[doctor.Finding]:
 
 async def examine(args: argparse.Namespace, say: Output) -> int:
     """Looks at everything and says what to do."""
+    from .. import doctor
+
     found = await _found(args)
     say.value(found, list[doctor.Finding])
     for finding in found:

@@ -6,11 +6,14 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..memories.importers import SOURCES, TABLES
-from ..memories.transfer import Imported
+from ..memories.options import SOURCES, TABLES
 from .command import DRY_RUN, Command, opened, option
 from .output import Output
+
+if TYPE_CHECKING:
+    from ..memories.transfer import Imported
 
 TELL_EVERY = 1000
 READ_BYTES = 2**20

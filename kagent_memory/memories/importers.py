@@ -28,10 +28,8 @@ from ..stores.base import Batch, checked_vector
 from ..stores.planning import checked
 from .components import Components, without_secrets
 from .foreign_rows import AdkRow, Form, Found, KagentRow, LangGraphRow, Mem0Memory, Mem0Row
-from .options import ImportOptions, Source
+from .options import TABLES, ImportOptions, Source
 
-SOURCES: tuple[Source, ...] = ("kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph")
-TABLES: Mapping[Source, str] = {"kagent": "memory", "mem0": "mem0", "langgraph": "store"}
 PART = 200
 READ = 1_000_000  # characters: work for a thread
 _EPOCH = datetime.fromtimestamp(0, UTC)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = Literal["kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph"]
 
+SOURCES: tuple[Source, ...] = ("kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph")
+TABLES: Mapping[Source, str] = {"kagent": "memory", "mem0": "mem0", "langgraph": "store"}
+
 
 class RememberOptions(TypedDict, total=False):
     """The options of `MemoryApi.remember`."""

@@ -27,9 +27,9 @@ from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components
 from .findings import Progress
-from .importers import SOURCES, Importer
+from .importers import Importer
 from .lineage import Lineage
-from .options import ImportOptions, Source
+from .options import SOURCES, ImportOptions, Source
 
 FORMAT = "kagent-memory"
 VERSION = 1

@@ -11,10 +11,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
-import httpx
 from typing_extensions import Unpack, override
 
 from ..concurrency import run_in_thread
@@ -58,6 +57,9 @@ from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .serialization import from_wire, to_wire
 from .transport import Transport, error_of, without_secrets
+
+if TYPE_CHECKING:
+    import httpx
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +124,8 @@ class RemoteMemories(OpenedMemories):
             ConfigurationError: an option that only a server can have is given, or the token does not hold.
             StoreError: the server cannot be reached.
         """
+        import httpx
+
         names = {field.name for field in fields(MemorySettings)} - {"embedding", "llm", "rerank"}
         passed: dict[str, object] = {name: value for name, value in options.items() if value is not None}
         passed.pop("resolve_llm", None)

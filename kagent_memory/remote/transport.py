@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
-
-import httpx
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError, error_class
 from ..records import Mode, Scope, json_text
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class Transport:
@@ -38,6 +39,8 @@ class Transport:
             StoreError: the server cannot be reached.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
+        import httpx
+
         content = None if body is None else json_text(body, "The request", compact=True).encode()
         headers = None if body is None else {"content-type": "application/json"}
         params = {**_scope_query(scope), **(query or {})}
@@ -61,6 +64,8 @@ class Transport:
             StoreError: the server cannot be reached, or goes away on the way.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
+        import httpx
+
         try:
             async with self._client.stream(method, path, params=query, content=content) as answer:
                 if not answer.is_success:

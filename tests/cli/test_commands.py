@@ -365,3 +365,23 @@ def test_a_category_is_set_filtered_changed_and_shown(run: Any):
     [kept] = run("list", *OF_ADA, "--category", "travel", "--json").json["memories"]
     assert kept["category"] == "travel"
     assert "category   trips" in run("edit", kept["id"], *OF_ADA, "--category", "trips").out
+
+
+LOADED = """
+import sys
+from kagent_memory.cli import main, parser
+LATER = ("httpx", "numpy", "kagent_memory.doctor", "kagent_memory.memories.components", "kagent_memory.remote",
+         "kagent_memory.retrieval", "kagent_memory.server", "kagent_memory.stores")
+parser().format_help()
+print([name for name in LATER if name in sys.modules])
+assert main(["migrate", "--uri", sys.argv[1], "--json"]) == 0
+print([name for name in ("httpx", "kagent_memory.doctor", "kagent_memory.server") if name in sys.modules])
+"""
+
+
+def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", LOADED, f"libsql:///{tmp_path}/memory.db"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *_, last = done.stdout.splitlines()
+    assert (first, last) == ("[]", "[]")

@@ -130,7 +130,8 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "name", ["kagent_memory.memories", "numpy", "httpx", "kagent_memory.cli.serve", "sqlite3", "kagent_memory.remote"]
+    "name",
+    ["kagent_memory.memories", "numpy", "pydantic", "kagent_memory.cli.serve", "sqlite3", "kagent_memory.remote"],
 )
 @pytest.mark.parametrize("where", ["import", "callback"])
 def test_ctrl_c_while_a_part_is_imported_is_no_stack_trace(uri: str, name: str, where: str) -> None:
