@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from psycopg import generators
 from relay import at
 
 from kagent_memory import Memories
 from kagent_memory.cli import main
-from kagent_memory.errors import ConfigurationError
+from kagent_memory.errors import ConfigurationError, InvalidInput, KagentMemoryError
 from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store, text_index
 from kagent_memory.stores.base import Batch, Job, Token
-from kagent_memory.stores.postgres import schema
+from kagent_memory.stores.postgres import schema, session
+from kagent_memory.stores.postgres.session import begin_with
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
 from kagent_memory.testing.contract import ConcurrencyContract, IsolationContract, QueueContract
@@ -47,6 +49,7 @@ WRONG = (
     "%",
     "é" * 32,
 )
+UNKNOWN = ("SELECT current_setting('kagent.unknown')", {})
 _numbers = itertools.count()
 
 
@@ -297,6 +300,35 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
             [found] = await cursor.fetchall()
             assert found == {"free": True, "scope": ""}
             database.pool.give_back(connection)
+
+
+async def test_a_read_leaves_in_one_piece_and_tells_its_own_error(postgres_uri, monkeypatch):
+    async with await open_store(postgres_uri, rls=True, pool_size=1) as store:
+        await fill(store)
+        database: Any = store._database  # type: ignore[attr-defined]
+        pieces = 0
+        sent = generators.send
+
+        def counted(pgconn):
+            nonlocal pieces
+            pieces += 1
+            return sent(pgconn)
+
+        monkeypatch.setattr(generators, "send", counted)
+        assert len((await store.list(ADA, now=NOW)).memories) == 1
+        [connection] = database.pool._idle
+        assert pieces == 1
+        with pytest.raises(InvalidInput, match="invalid input syntax for type uuid"):
+            await database.within(ADA).read(lambda session: session.rows("scope_memories", {"scope_id": "none"}))
+        monkeypatch.setattr(session, "begin_with", lambda pipeline, _: begin_with(pipeline, [UNKNOWN]))
+        with pytest.raises(KagentMemoryError, match="unrecognized configuration parameter"):
+            await store.list(ADA, now=NOW)
+        monkeypatch.setattr(session, "begin_with", begin_with)
+        many = [new_id() for _ in range(60_000)]  # more than a socket takes at once
+        async with asyncio.timeout(30):
+            assert await store.get(ADA, many, now=NOW) == {}
+        assert len((await store.list(BEN, now=NOW)).memories) == 1
+        assert list(database.pool._idle) == [connection]  # no error cost the connection
 
 
 async def test_the_roles_may_not_log_in_pass_the_policies_by_or_own_anything(guarded_uri):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import psycopg
 from pgvector.psycopg.halfvec import register_halfvec_info
-from psycopg import AsyncConnection, AsyncCursor, Cursor, waiting
+from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor, generators, waiting
 from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
@@ -113,6 +114,23 @@ def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]],
     return row
 
 
+class OnePiece(AsyncPipeline):
+    """A pipeline whose statements leave in one piece at its end, instead of one by one: a packet and a wake-up each."""
+
+    @override
+    def _communicate_gen(self) -> PQGen[None]:
+        while self.command_queue:
+            self.command_queue.popleft()()
+        yield from ()
+
+    @override
+    def _exit_gen(self) -> PQGen[None]:
+        self._enqueue_sync()
+        yield from self._communicate_gen()
+        yield from generators.send(self.pgconn)
+        yield from self._fetch_gen(flush=False)  # the sync has the server send all it has
+
+
 class Connection(AsyncConnection[Row]):
     """A connection whose every answer is awaited within a bound.
 
@@ -151,6 +169,16 @@ class Connection(AsyncConnection[Row]):
             self.hurry()
             await self._settle(steps)
             raise
+
+    @asynccontextmanager
+    async def one_piece(self) -> AsyncGenerator[AsyncPipeline]:
+        """A pipeline for a few reads that are one transaction: nothing is sent before its end."""
+        self._pipeline = OnePiece(self)
+        try:
+            async with self._pipeline as pipeline:
+                yield pipeline
+        finally:
+            self._pipeline = None
 
     def belongs_to_another(self) -> None:
         """It is the caller's to close: the driver then does not warn when this face of it is dropped."""

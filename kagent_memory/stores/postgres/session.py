@@ -213,7 +213,7 @@ class PostgresSession:
             looked_at: list[tuple[LiteralString, Values]] = (
                 [] if self._check is None else [(self._statement("node"), {})]
             )
-            async with self._connection.pipeline() as pipeline:  # what is sent before its sync is one transaction
+            async with self._connection.one_piece() as pipeline:  # what is sent before its sync is one transaction
                 begin_with(pipeline, self._preamble)
                 cursors = [await self._executed(text, values) for text, values in (*looked_at, *queries)]
             if self._check is not None:
