@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from relay import at
 
 from kagent_memory import Memories, Message, Scope, doctor
 from kagent_memory.cli import main
@@ -28,6 +29,7 @@ from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.encryption import KeyRing
 from kagent_memory.stores.sql import store as sql_store
 from kagent_memory.testing import HashEmbedder, StoreContract
+from kagent_memory.testing.contract import IsolationContract
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
@@ -61,6 +63,39 @@ class TestEncryptedPostgres(StoreContract):
 
     async def open_store(self):
         return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}")
+
+
+class BehindAPooler:
+    rls = False
+
+    @pytest.fixture(autouse=True)
+    def _database(self, emptied_uri, pooler_port):
+        self.uri = at(emptied_uri, pooler_port)
+
+    async def open_store(self):
+        return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}", rls=self.rls)
+
+
+class TestEncryptedUnderRowSecurityBehindAPooler(BehindAPooler, IsolationContract):
+    """What could go wrong between the three; test-slow runs the whole contract over them."""
+
+    rls = True
+
+
+@pytest.mark.slow
+class TestAllEncryptedBehindAPooler(BehindAPooler, StoreContract):
+    pass
+
+
+@pytest.mark.slow
+class TestAllEncryptedUnderRowSecurityBehindAPooler(BehindAPooler, StoreContract):
+    rls = True
+
+
+@pytest.mark.slow
+class TestAllEncryptedUnderRowSecurity(TestEncryptedPostgres):
+    async def open_store(self):
+        return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}", rls=True)
 
 
 async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:
