@@ -29,7 +29,15 @@ from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.encryption import KeyRing
 from kagent_memory.stores.sql import store as sql_store
 from kagent_memory.testing import HashEmbedder, StoreContract
-from kagent_memory.testing.contract import IsolationContract
+from kagent_memory.testing.contract import (
+    FilterContract,
+    ForgetContract,
+    HistoryContract,
+    IsolationContract,
+    QueueContract,
+    RoundTripContract,
+    TextSearchContract,
+)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
@@ -56,13 +64,24 @@ class TestEncryptedFile(StoreContract):
         return await open_store(f"libsql:///{next(self.paths)}", encryption_keys=f"{NEW},{OLD}")
 
 
-class TestEncryptedPostgres(StoreContract):
+class OnPostgres:
     @pytest.fixture(autouse=True)
     def _database(self, emptied_uri):
         self.uri = emptied_uri
 
     async def open_store(self):
         return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}")
+
+
+class TestEncryptedPostgres(
+    OnPostgres, RoundTripContract, HistoryContract, ForgetContract, FilterContract, TextSearchContract, QueueContract
+):
+    """What is sealed and read again in SQL of PostgreSQL's own; test-slow runs the whole contract."""
+
+
+@pytest.mark.slow
+class TestAllEncryptedPostgres(OnPostgres, StoreContract):
+    pass
 
 
 class BehindAPooler:
@@ -93,7 +112,7 @@ class TestAllEncryptedUnderRowSecurityBehindAPooler(BehindAPooler, StoreContract
 
 
 @pytest.mark.slow
-class TestAllEncryptedUnderRowSecurity(TestEncryptedPostgres):
+class TestAllEncryptedUnderRowSecurity(OnPostgres, StoreContract):
     async def open_store(self):
         return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}", rls=True)
 

@@ -1,4 +1,4 @@
-"""Behind a pooler that gives every transaction another server: the whole contract, and nobody is served another's."""
+"""Behind a pooler that gives every transaction another server: the contract, and nobody is served another's."""
 
 from __future__ import annotations
 
@@ -20,19 +20,37 @@ from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
+from kagent_memory.testing.contract import (
+    ApplyContract,
+    ConcurrencyContract,
+    IsolationContract,
+    QueueContract,
+    RoundTripContract,
+)
 from kagent_memory.testing.scripted_models import ScriptedLlm
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SERVERS = 4  # of the pooler, for each database
 
 
-class TestBehindAPooler(StoreContract):
+class BehindAPooler:
     @pytest.fixture(autouse=True)
     def _database(self, emptied_uri, pooler_port):
         self.uri = at(emptied_uri, pooler_port)
 
     async def open_store(self):
         return await open_store(self.uri)
+
+
+class TestBehindAPooler(
+    BehindAPooler, IsolationContract, RoundTripContract, ApplyContract, ConcurrencyContract, QueueContract
+):
+    """What another server for each transaction could change; test-slow runs the whole contract."""
+
+
+@pytest.mark.slow
+class TestAllBehindAPooler(BehindAPooler, StoreContract):
+    pass
 
 
 def a_memory(text: str, **values: object) -> Memory:
