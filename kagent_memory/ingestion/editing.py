@@ -191,7 +191,8 @@ def taken_back(
 ) -> list[Change]:
     """The changes that undo one decision: every memory it changed is as it was, what it brought into being retires.
 
-    A restored memory that would be expired lives on by its own TTL, a short-term one its hours anew.
+    A restored memory that would be expired lives on by its own TTL, a short-term one its hours anew. Of what a merge or
+    summary was made of, those come back that did not expire.
 
     Args:
         revisions: of one decision.
@@ -202,11 +203,18 @@ def taken_back(
 
     Raises:
         NotFound: there is nothing to undo.
-        Conflict: a memory was changed again since, or has expired.
+        Conflict: a memory was changed again since, or has expired; of what a merge was made of, all have.
     """
     if not revisions:
         raise NotFound("This memory has not changed since it was added; there is nothing to undo.")
-    if any(revision.final for revision in revisions):
+    is_made_of_others = {"add", "merge"} == {revision.kind for revision in revisions}
+    back = [one for one in revisions if one.kind != "merge" or one.memory_id in current or not is_made_of_others]
+    told = ""
+    if is_made_of_others and (len(back) < len(revisions) or any(revision.final for revision in revisions)):
+        if len(back) == 1:
+            raise Conflict("All that this memory was made of has expired; an undo would bring nothing back.")
+        told = f": {len(back) - 1} of those it was made of came back, the others have expired"
+    elif any(revision.final for revision in revisions):
         raise Conflict("Another memory that this change touched has expired or was erased; it cannot be undone.")
     group = new_id(now)
     return [
@@ -214,10 +222,10 @@ def taken_back(
             kind="undo",
             memory=_restored(revision, current.get(revision.memory_id), undone.get(revision.memory_id, 0), now),
             who=who,
-            why=f"undo {revision.kind}",
+            why=f"undo {revision.kind}{told}",
             group=group,
         )
-        for revision in revisions
+        for revision in back
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import ConfigurationError, Fact, Filter, Memories, Message, ModelError, Scope
-from kagent_memory.errors import ModelUnavailable
+from kagent_memory.errors import Conflict, ModelUnavailable, NotFound
 from kagent_memory.ingestion.group_summaries import groups, next_groups
 from kagent_memory.records import Memory, new_id
 from kagent_memory.settings import MemorySettings
@@ -471,3 +471,36 @@ async def test_what_was_replaced_stays_history_when_the_other_goes():
         assert [one.memory_id for one in (await memories.prune(dry_run=True)).gone] == [new]
         assert [one.memory_id for one in (await memories.prune()).gone] == [new]
         assert await memories.store.kept(SCOPE, Filter()) == [old]
+
+
+@pytest.mark.parametrize("is_pruned", [False, True], ids=["expired", "erased"])
+async def test_an_undo_brings_back_those_that_did_not_expire(is_pruned):
+    async with await opened(policy="kagent", ttl_days=200) as memories:
+        ids = await memories.add(SCOPE, [*episodes(1, ttl_days=100), *episodes(5)[1:]])
+        later(memories, 91)
+        summary = (await memories.consolidate(SCOPE))[0].memory.id
+        later(memories, 20)
+        if is_pruned:
+            assert (await memories.prune()).deleted == 1
+        undone = await memories.undo(SCOPE, summary)
+        assert {one.id for one in undone} == {summary, *ids[1:]}
+        assert {one.id for one in (await memories.list(SCOPE)).memories} == set(ids[1:])
+        assert "4 of those it was made of came back" in (await memories.history(SCOPE, summary))[-1].why
+        with pytest.raises(NotFound):
+            await memories.undo(SCOPE, summary)
+        if is_pruned:
+            assert set(await memories.forget(SCOPE, ids[1])) == {ids[1], summary}
+
+
+@pytest.mark.parametrize("is_pruned", [False, True], ids=["expired", "erased"])
+async def test_an_undo_that_would_bring_nothing_back_is_refused(is_pruned):
+    async with await opened(policy="kagent", ttl_days=100) as memories:
+        await memories.add(SCOPE, episodes())
+        later(memories, 91)
+        summary = (await memories.consolidate(SCOPE))[0].memory.id
+        later(memories, 20)
+        if is_pruned:
+            await memories.prune()
+        with pytest.raises(Conflict, match="has expired"):
+            await memories.undo(SCOPE, summary)
+        assert (await the_summary(memories)).id == summary
