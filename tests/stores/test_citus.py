@@ -11,9 +11,12 @@ import psycopg
 import pytest
 from conftest import CITUS
 
+from kagent_memory import Memories
 from kagent_memory.cli import main
-from kagent_memory.errors import ConfigurationError
+from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.records import Scope
 from kagent_memory.stores import distribute_store, open_store
+from kagent_memory.stores.postgres import distribution
 from kagent_memory.testing import StoreContract
 
 
@@ -60,6 +63,70 @@ if CITUS:
         assert any("memory_vector_" in name for (name,) in found)
         left = asyncio.run(distribute_store(citus_uri, schema="kagent_memory", shards=8, dry_run=True))
         assert left == {}
+
+    async def test_a_node_that_is_down_is_an_error_and_heals(citus_uri):
+        scopes = [Scope("acme", f"user {number}", "notes") for number in range(12)]
+        async with await Memories.open(citus_uri, worker=False) as memories:
+            for scope in scopes:
+                await memories.add(scope, [f"{scope.user} likes tea"])
+            with psycopg.connect(citus_uri, autocommit=True) as connection:
+                [(node, host, port)] = connection.execute(
+                    "SELECT nodeid, nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0"
+                    " ORDER BY nodeid LIMIT 1"
+                ).fetchall()
+                connection.execute("SELECT citus_update_node(%s, %s, 9)", (node, host))  # where nothing listens
+                try:
+                    outcomes = [await outcome(memories, scope) for scope in scopes]
+                finally:
+                    connection.execute("SELECT citus_update_node(%s, %s, %s)", (node, host, port))
+                    connection.execute("SELECT start_metadata_sync_to_all_nodes()")
+            assert set(outcomes) == {1, StoreError}  # those of the other node go on
+            assert [await outcome(memories, scope) for scope in scopes] == [1] * len(scopes)
+            for scope in scopes:
+                await memories.add(scope, ["coffee, too"])
+                assert len((await memories.list(scope)).memories) == 2
+
+    async def outcome(memories: Memories, scope: Scope) -> int | type[StoreError]:
+        try:
+            return len((await memories.list(scope)).memories)
+        except StoreError:
+            return StoreError
+
+    async def test_a_distribution_that_is_cut_off_goes_on_where_it_stopped(citus_uri, monkeypatch):
+        schema, scope = "cut_off", Scope("acme", "ada", "notes")
+        with psycopg.connect(citus_uri, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")
+            try:
+                async with await Memories.open(citus_uri, worker=False, postgres_schema=schema) as memories:
+                    await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
+                before = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
+                for cut in ("distribute", "drop_local_rows"):  # in its transaction, and between it and what follows
+                    with monkeypatch.context() as patch:
+                        patch.setattr(f"kagent_memory.stores.postgres.{OF[cut]}", cut_off(cut))
+                        with pytest.raises(StoreError):
+                            await distribute_store(citus_uri, schema=schema, shards=4, dry_run=False)
+                    left = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
+                    assert left == (before if cut == "distribute" else {})
+                    async with await Memories.open(citus_uri, worker=False, postgres_schema=schema) as memories:
+                        assert len((await memories.list(scope)).memories) == 2
+                await distribute_store(citus_uri, schema=schema, shards=4, dry_run=False)
+                async with await Memories.open(citus_uri, worker=False, postgres_schema=schema) as memories:
+                    assert len(await memories.recall(scope, "what does Ada like?")) == 2
+            finally:
+                connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")
+
+    OF = {"distribute": "schema.distribute", "drop_local_rows": "store.drop_local_rows"}
+
+    def cut_off(step):
+        """Does the step, and loses the connection before its transaction ends."""
+
+        async def cut(connection, **options):
+            await getattr(distribution, step)(connection, **options)
+            with psycopg.connect(CITUS, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+            await connection.execute("SELECT 1")
+
+        return cut
 
     def test_row_security_and_distribution_exclude_each_other(citus_uri):
         async def secure() -> None:
