@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -90,7 +90,7 @@ async def searched(store: MemoryStore, whose: WhichScopes) -> list[Scope]:
     """
     if isinstance(whose, Scope):
         return [whose]
-    named = [whose] if isinstance(whose, Scopes) else list(whose)
+    named = list(whose) if isinstance(whose, Iterable) else [whose]
     if not named:
         raise InvalidInput("Name at least one scope to search.")
     scopes: dict[Scope, None] = {}

@@ -189,7 +189,7 @@ async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
         assert (list(nobody), nobody.mode, nobody.degraded) == ([], "keyword", ())
 
 
-@pytest.mark.parametrize("unfit", [[], (), [OWN, "team"], [OWN, ("acme", "team", "desk")], ["acme"], [None]])
+@pytest.mark.parametrize("unfit", [[], (), [OWN, "team"], [OWN, ("acme", "team", "desk")], ["acme"], [None], None, 7])
 async def test_what_names_no_scopes_is_refused(unfit: Any):
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         with pytest.raises(InvalidInput, match=r"at least one scope|takes Scope"):
