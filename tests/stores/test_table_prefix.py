@@ -273,3 +273,12 @@ async def test_a_ledger_of_somebody_else_in_the_schema_of_pgvector_is_not_ours(p
         await store.apply(ADA, filled("here"), now=NOW)
     async with await open_store(postgres_uri) as store:
         assert await contents(store) == ["here"]
+
+
+@pytest.mark.parametrize("schema", ["Odd Name", 'quo"ted'])
+async def test_a_schema_may_have_any_name_under_row_security_too(postgres_uri, schema):
+    for prefix in ("", PREFIX):
+        async with await open_store(postgres_uri, schema=schema, table_prefix=prefix, rls=True) as store:
+            await store.add_embedding_space("g", 4, None)
+            await store.apply(ADA, filled(f"here {prefix}"), now=NOW)
+            assert await contents(store) == [f"here {prefix}"]

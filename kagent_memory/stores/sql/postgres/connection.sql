@@ -63,8 +63,8 @@ CREATE TABLE schema_migration (
 -- The prefixes of the other installations in this schema, by their ledgers.
 SELECT left(c.relname, -16)::text AS prefix
 FROM pg_class AS c
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND right(c.relname, 16) = 'schema_migration'
-    AND c.relname <> '{prefix}schema_migration'
+WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind = 'r'
+    AND right(c.relname, 16) = 'schema_migration' AND c.relname <> '{prefix}schema_migration'
     AND EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'number')
 ORDER BY c.relname
 

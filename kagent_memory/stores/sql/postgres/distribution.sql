@@ -10,7 +10,7 @@ SELECT
 SELECT c.relname::text AS name, p.partmethod::text AS method
 FROM pg_dist_partition AS p
 JOIN pg_class AS c ON c.oid = p.logicalrelid
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relname ~ '{tables}'
+WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname ~ '{tables}'
 
 -- name: distribute_scope
 SELECT create_distributed_table('{prefix}scope', 'scope_id', shard_count => %(shards)s)

@@ -97,7 +97,7 @@ DECLARE
 BEGIN
     FOR part IN
         SELECT c.oid::regclass AS place FROM pg_class AS c
-        WHERE c.relnamespace = current_schema()::regnamespace AND {ours}
+        WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND {ours}
             AND c.relforcerowsecurity
     LOOP
         EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', part.place);
@@ -121,7 +121,7 @@ BEGIN
                 WHERE a.attrelid = c.oid AND a.attname = 'scope_id' AND NOT a.attisdropped
             ) AS scoped
         FROM pg_class AS c
-        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind IN ('r', 'p')
             AND {ours}
             AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
             AND EXISTS (
