@@ -44,6 +44,10 @@ class Which:
         for name in ("session_id", "tag", "author", "who"):
             if (value := getattr(self, name)) is not None:
                 checked_text(value, name)
+        if {type(self.everything), type(self.dry_run)} != {bool}:  # a "no" is not taken for a yes
+            raise InvalidInput("everything and dry_run must be True or False.")
+        if not all(isinstance(id, str) for id in self.ids):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+            raise InvalidInput("The ids must be texts, as they were given when the memories were added.")
         if self.filter is not None and not isinstance(self.filter, Filter):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
             raise InvalidInput(f"filter takes a Filter(…), not {type(self.filter).__name__}.")
         if sum((bool(self.ids), self.has_conditions, self.everything)) > 1:

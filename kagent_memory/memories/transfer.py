@@ -96,7 +96,7 @@ class _End(BaseModel):
 class _Numbers:
     """A vector of a line; `space` is the place of its embedding space in the first line's list, from 0."""
 
-    space: int
+    space: Annotated[int, Field(strict=True)]
     numbers: tuple[Number, ...]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
 from ..memories.options import ForgetOptions, RecallOptions
@@ -241,8 +241,8 @@ class Which(Strict):
     before: Moment | None = Field(default=None, description="Added before this time.")
     after: Moment | None = Field(default=None, description="Added at this time or later.")
     filter: FilterBody | None = None
-    everything: bool = False
-    dry_run: bool = Field(default=False, description="Erases nothing; gives the ids that would be erased.")
+    everything: StrictBool = False
+    dry_run: StrictBool = Field(default=False, description="Erases nothing; gives the ids that would be erased.")
     who: Label = ""
 
     def options(self) -> ForgetOptions:
@@ -383,7 +383,7 @@ class EndedSession(Strict):
 class DryRun(Strict):
     """Whether to only say what would be done."""
 
-    dry_run: bool = False
+    dry_run: StrictBool = False
 
 
 class ForgetTenant(Strict):

@@ -104,6 +104,8 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
         {"ids": "an id", "tag": "drink"},
         {"ids": ["an id"], "everything": True},
         {"tag": "drink", "everything": True},
+        {"everything": "no"},
+        {"ids": [5]},
         {"filter": Filter()},
         {"filter": Filter(superseded=True)},
         {"filter": Filter(session_id="a"), "session_id": "b"},

@@ -563,6 +563,8 @@ FINE = [0.5] * 24
         (vectored([{"space": 1, "numbers": FINE}]), "Line 2.*no embedding space 1"),
         (vectored([{"space": -1, "numbers": FINE}]), "Line 2.*no embedding space -1"),
         (vectored([{"space": 10**30, "numbers": FINE}]), "Line 2"),
+        (vectored([{"space": False, "numbers": FINE}]), "Line 2"),
+        (vectored([{"space": "0", "numbers": FINE}]), "Line 2"),
         (vectored([{"space": 0, "numbers": FINE}] * 2), "Line 2.*two vectors"),
         (vectored([{"numbers": FINE}]), "Line 2"),
         (vectored({"0": FINE}), "Line 2"),

@@ -52,6 +52,9 @@ async def test_a_life_of_a_memory_over_http(client: httpx.AsyncClient):
     assert (await client.get(f"/api/v1/stats{S}")).json()["pinned"] == 1
     assert (await client.delete(one + S)).json() == {"ids": [id]}
     assert (await client.get(one + S)).status_code == 404
+    for flag in ({"everything": "yes"}, {"everything": 1}, {"everything": True, "dry_run": "no"}):
+        refused = await client.post(f"/api/v1/memories/forget{S}", json=flag)
+        assert refused.status_code in (400, 422), flag
     everything = await client.post(f"/api/v1/memories/forget{S}", json={"everything": True})
     assert everything.json() == {"ids": [other]}
 
