@@ -494,8 +494,7 @@ class SqlStore(SpaceStore[AnySession]):
         after: str | bytes | None = None
         total = Pruned()
         while some := await self._database.read(maintenance.expired_scopes, after=after, now=now):
-            part = await run(maintenance.prune, some, now=now, popular_after=popular_after, dry_run=dry_run)
-            total += part
+            total += await run(maintenance.prune, some, now=now, popular_after=popular_after, dry_run=dry_run)
             after = some[-1][0]
         if total.deleted and not dry_run:
             self._indexes.drop()
