@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.records import Change, Filter, Memory, Scope, new_id
+from kagent_memory.records import Change, Fact, Filter, Memory, Scope, new_id
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch, MemoryStore
 from kagent_memory.stores.libsql.database import Database as LibSQLDatabase
@@ -97,6 +97,58 @@ async def test_what_another_process_wrote_is_in_the_very_next_answer(pair, asked
     await steady(here)
     await there.forget(SCOPE, [first])
     assert await texts(here, "mocha tea") == ["tea from oslo"]
+
+
+async def test_what_the_process_wrote_itself_is_found_without_asking_first(pair, asked):
+    here, there = pair
+    await here.add(SCOPE, ["green tea", "black coffee"])
+    await steady(here)
+    for text in ("tea from Oslo", "tea in a parcel"):
+        await here.add(SCOPE, [text])
+    asked.clear()
+    assert set(await texts(here, "tea")) == {"green tea", "tea from Oslo", "tea in a parcel", "black coffee"}
+    assert asked == ["search_known", "get_unchanged"]
+    await here.add(SCOPE, ["tea, shelf, here"])
+    await there.add(SCOPE, ["tea, parcel, there"])
+    await here.add(SCOPE, ["tea, rome, zebra"])  # after what it does not know yet
+    found = await texts(here, "tea", limit=10)
+    assert {"tea, shelf, here", "tea, parcel, there", "tea, rome, zebra"} <= set(found)
+    assert found == await texts(there, "tea", limit=10)
+
+
+async def test_what_the_process_wrote_is_known_as_the_database_has_it(pair):
+    here, there = pair
+    await here.add(SCOPE, ["green tea"])
+    await steady(here)
+    east = timezone(timedelta(hours=5, minutes=30))
+    facts = [
+        *(
+            Fact(f"Is it {end!r} number {place}{end}", session_id="s", author="Ada")
+            for place, end in enumerate("?？؟!. ")
+        ),
+        Fact("when will it be?  \n\t\r", importance=0.123456789, pinned=True, type="procedural"),
+        Fact("a no-break space after a question?\u00a0", origin="tool"),
+        Fact("on a Monday in May, 𝔘nicode and \U0001f375", happened_at=datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=east)),
+        Fact("kept a day", ttl_days=1, topics=["tea"], metadata={"a": 1}, subject="Ada", attribute="home"),
+        Fact("kept for ever", ttl_days=0, author="May", session_id="t"),
+        Fact("as it was said", verbatim=True, event_ids=["e1"], session_id="s"),
+    ]
+    for fact in facts:
+        await here.add(SCOPE, [fact])
+    ids = [memory.id for memory in (await here.list(SCOPE, limit=100)).memories]
+    terms = ["tea", "number", "kept", "ever", "space", "said", "question", "may", "monday"]
+    answers: list[list[object]] = []
+    for memories in (here, there):
+        await memories.recall(SCOPE, "tea", deliver=False)
+        index = memories.store._indexes._kept.get(SCOPE.id).index
+        found = index.search(terms, index.visible(NOW), 100)
+        soon = [index.ids(index.visible(datetime.now(UTC) + timedelta(days=days))) for days in (0, 2, 30)]
+        spots = index.places(ids, 2, NOW)
+        answers.append(
+            [spots, dict(found.matches), found.frequencies, found.average_length, index.version, *map(sorted, soon)]
+        )
+    assert len(answers[0][0]) == len(facts) + 1
+    assert answers[0] == answers[1]
 
 
 async def test_nothing_found_is_told_only_of_a_scope_as_it_is_now(pair):

@@ -9,12 +9,14 @@ from typing import Any
 from ...records import Filter, Memory, Revision, Scope, Usage, checked_text
 from .. import codec
 from ..base import Job, RankFeatures
+from ..text_index import Entry
 from .session import Row
 
 _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
 _PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")  # its terms tell that
+_OF_MEMORY = tuple(name for name in _PLACE if name not in ("chars", "asks"))
 _SEALED = dict.fromkeys(("sealed_topics", "sealed_tags", "sealed_metadata", "sealed_author", "sealed_category"))
 _ALONE = {"only": "superseded", "quarantined": "quarantined", "short_term": "short_term"}
 _LISTS = ("types", "topics", "tags", "origins")
@@ -34,6 +36,16 @@ def to_job(row: Row) -> Job:
 def to_place(row: Row) -> RankFeatures:
     """The place of a row of `places`."""
     return RankFeatures(**{name: row[name] for name in _PLACE})
+
+
+def entry_of(memory: Memory, postings: bytes) -> Entry:
+    """What the index holds of a memory that was just written, as `indexed` reads it."""
+    place = RankFeatures(
+        chars=len(memory.content),
+        asks=memory.content.rstrip(" \n\r\t")[-1:] in ("?", "？", "؟"),
+        **{name: getattr(memory, name) for name in _OF_MEMORY},
+    )
+    return Entry(place, memory.state == "active", None if memory.pinned else memory.expires_at, postings)
 
 
 def to_revision(row: Row) -> Revision:

@@ -18,6 +18,18 @@ from .session import Row, Session
 
 LOAD_ROWS = 250
 MOST_OUTGROWN = 1000
+MOST_COMING = 100  # memories that wait to be taken in: no more than one search should have to do
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """New memories that this process wrote, and nothing else in the same transaction: what an index that stands at the
+    version before lacks.
+    """
+
+    salt: bytes
+    version: int
+    entries: Sequence[Entry]
 
 
 @dataclass(slots=True)
@@ -25,6 +37,20 @@ class _Kept:
     salt: bytes  # of the scope's row: one that was erased and made anew counts its versions from the beginning
     steady: bool = False  # nothing had been written when the database was asked last
     index: ScopeIndex = field(default_factory=ScopeIndex)
+    coming: list[Written] = field(default_factory=list[Written])  # each follows the one before, the first the index
+
+    def take_in(self) -> None:
+        """Brings the index up to what this process wrote; all of it, or what comes is left to the database."""
+        coming, self.coming = self.coming, []
+        for one in coming:
+            if one.version <= self.index.version:  # a search has read it meanwhile
+                continue
+            if one.version != self.index.version + 1:
+                self.steady = False
+                return
+            self.index.load(one.entries)
+            self.index.version = one.version
+
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -69,18 +95,49 @@ class Indexes:
         that is still so.
         """
         kept = self._kept.get(scope.id)
+        if kept is not None and kept.coming:
+            self._take_in(scope, kept)
         return kept.index if kept is not None and kept.steady else None
 
     def at_hand(self, scope: Scope) -> ScopeIndex | None:
         """The scope's index at whatever version; the next search asks the database first, for something was erased."""
         self.unsettle(scope)
         kept = self._kept.get(scope.id)
-        return None if kept is None else kept.index
+        if kept is None:
+            return None
+        kept.coming.clear()
+        return kept.index
 
-    def unsettle(self, scope: Scope) -> None:
-        """The scope was written to: the next search asks the database first."""
-        if (kept := self._kept.get(scope.id)) is not None:
-            kept.steady = False
+    def _take_in(self, scope: Scope, kept: _Kept) -> None:
+        kept.take_in()
+        self._resized(scope, kept)
+
+    def _resized(self, scope: Scope, kept: _Kept) -> None:
+        self._kept.resize(scope.id, kept)
+        if kept.index.outgrown and len(self.outgrown) < MOST_OUTGROWN:
+            self.outgrown.add(scope)
+
+    def unsettle(self, scope: Scope) -> bool:
+        """The scope is written to: the next search asks the database first. Tells whether it would not have had to."""
+        if (kept := self._kept.get(scope.id)) is None:
+            return False
+        steady, kept.steady = kept.steady, False
+        return steady
+
+    def written(self, scope: Scope, written: Written, *, steady: bool) -> None:
+        """What this process wrote is taken in at the next search, where nobody else wrote since the last one.
+
+        That search asks nothing first if the scope was `steady` before the write: one that others write to all the
+        time is looked at first.
+        """
+        kept = self._kept.get(scope.id)
+        if kept is None or kept.salt != written.salt or kept.loading.locked():
+            return
+        stands = kept.coming[-1].version if kept.coming else kept.index.version
+        waiting = sum(len(one.entries) for one in kept.coming) + len(written.entries)
+        if stands >= 0 and stands == written.version - 1 and waiting <= MOST_COMING:
+            kept.coming.append(written)
+            kept.steady = steady
 
     def unchanged(self, scope: Scope, version: int) -> Mapping[str, Any] | None:
         """What the scope's row says as long as its index at this version is right; None when that is kept no more."""
@@ -104,6 +161,8 @@ class Indexes:
         kept = self._kept.setdefault(scope.id, _Kept(salt))
         if kept.salt != salt:
             kept = self._kept[scope.id] = _Kept(salt)
+        if kept.coming:
+            self._take_in(scope, kept)
         stands = _stands(kept.index, found[0])
         kept.steady = stands
         telemetry.cache_looked_up("text", hit=stands)
@@ -111,9 +170,7 @@ class Indexes:
             return kept.index
         async with kept.loading:  # one loads for all who wait
             kept.index = index = await _loaded(session, scope, kept.index, found if unseen else None)
-            self._kept.resize(scope.id, kept)
-        if index.outgrown and len(self.outgrown) < MOST_OUTGROWN:
-            self.outgrown.add(scope)
+            self._resized(scope, kept)
         return index
 
     def packed(self, scope: Scope) -> Packed | None:

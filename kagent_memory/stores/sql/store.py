@@ -118,10 +118,12 @@ class SqlStore(SpaceStore[AnySession]):
         dimensions = None if batch.space_number is None else await self._dimensions_of(batch.space_number)
         batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
-        self._indexes.unsettle(scope)
-        return await self._of({scope} | {job.scope for job in batch.jobs}).write(
-            writing.apply, scope, batch, texts=texts, now=now
-        )
+        steady = self._indexes.unsettle(scope)
+        write = self._of({scope} | {job.scope for job in batch.jobs}).write
+        applied, written = await write(writing.apply, scope, batch, texts=texts, now=now)
+        if written is not None and self._ring is None:
+            self._indexes.written(scope, written, steady=steady)
+        return applied
 
     @override
     async def forget(
@@ -245,18 +247,14 @@ class SqlStore(SpaceStore[AnySession]):
             index = self._indexes.known(scope, seen.version)
         else:
             index = self._indexes.steady(scope) if filter == Filter() else None
+            self._pack_outgrown()
         if index is None:
             return None
         passing = None if seen is None else seen.passing
-        found = await run_in_thread(
-            index.size // SEARCHED_BYTES,
-            index.search_visible,
-            terms,
-            bounded(limit),
-            now,
-            superseded=bool(filter.superseded),
-            among=passing,
+        find = partial(
+            index.search_visible, terms, bounded(limit), now, superseded=bool(filter.superseded), among=passing
         )
+        found = await run_in_thread(index.size // SEARCHED_BYTES, find)
         return replace(found, passing=passing)
 
     @override

@@ -13,16 +13,20 @@ from .. import codec
 from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
-from .decoding import to_memory
-from .index_cache import Packed
+from .decoding import entry_of, to_memory
+from .index_cache import MOST_COMING, Packed, Written
 from .queue import put, touching
 from .session import Row, Session
 
 _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
 
 
-async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
-    """See `MemoryStore.apply`; `planning.checked` made the batch, and `texts` are of its memories."""
+async def apply(
+    session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime
+) -> tuple[Applied, Written | None]:
+    """See `MemoryStore.apply`; `planning.checked` made the batch, and `texts` are of its memories. Also tells what the
+    scope's index lacks now, where that is new memories alone.
+    """
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
     met = await _meet(session, scope, batch, step, texts)
     if batch.expected_version is not None and batch.expected_version != met.version - step:
@@ -49,7 +53,14 @@ async def apply(session: Session, scope: Scope, batch: Batch, *, texts: Texts, n
         await session.run_many("put_vector", values, space_number=batch.space_number)
     await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
-    return Applied(ids=ids, version=met.version)
+    return Applied(ids=ids, version=met.version), _written(plan, met) if step else None
+
+
+def _written(plan: Plan, met: _Met) -> Written | None:
+    fresh = [plan.standing[id] for id in plan.fresh]
+    if len(fresh) != len(plan.standing) or len(fresh) > MOST_COMING:
+        return None
+    return Written(met.salt, met.version, [entry_of(memory, plan.texts.postings(memory)) for memory in fresh])
 
 
 async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
