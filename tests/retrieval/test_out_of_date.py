@@ -422,3 +422,16 @@ async def test_random_writers_are_never_behind(pair, seed):
                 word = chance.choice(WORDS)
                 found = await texts(chance.choice((here, there)), word, limit=100)
                 assert {content for content in ids.values() if word in content} <= set(found) <= set(ids.values())
+
+
+async def test_what_waits_to_be_taken_in_and_is_forgotten_is_not_known_after_it(pair):
+    here, there = pair
+    await here.add(SCOPE, ["green tea", "black coffee"])
+    for forgetful in (here, there):
+        await steady(here)
+        [id] = await here.add(SCOPE, ["zebra in Oslo"])
+        await forgetful.forget(SCOPE, [id])
+        assert "zebra in Oslo" not in await texts(here, "zebra", limit=10)
+        kept = here.store._indexes._kept.get(SCOPE.id)
+        assert not kept.coming
+        assert kept.index.count == 2
