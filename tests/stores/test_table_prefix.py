@@ -20,6 +20,7 @@ from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql import made, migrations, queries
 from kagent_memory.testing import HashEmbedder, StoreContract
+from kagent_memory.testing.contract import ApplyContract, ForgetContract, IsolationContract, VectorSearchContract
 
 PREFIX = "team_a_"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -75,8 +76,8 @@ def shared_schema(kept_database: str) -> Iterator[str]:
         assert ours[0] > len(made("postgres"))  # and the indexes of primary keys
 
 
-class TestWithAPrefixUnderRowSecurity(StoreContract):
-    """The whole contract: its fixture then finds what is not ours as it was, and nothing of ours without the prefix."""
+class WithAPrefix:
+    """The fixture finds afterwards what is not ours as it was, and nothing of ours without the prefix."""
 
     @pytest.fixture(autouse=True)
     def _database(self, shared_schema: str) -> Iterator[None]:
@@ -87,6 +88,15 @@ class TestWithAPrefixUnderRowSecurity(StoreContract):
 
     async def open_store(self) -> Store:
         return await open_store(self.uri, table_prefix=PREFIX, rls=True)
+
+
+class TestWithAPrefix(WithAPrefix, IsolationContract, ApplyContract, ForgetContract, VectorSearchContract):
+    """What tells one installation's rows from another's; test-slow runs the whole contract."""
+
+
+@pytest.mark.slow
+class TestAllWithAPrefix(WithAPrefix, StoreContract):
+    pass
 
 
 # -- the text of the statements ------------------------------------------------------------------------------
