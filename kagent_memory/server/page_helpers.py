@@ -117,9 +117,20 @@ def page_scope(request: Request) -> Scope:
     app, user = params.get("app", ""), params.get("user", "")
     if not app or not user:
         raise InvalidInput("Choose an agent and a user first.")
-    if max(map(len, (app, user, params.get("tenant", "")))) > LONGEST_NAME:
-        raise InvalidInput(f"Names of agents, users and tenants have at most {LONGEST_NAME} characters.")
+    for name in (app, user, params.get("tenant", "")):
+        checked_name(name)
     return scope_of(request, app, user, params.get("tenant"))
+
+
+def checked_name(name: str) -> str:
+    """`name` itself.
+
+    Raises:
+        InvalidInput: too long for the name of an agent, a user or a tenant.
+    """
+    if len(name) > LONGEST_NAME:
+        raise InvalidInput(f"Names of agents, users and tenants have at most {LONGEST_NAME} characters.")
+    return name
 
 
 def to(path: str, scope: Scope | None = None, **query: str) -> Response:

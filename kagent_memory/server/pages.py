@@ -13,13 +13,25 @@ from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family
 from ..ingestion.editing import last_change
 from ..memories import Memories
 from ..memories.tool_answers import moment
-from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope
+from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope, Scopes
 from ..stores.base import Order
 from .auth import COOKIE
-from .dependencies import caller_of, known_id, memories_of, who
+from .dependencies import caller_of, known_id, memories_of, scope_of, who
 from .error_responses import message_of
 from .maintenance import visible_scopes
-from .page_helpers import field, listed, number, own_form, page, page_scope, set_cookie, shown_settings, to, whole
+from .page_helpers import (
+    checked_name,
+    field,
+    listed,
+    number,
+    own_form,
+    page,
+    page_scope,
+    set_cookie,
+    shown_settings,
+    to,
+    whole,
+)
 
 router = APIRouter(include_in_schema=False)
 
@@ -39,6 +51,11 @@ ORDERS: Mapping[Order, str] = {
     "delivered": "Most delivered",
     "expires": "Expiring soonest",
     "importance": "Most important",
+}
+WIDTHS: Mapping[str, str] = {
+    "": "This user and agent",
+    "user": "All agents of this user",
+    "app": "All users of this agent",
 }
 
 
@@ -72,7 +89,7 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
         current = replace(filter, superseded=False)
         as_of = moment(params, "as_of")
         values["hits"] = await memories.recall(
-            scope, query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
+            _searched(request, scope), query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
         )
     else:
         values["total"] = (await memories.facets(scope, filter=filter, most=0)).total
@@ -84,12 +101,21 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     labels = await memories.facets(scope, filter=Filter(superseded=filter.superseded), most=MOST_LABELS)
     stats = await memories.stats(scope)
     values |= {"scope": scope, "query": query, "order": order, "orders": ORDERS, "types": MEMORY_TYPES, "page": number}
+    values["widths"] = WIDTHS
     values |= {"first": (number - 1) * SHOWN + 1, "can_go_back": number * SHOWN <= MOST_SKIPPED, "stats": stats}
     values |= {"topics": labels.topics, "tags": labels.tags, **typed}
     chosen = {name: params.get(name, "") for name in NARROWED}
-    chosen["as_of"] = params.get("as_of", "")
+    chosen |= {name: params.get(name, "") for name in ("as_of", "width", "also")}
     chosen["show"] = "replaced" if filter.superseded else ""
     return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
+
+
+def _searched(request: Request, scope: Scope) -> list[Scope | Scopes]:
+    """What a search reads: the scope or all that share its user or agent, and the same agent's of another user."""
+    caller, also = caller_of(request), request.query_params.get("also", "").strip()
+    wide = {"user": Scopes(tenant=scope.tenant, user=scope.user), "app": Scopes(tenant=scope.tenant, app=scope.app)}
+    first = caller.checked(wide.get(request.query_params.get("width", ""), scope))
+    return [first, scope_of(request, scope.app, checked_name(also), scope.tenant)] if also else [first]
 
 
 async def _cursor_of(

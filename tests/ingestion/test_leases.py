@@ -93,7 +93,7 @@ class Failing:
 async def test_a_job_that_fails_while_its_worker_is_stopped_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("kagent_memory.memories.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("kagent_memory.memories.in_process.CLOSE_SECONDS", 0.0)
     memories = await opened(store_uri, summary=Failing(), worker=True, lease_seconds=30)
     release, releasing = memories.store.release, asyncio.Event()
 
@@ -113,7 +113,7 @@ async def test_a_job_that_fails_while_its_worker_is_stopped_is_given_back(
 async def test_a_job_that_is_claimed_while_its_worker_is_stopped_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("kagent_memory.memories.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("kagent_memory.memories.in_process.CLOSE_SECONDS", 0.0)
     memories = await opened(store_uri, summary=Failing(), worker=True, lease_seconds=30)
     claim, claimed = memories.store.claim, asyncio.Event()
 

@@ -161,6 +161,48 @@ async def test_the_search_answers_as_of_a_time(client: httpx.AsyncClient, memori
         assert "<script>" not in answer.text
 
 
+async def test_a_search_reads_several_scopes_and_shows_whose_each_hit_is(client: httpx.AsyncClient, memories: Memories):
+    team, other = Scope("", "team <i>", "demo"), Scope("", "ada", "desk")
+    for scope, text in ((SCOPE, "Oolong here."), (team, "Oolong of the team."), (other, "Oolong at the desk.")):
+        await memories.add(scope, [text])
+    await memories.add(Scope("else", "ada", "demo"), ["Oolong elsewhere."])
+    asked = {"app": "demo", "user": "ada", "q": "oolong"}
+
+    async def found(**more: str) -> set[str]:
+        answer = await client.get("/memories", params={**asked, **more})
+        assert answer.status_code == 200
+        assert "elsewhere" not in answer.text
+        assert "<i>" not in answer.text
+        return set(re.findall(r"Oolong [\w ]+\.", answer.text))
+
+    here, shared, desk = "Oolong here.", "Oolong of the team.", "Oolong at the desk."
+    assert await found() == await found(width="nonsense") == {here}
+    assert await found(also="team <i>") == {here, shared}
+    assert await found(width="user") == {here, desk}
+    assert await found(width="user", also="team <i>") == {here, desk, shared}
+    assert await found(width="app") == {here, shared}
+    shown = html.unescape((await client.get("/memories", params={**asked, "also": "team <i>"})).text)
+    assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in shown
+    [link] = re.findall(r'class="text"[^>]*href="([^"]+)">Oolong of', shown)
+    assert "Oolong of the team." in (await client.get(link)).text
+    for wrong in ("x" * 2000, "\0"):
+        assert (await client.get("/memories", params={**asked, "also": wrong})).status_code == 400
+
+
+async def test_a_search_of_several_scopes_is_bound_as_its_caller_is(memories: Memories, clock: Clock):
+    for user in ("ada", "ben"):
+        await memories.add(Scope("", user, "demo"), [f"Oolong of {user}."])
+    secret, _ = await memories.tokens.create(tenant="", user="ada")
+    async with client_of(memories, clock, Access(required=True)) as client:
+        client.headers["authorization"] = f"Bearer {secret}"
+        asked = {"app": "demo", "user": "ada", "q": "oolong"}
+        assert "Oolong of ada." in (await client.get("/memories", params={**asked, "width": "user"})).text
+        for more in ({"also": "ben"}, {"width": "app"}):
+            answer = await client.get("/memories", params={**asked, **more})
+            assert answer.status_code == 404
+            assert "Oolong" not in answer.text
+
+
 # -- how memories age --
 
 WORDS = re.compile(

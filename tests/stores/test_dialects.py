@@ -25,6 +25,7 @@ ALONE = {
         "set_locally",
         "node",
         "cluster",
+        "replayed",
         "act_for_scope",
         "act_for_all",
         "act_for_self",
