@@ -19,7 +19,7 @@ from ...settings import checked_prefix
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^(\d{4})_(\w+)\.sql$")
 _MADE = re.compile(
-    r"^\s*CREATE (?:OR REPLACE )?(?:UNIQUE )?(TABLE|VIEW|INDEX|ROLE) (?:IF NOT EXISTS )?(\w+)", re.MULTILINE
+    r"^ *CREATE (?:OR REPLACE )?(?:UNIQUE )?(TABLE|VIEW|INDEX|ROLE) (?:IF NOT EXISTS )?(\w+)", re.MULTILINE
 )
 # Comments, literals, quoted names and values are passed over; what stands after a point is a column.
 _WORD = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|%\(\w+\)[sb]|(?<![\w.{])[A-Za-z_]\w*")
