@@ -99,11 +99,13 @@ class Parts(NamedTuple):
     Attributes:
         kept: where those begin that stay as they are there.
         since: the version at which those were kept.
+        rows: how many of its rows they know, the dead ones among them.
     """
 
     kept: Sequence[str]
     since: int
     fresh: Sequence[Part]
+    rows: int
 
 
 class ScopeIndex:
@@ -122,6 +124,7 @@ class ScopeIndex:
         self._packed = 0
         self._parts: list[tuple[bytes, bytes]] = []  # the ids that each begins and ends with, in order
         self._parts_since = -1
+        self._parts_rows = 0  # what came after these rows is in none of them
         self._rows: dict[bytes, int] = {}
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -161,7 +164,7 @@ class ScopeIndex:
         """
         with self.loading:
             columns, names, postings = self._columns[: self._count].copy(), list(self._names), copy(self._postings)
-            known, since, former = list(self._parts), self._parts_since, self._packed
+            known, since, former = list(self._parts), self._parts_since, self._parts_rows
             self._packed = self._count
         living = np.flatnonzero(columns["alive"])
         living = living[np.lexsort((columns["low"][living], columns["high"][living]))]
@@ -182,7 +185,7 @@ class ScopeIndex:
             pieces = [texts, own.tobytes(), *postings.packed(rows, len(columns))]
             data = FORMAT + np.array([len(piece) for piece in pieces], "<u8").tobytes() + b"".join(pieces)
             parts.append(Part(id_text(ids[begins].hex()), id_text(ids[ends - 1].hex()), data))
-        return Parts(kept, since, parts)
+        return Parts(kept, since, parts, len(columns))
 
     def keep(self, parts: Parts | None, version: int) -> None:
         """The database has these parts as of this version; None: it has others, and all are to be packed anew."""
@@ -191,6 +194,7 @@ class ScopeIndex:
             for first, last, _ in () if parts is None else parts.fresh:
                 known.append((_raw(first), _raw(last)))
             self._parts, self._parts_since = sorted(known), version
+            self._parts_rows = 0 if parts is None else parts.rows
 
     @classmethod
     def unpacked(cls, parts: Sequence[Part], *, erased: int, version: int) -> Self | None:
@@ -217,7 +221,7 @@ class ScopeIndex:
             lists.append(pieces[2:])
             index._parts.append((_raw(part.first), _raw(part.last)))
         index._columns = np.concatenate(columns)
-        index._count = index._packed = len(index._columns)
+        index._count = index._packed = index._parts_rows = len(index._columns)
         index._rows = {id: row for row, id in enumerate(_ids(index._columns))}
         index._postings = Postings.unpacked(lists, [len(own) for own in columns[1:]])
         index.version = index._parts_since = version

@@ -309,6 +309,33 @@ async def test_what_no_database_takes_stops_no_search(pair, loaded, monkeypatch,
     assert "read only" in caplog.text
 
 
+@pytest.mark.parametrize("failure", ["refused by the database", "too large"])
+async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(tmp_path, loaded, monkeypatch, failure):
+    async def refuses(*_):
+        raise StoreError("memory unavailable: read only")
+
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await open_store(uri) as here, await open_store(uri) as there:
+        some = [memory(f"tea number {number}") for number in range(12)]
+        await add(here, *some)
+        await searched_anew(here, "tea")
+        edited = replace(some[1], content="mocha", revision=2)
+        await here.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
+        with monkeypatch.context() as patch:
+            if failure == "too large":
+                patch.setattr("kagent_memory.stores.sql.store.MOST_PACKED", 0)
+            else:
+                patch.setattr("kagent_memory.stores.sql.write_queries.keep_index", refuses)
+            assert await found(here, "mocha") == {some[1].id}
+            await asyncio.wait(here._packing)
+        await add(here, memory("late"))
+        await found(here, "late")
+        await asyncio.wait(here._packing)
+        loaded.clear()
+        assert list((await searched_anew(there, "mocha"))[0]) == [some[1].id]
+        assert loaded["memories"] == 0
+
+
 @pytest.fixture
 def weighings(monkeypatch):
     """How often an index or the vectors of a scope were weighed."""
@@ -424,6 +451,7 @@ def test_an_index_that_was_packed_answers_as_the_one_that_was_not(before, after,
             st.lists(st.tuples(st.integers(0, 15), st.sets(st.sampled_from("abcd")), st.integers(0, 30)), max_size=12),
             st.sets(st.integers(0, 15), max_size=2),
             st.booleans(),
+            st.sampled_from(["kept", "kept", "refused", "unknown"]),
         ),
         max_size=8,
     )
@@ -433,7 +461,7 @@ def test_an_index_in_parts_answers_as_one_that_was_made_anew(rounds):
     index, kept, said = ScopeIndex(), dict[str, text_index.Part](), dict[str, Entry]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_index, "PART_ROWS", 3)
-        for version, (writes, erased, by_what_is_left) in enumerate(rounds, 1):
+        for version, (writes, erased, by_what_is_left, outcome) in enumerate(rounds, 1):
             entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
             index.load(entries)
             said |= {one.place.id: one for one in entries}
@@ -445,6 +473,10 @@ def test_an_index_in_parts_answers_as_one_that_was_made_anew(rounds):
                 index.discard(gone)
             packed = index.parts()
             assert set(packed.kept) <= set(kept)
+            if outcome != "kept":
+                if outcome == "refused":
+                    index.keep(None, version)
+                continue
             kept = {one: kept[one] for one in packed.kept} | {part.first: part for part in packed.fresh}
             index.keep(packed, version)
             again = ScopeIndex.unpacked(sorted(kept.values()), erased=0, version=version)
