@@ -28,9 +28,10 @@ class Lineage:
             if revision.group is not None and revision.kind != "undo":
                 members = self._sources if revision.kind == "merge" else self._made
                 members[scope.id, revision.group].add(memory.id)
-        if any(revision.kind == "merge" for revision in revisions):
-            states = (memory, *(revision.before for revision in revisions if revision.before is not None))
-            self._along[scope.id, memory.id].update(one.superseded_by for one in states if one.superseded_by)
+        after = (*(revision.before for revision in revisions[1:]), memory)
+        for revision, state in zip(revisions, after, strict=False):
+            if revision.kind == "merge" and state is not None and state.superseded_by is not None:
+                self._along[scope.id, memory.id].add(state.superseded_by)
 
     def close(self) -> None:
         """Joins what a merge retired to what it made: all of the file was taken in."""

@@ -13,8 +13,13 @@ FROM memory AS m
 JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = m.id
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids)) AND m.superseded_by IS NOT NULL
     AND (
-        r.kind = 'merge'
+        r.kind = 'merge' AND r.revision = m.revision - 1
+        -- another decision than the merge may have put what stands for it there
         OR EXISTS (
+            SELECT 1 FROM memory_revision AS h
+            WHERE h.scope_id = :scope_id AND h.memory_id = m.superseded_by AND h.change_group = r.change_group
+        )
+        AND EXISTS (
             SELECT 1 FROM memory_revision AS g
             WHERE g.scope_id = :scope_id AND g.change_group = r.change_group AND g.kind = 'merge'
         )
