@@ -11,35 +11,50 @@ from ..records import Memory, Revision, Scope
 class Lineage:
     """What forgetting a memory takes along in a file, as it would in the store that the file is of.
 
-    Those are: what a merge or a summary made of it, also when that was undone and is history, and what it took the
-    place of.
+    Those are: what a merge or a summary made of it, also when that was undone and is history, what it took the place
+    of, and what took its place and was withdrawn.
     """
 
     def __init__(self) -> None:
         self._along: dict[tuple[bytes, str], set[str]] = defaultdict(set)
         self._sources: dict[tuple[bytes, str], set[str]] = defaultdict(set)  # group → what a merge retired
         self._made: dict[tuple[bytes, str], set[str]] = defaultdict(set)  # group → what the same decision wrote
+        self._replaced: list[tuple[bytes, str, str]] = []  # scope, memory, what once took its place
+        self._withdrawn: set[tuple[bytes, str]] = set()
 
     def note(self, scope: Scope, memory: Memory, revisions: Sequence[Revision]) -> None:
         """Takes in one memory of the file."""
         if memory.superseded_by is not None:
             self._along[scope.id, memory.superseded_by].add(memory.id)
+        elif memory.state == "superseded":
+            self._withdrawn.add((scope.id, memory.id))
         for revision in revisions:
             if revision.group is not None and revision.kind != "undo":
                 members = self._sources if revision.kind == "merge" else self._made
                 members[scope.id, revision.group].add(memory.id)
         after = (*(revision.before for revision in revisions[1:]), memory)
         for revision, state in zip(revisions, after, strict=False):
-            if revision.kind == "merge" and state is not None and state.superseded_by is not None:
+            if state is None or state.superseded_by is None:
+                continue
+            if revision.kind == "merge":
                 self._along[scope.id, memory.id].add(state.superseded_by)
+            else:
+                self._replaced.append((scope.id, memory.id, state.superseded_by))
 
     def close(self) -> None:
-        """Joins what a merge retired to what it made: all of the file was taken in."""
+        """Joins what a merge retired to what it made, and what was withdrawn to what it had replaced: all of the file
+        was taken in.
+        """
         for group, sources in self._sources.items():
             for source in sources:
                 self._along[group[0], source].update(self._made.get(group, ()))
+        for scope_id, memory_id, holder in self._replaced:
+            if (scope_id, holder) in self._withdrawn:
+                self._along[scope_id, memory_id].add(holder)
         self._sources.clear()
         self._made.clear()
+        self._replaced.clear()
+        self._withdrawn.clear()
 
     def __bool__(self) -> bool:
         return bool(self._along)

@@ -260,3 +260,22 @@ async def test_what_later_took_the_place_of_something_merged_stays(memories, tmp
         assert not left & {told, cat, pets, bird, brood}
     first.unlink()
     file.unlink()
+
+
+async def test_what_was_withdrawn_does_not_come_back_by_an_import(tmp_path):
+    options = {"embedding": None, "llm": False, "worker": False, "policy": "archive"}
+    scope, file = Scope("acme", "ada", "withdrawn"), tmp_path / "export.jsonl"
+    async with (
+        await Memories.open("libsql:///:memory:", **options) as here,
+        await Memories.open("libsql:///:memory:", **options) as there,
+    ):
+        [told, kept] = await here.add(scope, [TOLD, "Ada rows at dawn"])
+        [withdrawn] = await here.add(scope, [f"Ada had {CANARY} once"], replaces=told)
+        await here.undo(scope, withdrawn)
+        [standing] = await here.add(scope, ["Ada rows at dusk"], replaces=kept)
+        assert set(await here.forget(scope, [told], dry_run=True)) == {told, withdrawn}
+        file.write_text("\n".join([line async for line in here.export()]) + "\n")
+        await there.forget(scope, await there.add(scope, [TOLD, "Ada rows at dawn"]))
+        assert (await there.import_(file)).added == 1
+        left = (await there.list(scope, filter=Filter(superseded=True))).memories
+        assert [one.id for one in left] == [standing]
