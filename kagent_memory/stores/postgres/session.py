@@ -16,7 +16,7 @@ from pgvector import HalfVector
 from psycopg import AsyncCursor, AsyncPipeline, generators
 from psycopg.types.json import Json
 
-from ...concurrency import run_in_thread
+from ...concurrency import run_in_thread, uninterrupted
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
@@ -246,7 +246,8 @@ class PostgresSession:
 
     async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work` returns, in a thread where it may take long."""
-        return await run_in_thread(size, work, *args, **kwargs)
+        aside = run_in_thread(size, work, *args, **kwargs)
+        return await uninterrupted(aside)  # what goes on in a thread must not meet what the next one does there
 
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
