@@ -383,6 +383,16 @@ class Revision:
     final: bool = False
 
 
+def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memory]:
+    """A memory as it is, and as it ever was."""
+    return (memory, *(revision.before for revision in revisions if revision.before is not None))
+
+
+def with_after(memory: Memory, revisions: Sequence[Revision]) -> Iterator[tuple[Revision, Memory | None]]:
+    """The changes of a memory's history, oldest first, each with the memory as it was right after it."""
+    return zip(revisions, (*(revision.before for revision in revisions[1:]), memory), strict=False)
+
+
 def _check_names(names: Sequence[object], what: str, known: Sequence[str] | None) -> None:
     if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
         raise InvalidInput(f"A filter's {what} must be a tuple of texts, not {names!r}.")

@@ -15,7 +15,7 @@ from ..ingestion.firewall import mask_recalled
 from ..ingestion.recalled_filter import known_memories
 from ..language.guard import differences, missing
 from ..language.tokenizer import identity, query_terms
-from ..records import Filter, Memory, Message, Scope, Scopes
+from ..records import Filter, Memory, Message, Scope, Scopes, every_state
 from ..redaction import Redactor, kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.base import EXTERNAL, EmbeddingSpace
@@ -142,9 +142,8 @@ class _ScopeAudit:
     def _look_for_secrets(self, some: Sequence[Whole]) -> None:
         redact = self._parts.redactors.secrets
         for one in some:
-            former = [revision.before for revision in one.revisions if revision.before is not None]
             now = set(_texts_of(one.memory))
-            then = {text for memory in former for text in _texts_of(memory)} - now
+            then = {text for memory in every_state(one.memory, one.revisions) for text in _texts_of(memory)} - now
             then |= {revision.why for revision in one.revisions}
             for place, texts in (("", now), ("in its history: ", then)):
                 kinds = sorted({kind for text in texts for kind in _secrets_in(text, redact)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..records import Memory, Revision, Scope
+from ..records import Memory, Revision, Scope, with_after
 
 
 class Lineage:
@@ -32,8 +32,7 @@ class Lineage:
             if revision.group is not None and revision.kind != "undo":
                 members = self._sources if revision.kind == "merge" else self._made
                 members[scope.id, revision.group].add(memory.id)
-        after = (*(revision.before for revision in revisions[1:]), memory)
-        for revision, state in zip(revisions, after, strict=False):
+        for revision, state in with_after(memory, revisions):
             if state is None or state.superseded_by is None:
                 continue
             if revision.kind == "merge":

@@ -18,7 +18,7 @@ from typing_extensions import Unpack
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
-from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text, checked_time
+from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text, checked_time, every_state
 from ..retrieval.embedding_spaces import same_model
 from ..settings.kagent_config import DIMENSIONS
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, embed_job, external_name
@@ -468,12 +468,12 @@ def _check(path: Path, tenant: str | None) -> _Told:
 
 def _check_line(line: _Line, told: _Told) -> None:
     memory, revisions = line.memory, line.revisions
-    former = [revision.before for revision in revisions if revision.before is not None]
-    if any(id != memory.id for id in (*(one.memory_id for one in revisions), *(one.id for one in former))):
+    states = every_state(memory, revisions)
+    if any(id != memory.id for id in (*(one.memory_id for one in revisions), *(one.id for one in states))):
         raise InvalidInput("A revision is of another memory.")
     events = [Change(kind="add", memory=memory, event_ids=revision.event_ids) for revision in revisions]
-    checked(Batch(changes=[*(Change(kind="add", memory=one) for one in (memory, *former)), *events]), None)
-    for one in (memory, *former):
+    checked(Batch(changes=[*(Change(kind="add", memory=one) for one in states), *events]), None)
+    for one in states:
         _check_bounds(one)
     for revision in revisions:
         checked_text(revision.who + revision.why + revision.kind + (revision.group or ""), "A revision's text")

@@ -13,7 +13,7 @@ from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family
 from ..ingestion.editing import last_change
 from ..memories import Memories
 from ..memories.tool_answers import moment
-from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope, Scopes
+from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope, Scopes, with_after
 from ..stores.base import Order
 from .auth import COOKIE
 from .dependencies import caller_of, known_id, memories_of, scope_of, who
@@ -197,8 +197,7 @@ async def _memory_page(
     """The page of a memory; `typed`: what its form holds instead of what is stored, `wrong`: why it was not stored."""
     scope = page_scope(request)
     revisions = await memories_of(request).history(scope, memory.id)
-    later = [*(revision.before for revision in revisions[1:]), memory]
-    told = [(revision, former(revision.before, after)) for revision, after in zip(revisions, later, strict=False)]
+    told = [(revision, former(revision.before, after)) for revision, after in with_after(memory, revisions)]
     stored = {
         "content": memory.content,
         "type": memory.type,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ...records import Revision, Scope
+from ...records import Revision, Scope, every_state, with_after
 from .. import codec
 from ..codec import known
 from ..values import Whole
@@ -219,8 +219,7 @@ async def _undone(
 def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
     """The decisions that retired a memory in a part of its history, each with the id of what then stood for it."""
     numbers = {revision.revision for revision in part}
-    after = (*(revision.before for revision in one.revisions[1:]), one.memory)
-    for revision, memory in zip(one.revisions, after, strict=False):
+    for revision, memory in with_after(one.memory, one.revisions):
         if revision.kind in ("merge", "supersede") and revision.revision in numbers and memory and memory.superseded_by:
             yield memory.superseded_by, revision
 
@@ -245,7 +244,7 @@ async def _tombstones(session: Session, scope: Scope, lineage: _Lineage) -> set[
     salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["key"]
     found: set[tuple[str, str]] = set()
     for id, one in lineage.erased.items():
-        states = [one.memory, *(revision.before for revision in one.revisions if revision.before)]
+        states = every_state(one.memory, one.revisions)
         found |= {("text", codec.forgotten_key(salt, state.session_id, state.content)) for state in states}
         if id not in lineage.made:
             found |= {("event", event) for source in (*states, *one.revisions) for event in source.event_ids}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ...records import Revision, Scope, Usage, Vector
+from ...records import Revision, Scope, Usage, Vector, every_state
 from .. import codec
 from ..codec import known
 from ..planning import Texts
@@ -113,7 +113,7 @@ async def _outcomes(
 
 def _marks(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
     """What a tombstone of this memory would say, as it is and as it ever was."""
-    every = (whole.memory, *(revision.before for revision in whole.revisions if revision.before is not None))
+    every = every_state(whole.memory, whole.revisions)
     marks = {("event", event) for memory in every for event in memory.event_ids}
     if salt:
         marks |= {("text", codec.forgotten_key(salt, memory.session_id, memory.content)) for memory in every}
