@@ -19,7 +19,7 @@ from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.past import PastMemories
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
-from ..stores.base import Batch, Store
+from ..stores.base import Batch, Store, each
 from .consolidation import Decision, decisions, plan_merges, settled, size_of
 from .group_summaries import next_groups, plan_summary
 from .scheduler import MergeScheduler
@@ -28,7 +28,6 @@ from .short_term import tiered, with_short_term
 logger = logging.getLogger(__name__)
 
 MERGE_AT_MOST = 200
-PAGE = 500
 ALL_OF_A_SCOPE = 1_000_000
 SHORT_TERM_AT_MOST = 1000  # of all sessions of a scope, that new memories are compared with
 
@@ -198,8 +197,12 @@ class Consolidation:
             return
         now = self._clock()
         bound = without | await self._bound(scope, now)
-        old = [one for one in await self._old_episodes(scope, now) if saved or not one.explicit]
-        free = [one for one in old if one.id not in bound]
+        old = Filter(types=("episodic",), created_before=now - timedelta(days=self._settings.summarize_after_days))
+        free = [
+            one
+            async for one in each(self._store, scope, old, now=now)
+            if (saved or not one.explicit) and one.id not in bound
+        ]
         failure: ModelError | None = None
         for group in await run_in_thread(sum(len(one.content) for one in free), partial(next_groups, free, now=now)):
             try:
@@ -213,17 +216,6 @@ class Consolidation:
                 yield await with_vectors(self._vectors, scope, Batch(changes=changes), now)
         if failure is not None:
             raise failure
-
-    async def _old_episodes(self, scope: Scope, now: datetime) -> list[Memory]:
-        before = now - timedelta(days=self._settings.summarize_after_days)
-        old = Filter(types=("episodic",), created_before=before)
-        found: list[Memory] = []
-        cursor: str | None = None
-        while True:
-            page = await self._store.list(scope, filter=old, order="oldest", limit=PAGE, cursor=cursor, now=now)
-            found += page.memories
-            if (cursor := page.cursor) is None:
-                return found
 
     async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
         """The ids of the memories whose vectors their callers brought."""

@@ -213,7 +213,7 @@ class MemoryStore(EmbeddingSpaces):
         `superseded="only"` or `"quarantined"` those in that state alone.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
-        return sorted([memory.id async for memory in _each(self, scope, every, now=EARLIEST)])
+        return sorted([memory.id async for memory in each(self, scope, every, now=EARLIEST)])
 
     async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
         """These memories with their usage and history, in the order of their ids, whether they are visible or not."""
@@ -376,7 +376,7 @@ class MemoryStore(EmbeddingSpaces):
         """The visible memories whose subject and attribute fill one of these slots (`text.slot`); turns fill none."""
         filled = [
             memory
-            async for memory in _each(self, scope, now=now)
+            async for memory in each(self, scope, now=now)
             if not memory.verbatim and text.slot(memory.subject, memory.attribute) in slots
         ]
         return sorted(filled, key=lambda memory: memory.id)
@@ -401,7 +401,7 @@ class MemoryStore(EmbeddingSpaces):
             for step in range(-reach, reach + 1)
         }
         for session_id in {session_id for session_id, _ in reached} if reach > 0 else ():
-            async for memory in _each(self, scope, Filter(session_id=session_id), now=now):
+            async for memory in each(self, scope, Filter(session_id=session_id), now=now):
                 if (memory.session_id, memory.position) in reached:
                     near[memory.id] = memory
         return [rank_features(near[id]) for id in sorted(near)]
@@ -420,7 +420,7 @@ class MemoryStore(EmbeddingSpaces):
         """All revisions that one decision made (see `Change.group`)."""
         revisions = [
             revision
-            async for memory in _each(self, scope, Filter(superseded=True), now=EARLIEST)
+            async for memory in each(self, scope, Filter(superseded=True), now=EARLIEST)
             for revision in await self.history(scope, memory.id)
             if revision.group == group
         ]
@@ -439,7 +439,7 @@ class MemoryStore(EmbeddingSpaces):
         everything = (await self.stats(scope, now=now)).visible
         [embedded] = await self.search_vector(scope, space_number, [anywhere], limit=everything, now=now)
         there = {id for id, _ in embedded}
-        lacking = [memory async for memory in _each(self, scope, now=now) if memory.id not in there]
+        lacking = [memory async for memory in each(self, scope, now=now) if memory.id not in there]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
     async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
@@ -464,7 +464,7 @@ class MemoryStore(EmbeddingSpaces):
         that order. A store need not have a quicker way than this one, which reads them all.
         """
         total, topics, tags = 0, Counter[str](), Counter[str]()
-        async for memory in _each(self, scope, filter, now=now):
+        async for memory in each(self, scope, filter, now=now):
             total += 1
             topics.update(set(memory.topics))
             tags.update(set(memory.tags))
@@ -557,7 +557,8 @@ class MemoryStore(EmbeddingSpaces):
         return {"database": type(self).__name__, "migrations": "none"}
 
 
-async def _each(store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime) -> AsyncIterator[Memory]:
+async def each(store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime) -> AsyncIterator[Memory]:
+    """The memories that the filter lets through, oldest first, read page by page."""
     cursor: str | None = None
     while True:
         page = await store.list(scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now)
