@@ -83,26 +83,25 @@ def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]
     """The first of them that the budget allows for, as a model will read them; the very first is cut if need be."""
     if budget_tokens is None:
         return list(found)
+    from ..language.tokenizer import estimated_tokens
+    from ..models.prompts.escaping import escaped
+
+    def weight(value: object) -> int:
+        """The tokens of a field as a model will read it; what is no text is short."""
+        if isinstance(value, str):
+            return estimated_tokens(escaped(value, one_line=True))
+        return sum(map(weight, cast("list[object]", value))) if isinstance(value, list) else 0
+
     kept: list[Found] = []
     spent = 0
     for one in found:
-        spent += sum(map(_weight, one.fields.values()))
+        spent += sum(map(weight, one.fields.values()))
         if spent > budget_tokens and not kept:
             return [_cut(one, budget_tokens)]
         if spent > budget_tokens:
             break
         kept.append(one)
     return kept
-
-
-def _weight(value: object) -> int:
-    """The tokens of a field as a model will read it; what is no text is short."""
-    from ..language.tokenizer import estimated_tokens
-    from ..models.prompts.escaping import escaped
-
-    if isinstance(value, str):
-        return estimated_tokens(escaped(value, one_line=True))
-    return sum(map(_weight, cast("list[object]", value))) if isinstance(value, list) else 0
 
 
 def _cut(one: Found, budget_tokens: int) -> Found:

@@ -190,7 +190,8 @@ class ScopeIndex:
     def keep(self, parts: Parts | None, version: int) -> None:
         """The database has these parts as of this version; None: it has others, and all are to be packed anew."""
         with self.loading:
-            known = [] if parts is None else [one for one in self._parts if id_text(one[0].hex()) in set(parts.kept)]
+            kept = set(map(_raw, () if parts is None else parts.kept))
+            known = [one for one in self._parts if one[0] in kept]
             for first, last, _ in () if parts is None else parts.fresh:
                 known.append((_raw(first), _raw(last)))
             self._parts, self._parts_since = sorted(known), version

@@ -55,11 +55,11 @@ class PostgresDatabase:
     def _preamble(self, connection: Connection) -> Preamble:
         """What every transaction on this connection begins with; gone with the transaction."""
         prefix = connection.table_prefix
-        begun = [(statement("set_locally", None, None, prefix), connection.settings)] if connection.pooled else []
+        begun = [(statement("set_locally", prefix=prefix), connection.settings)] if connection.pooled else []
         if connection.row_security and self._scope is not None:
-            begun.append((statement("act_for_scope", None, None, prefix), {"scope": self._scope.id.hex()}))
+            begun.append((statement("act_for_scope", prefix=prefix), {"scope": self._scope.id.hex()}))
         elif connection.row_security:
-            begun.append((statement("act_for_all", None, None, prefix), {}))
+            begun.append((statement("act_for_all", prefix=prefix), {}))
         return begun
 
     def _session(self, connection: Connection) -> PostgresSession:

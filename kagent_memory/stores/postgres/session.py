@@ -41,7 +41,7 @@ STACKED = frozenset({"put_vector"})
 
 @cache
 def statement(
-    query: str, space_number: int | None = None, dimensions: int | None = None, prefix: str = ""
+    query: str, space_number: int | None = None, dimensions: int | None = None, *, prefix: str = ""
 ) -> LiteralString:
     """The text of a named query, for one vector table where it has to do with one."""
     text = queries(DIALECT, prefix)[query]
@@ -201,7 +201,7 @@ class PostgresSession:
         return [self._sealing.given(query, values, rows) for (query, values), rows in found]
 
     def _statement(self, query: str, space_number: int | None = None) -> LiteralString:
-        return statement(query, space_number, None, self.table_prefix)
+        return statement(query, space_number, prefix=self.table_prefix)
 
     async def _sent(self, query: str, values: Values) -> Values:
         if self._sealing.lacks_salt(query, values):
@@ -264,7 +264,7 @@ class PostgresSession:
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
         self.moved.add(EVERY_SCOPE)
-        await self._connection.execute(statement(query, space_number, dimensions, self.table_prefix))
+        await self._connection.execute(statement(query, space_number, dimensions, prefix=self.table_prefix))
         if self._pipeline is not None:
             # The driver forgets its prepared statements when it sees the answer, but tells the server only after the
             # next statement: that one must not be a prepared one, or the server would forget what the driver knows.
