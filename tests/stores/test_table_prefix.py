@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import numpy as np
@@ -33,19 +33,6 @@ SELECT c.oid, c.relname, c.relkind, c.relforcerowsecurity, c.relacl::text,
     (SELECT count(*) FROM pg_policy AS p WHERE p.polrelid = c.oid)
 FROM pg_class AS c
 WHERE c.relnamespace = 'kagent_memory'::regnamespace AND NOT starts_with(c.relname, %s) ORDER BY 1
-"""
-EMPTY = f"""
-DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT relname FROM pg_class
-        WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r' AND starts_with(relname, '{PREFIX}')
-    LOOP
-        IF name ~ '_[0-9]+$' THEN
-            EXECUTE format('DROP TABLE kagent_memory.%I', name);
-        ELSIF name <> '{PREFIX}schema_migration' THEN
-            EXECUTE format('DELETE FROM kagent_memory.%I', name);
-        END IF;
-    END LOOP;
-END $$
 """
 
 
@@ -80,11 +67,11 @@ class WithAPrefix:
     """The fixture finds afterwards what is not ours as it was, and nothing of ours without the prefix."""
 
     @pytest.fixture(autouse=True)
-    def _database(self, shared_schema: str) -> Iterator[None]:
+    def _database(self, shared_schema: str, emptying: Callable[[str], str]) -> Iterator[None]:
         self.uri = shared_schema
         yield
         with psycopg.connect(shared_schema, autocommit=True) as connection:
-            connection.execute(EMPTY)
+            connection.execute(emptying(PREFIX))
 
     async def open_store(self) -> Store:
         return await open_store(self.uri, table_prefix=PREFIX, rls=True)
