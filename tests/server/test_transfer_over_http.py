@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -233,7 +234,8 @@ class Held:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(transfer, "TELL_SECONDS", 0.01)
         monkeypatch.setattr(format_of_exports, "PART", 50)
-        self.calls, self.fails, self.is_cancelled = 0, False, False
+        self.calls, self.fails = 0, False
+        self.is_waiting, self.is_cancelled = threading.Event(), threading.Event()
 
     async def opened(self) -> Memories:
         memories = await empty()
@@ -242,10 +244,11 @@ class Held:
         async def waits(*args: Any, **options: Any) -> Any:
             self.calls += 1
             if self.calls == 3:
+                self.is_waiting.set()
                 try:
                     await self.go.wait()
                 except asyncio.CancelledError:
-                    self.is_cancelled = True
+                    self.is_cancelled.set()
                     raise
                 if self.fails:
                     raise StoreError("The database went away.")
@@ -281,17 +284,12 @@ async def test_an_import_ends_with_its_caller_and_goes_on_with_the_next(whole_fi
     held = Held(monkeypatch)
     with live(held.opened) as address:
         async with await open_memories(address) as memories:
-            told = asyncio.Event()
-            task = asyncio.create_task(memories.import_(path, progress=lambda done: told.set() if done == 52 else None))
-            await asyncio.wait_for(told.wait(), 20)
+            task = asyncio.create_task(memories.import_(path))
+            assert await asyncio.to_thread(held.is_waiting.wait, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            for _ in range(400):
-                if held.is_cancelled:
-                    break
-                await asyncio.sleep(0.025)
-            assert held.is_cancelled
+            assert await asyncio.to_thread(held.is_cancelled.wait, 60)
             assert await memories.import_(path) == Imported(present=52, added=201)
 
 
