@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence, Set
 from datetime import datetime
 from functools import partial
 from threading import Lock
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +36,8 @@ class ScopeVectors:
         loading: held while it takes vectors in, and by whoever reads it beside that.
     """
 
-    def __init__(self, dimensions: int) -> None:
-        self.version = -1
-        self.mark = 0
+    def __init__(self, dimensions: int, *, version: int = -1, mark: int = 0) -> None:
+        self.version, self.mark = version, mark
         self.loading = Lock()
         self.ids: list[str] = []
         self._rows: dict[str, int] = {}
@@ -61,27 +59,21 @@ class ScopeVectors:
         if not parts:
             return
         with self.loading:
-            self._reserve(sum(map(len, parts)))  # once: to grow part by part copies all that came before
+            self.reserve(sum(map(len, parts)))
             for rows in parts:
                 raw = b"".join(vector for _, _, vector in rows)
-                self._take([id for _, id, _ in rows], np.frombuffer(raw, np.float16).reshape(len(rows), -1))
+                self.take([id for _, id, _ in rows], np.frombuffer(raw, np.float16).reshape(len(rows), -1))
             self.mark = after
 
-    @classmethod
-    def of(cls, ids: Sequence[str], halves: Halves, *, version: int, mark: int) -> Self:
-        """All vectors of a scope at this version."""
-        held = cls(halves.shape[1])
-        held._reserve(len(ids))
-        held._take(ids, halves)
-        held.version, held.mark = version, mark
-        return held
-
-    def _take(self, ids: Sequence[str], halves: Halves) -> None:
+    def take(self, ids: Sequence[str], halves: Halves) -> None:
+        """Takes in vectors, or sets them anew."""
+        self.reserve(sum(id not in self._rows for id in ids))
         places, vectors = [self._place(id) for id in ids], halves.astype(np.float32)
         self._matrix[places] = vectors
         self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
 
-    def _reserve(self, count: int) -> None:
+    def reserve(self, count: int) -> None:
+        """Makes room for so many more at once: to grow part by part copies all that came before."""
         needed, held = len(self.ids) + count, len(self._norms)
         if needed > held:
             capacity = max(needed, held + held // 4)
@@ -127,6 +119,7 @@ class VectorCache:
     """The vectors of the scopes searched last, up to so many bytes."""
 
     def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._held = LRU[tuple[bytes, int], ScopeVectors](max_bytes, lambda vectors: vectors.size)
 
     def __len__(self) -> int:
@@ -136,6 +129,10 @@ class VectorCache:
     def size(self) -> int:
         """About how many bytes all of them hold."""
         return self._held.size
+
+    def has_room(self, count: int, dimensions: int) -> bool:
+        """Whether so many vectors are no more than all that is to be kept."""
+        return count * (4 * dimensions + 8 + ID_BYTES) <= self._max_bytes
 
     def known(self, key: tuple[bytes, int]) -> ScopeVectors | None:
         """A scope's vectors as they were loaded last, if they are kept."""

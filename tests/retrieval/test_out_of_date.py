@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 
+from kagent_memory.errors import StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Change, Fact, Filter, Memory, Scope, new_id
 from kagent_memory.stores import open_store
@@ -302,16 +304,87 @@ async def test_a_scope_without_vectors_is_not_asked_for_them_again_and_again(sto
             assert reads == ["read", "unchanged_memories"]
 
 
-async def test_vectors_too_many_to_come_in_one_answer_are_searched_by_the_database(pair, reads, monkeypatch):
-    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_HELD", 100)
+async def brought(store: MemoryStore) -> None:
+    """Waits for vectors that are on their way into memory beside searches."""
+    if isinstance(store, PostgresStore) and store._loads:
+        await asyncio.wait(store._loads)
+
+
+async def test_vectors_too_many_to_come_in_one_answer_come_in_several_beside_searches(pair, reads, monkeypatch):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_AT_ONCE", 3 * 64)
     here, _ = pair
-    await here.add(SCOPE, ["green tea", "black coffee"])
-    for _ in range(3):
+    await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
+    for _ in range(2):
         await steady(here)
-    reads.clear()
-    assert (await texts(here, "tea"))[0] == "green tea"
+    await brought(here.store)
     if isinstance(here.store, PostgresStore):
-        assert reads == ["read", "search_vector", "read", "unchanged_memories"]
+        assert reads.count("scope_vectors") == 4  # each begins with the last one of those before
+    reads.clear()
+    at_hand = await here.recall(SCOPE, "a zebra in oslo", deliver=False, limit=9)
+    assert reads == ["read", "unchanged_memories"]
+    here.store._cache.drop()
+    asked = await here.recall(SCOPE, "a zebra in oslo", deliver=False, limit=9)
+    assert [(hit.memory.id, hit.score) for hit in at_hand.hits] == [(hit.memory.id, hit.score) for hit in asked.hits]
+    if isinstance(here.store, PostgresStore):
+        assert reads[2:] == ["read", "search_vector", "read", "unchanged_memories"]
+
+
+async def test_vectors_that_are_set_while_others_are_on_their_way_are_not_taken_for_known(pair, monkeypatch):
+    here, there = pair
+    if not isinstance(here.store, PostgresStore):
+        return  # a file's are read in one transaction
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_AT_ONCE", 3 * 64)
+    ids = await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
+    [space] = await there.store.embedding_spaces()
+    [zebra] = await HashEmbedder().embed(["zebra"], kind="document")
+    rows, pages = PostgresSession.rows, []
+
+    async def read(session, query, *arguments, **options):
+        found = await rows(session, query, *arguments, **options)
+        if query == "scope_vectors" and not pages.append(query) and len(pages) == 2:
+            await there.store.apply(SCOPE, Batch(vectors={min(ids): zebra}, space_number=space.number), now=NOW)
+        return found
+
+    monkeypatch.setattr(PostgresSession, "rows", read)
+    for _ in range(2):
+        await steady(here)
+    await brought(here.store)
+    assert len(pages) == 3  # the third tells that the first are out of date
+    assert not len(here.store._cache)
+    hits = (await here.recall(SCOPE, "zebra", deliver=False)).hits
+    assert {hit.memory.id: hit.cosine for hit in hits}[min(ids)] == pytest.approx(1, abs=1e-3)
+
+
+async def test_vectors_that_cannot_be_brought_into_memory_are_searched_by_the_database(pair, monkeypatch, caplog):
+    here, _ = pair
+    if not isinstance(here.store, PostgresStore):
+        return
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_AT_ONCE", 3 * 64)
+    await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
+    rows = PostgresSession.rows
+
+    async def read(session, query, *arguments, **options):
+        if query == "scope_vectors":
+            raise StoreError("cut off")
+        return await rows(session, query, *arguments, **options)
+
+    monkeypatch.setattr(PostgresSession, "rows", read)
+    for _ in range(2):
+        await steady(here)
+    await brought(here.store)
+    assert "cut off" in caplog.text
+    assert (await texts(here, "zebra"))[0] == "zebra parcel"
+
+
+async def test_vectors_that_are_more_than_may_be_kept_are_searched_by_the_database(store_uri, reads):
+    async with await Memories.open(store_uri, embedding=HashEmbedder(4000), cache_mb=1, worker=False) as here:
+        await here.add(SCOPE, [f"{number} parcel" for number in range(70)])
+        for _ in range(3):
+            await steady(here)
+        reads.clear()
+        assert "7 parcel" in await texts(here, "7 parcel")
+        if isinstance(here.store, PostgresStore):
+            assert reads == ["read", "search_vector", "read", "unchanged_memories"]
 
 
 async def test_vectors_that_are_written_to_all_the_time_are_not_brought_into_memory(pair, monkeypatch):
@@ -369,8 +442,11 @@ class Writers:
             await self.chance.choice((self.add, self.add, self.set_vector, self.set_vector, self.forget))()
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_date(store_uri, seed):
+@pytest.mark.parametrize(("seed", "at_once"), [(0, 1000), (1, 1000), (2, 12)])
+async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_date(
+    store_uri, seed, at_once, monkeypatch
+):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_AT_ONCE", at_once)
     known = 0
     async with await open_store(store_uri) as here, await open_store(store_uri) as there:
         spaces = [(await here.add_embedding_space(name, 4, None)).number for name in ("one", "other")]
@@ -393,6 +469,7 @@ async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_da
                         assert [id for id, _ in at_hand] == [id for id, _ in asked]
                         # either works with another precision, which may round the last digit the other way
                         assert dict(at_hand) == pytest.approx(dict(asked), abs=1.5e-6)
+            await brought(here)
             version = (await here.search_text(SCOPE, [], limit=0, now=now)).version
             for one in spaces:
                 await here.search_vector(SCOPE, one, query, limit=7, version=version, now=now)

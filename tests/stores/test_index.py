@@ -508,6 +508,29 @@ def test_an_index_holds_what_each_memory_said_last(writes, step):
         assert set(index.search([term], visible, 99).matches) == {id for id, terms in last.items() if term in terms}
 
 
+@given(st.lists(st.tuples(st.integers(-2, 40), st.integers(0, 30)), max_size=30))
+def test_what_is_visible_is_told_anew_for_each_moment_and_after_each_change(looks):
+    index, said = ScopeIndex(), {}
+    for hours, number in looks:
+        now, id = NOW + timedelta(hours=hours), str(uuid.UUID(int=number % 9))
+        seen = {
+            one
+            for one, entry in said.items()
+            if entry.active and (entry.expires_at or datetime.max.replace(tzinfo=UTC)) > now
+        }
+        assert set(index.ids(index.visible(now))) == seen
+        assert index.search(["a"], index.visible(now), 99).documents == len(seen)
+        match number % 3:
+            case 0:
+                said[id] = placed(id, "a", number=number)
+                index.load([said[id]])
+            case 1:
+                said.pop(id, None)
+                index.discard([id])
+            case _:
+                pass
+
+
 def test_terms_are_found_in_the_sorted_part_and_in_the_tail():
     index = ScopeIndex()
     index.load([entry(new_id(), *(f"w{number}" for number in range(TAIL + 1)))])

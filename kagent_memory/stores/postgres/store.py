@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Self
 import psycopg
 from typing_extensions import Unpack, override
 
-from ...concurrency import LRU, run_in_thread
-from ...errors import ConfigurationError
+from ...concurrency import LRU, cancel_and_wait
+from ...errors import ConfigurationError, KagentMemoryError
 from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
 from ..codec import bounded
@@ -32,14 +33,15 @@ from .presence import is_present
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .standby import Standby
-from .vector_search import held, nearest, vectors_of
+from .vector_search import nearest, vectors_of
 
 COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
 INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
-MOST_HELD = 2**22  # numbers in the vectors of a scope that is searched in memory: they come in one answer
-UNPACKED_BYTES = 1000  # of vectors, to be made ready as long as it takes to read one character
+MOST_AT_ONCE = 2**22  # numbers in the vectors that come in one answer
 MOST_ASKED = 10_000
+
+logger = logging.getLogger(__name__)
 
 
 class PostgresStore(SqlStore[PostgresSession]):
@@ -52,6 +54,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         super().__init__(database, cache_mb=cache_mb, ring=ring)
         self._asked = LRU[tuple[bytes, int], int](MOST_ASKED)  # whose vectors one search more brings into memory
         self._loading: set[tuple[bytes, int]] = set()
+        self._loads: set[asyncio.Task[None]] = set()  # of more than come in one answer: one, beside searches
 
     @override
     @classmethod
@@ -129,6 +132,7 @@ class PostgresStore(SqlStore[PostgresSession]):
 
     @override
     async def close(self) -> None:
+        await cancel_and_wait(*self._loads)
         if self._standby is not None:
             self._standby.close()
         await super().close()
@@ -235,20 +239,36 @@ class PostgresStore(SqlStore[PostgresSession]):
         known = self._cache.known(key)
         if known is not None and known.version == index.version:
             return known
-        if index.count * dimensions > MOST_HELD or key in self._loading:
+        if not self._cache.has_room(index.count, dimensions) or key in self._loading:
             return None
         if self._asked.get(key) != index.version:  # a scope that is written to all the time is not read for one search
             self._asked[key] = index.version
             return None
+        if index.count * dimensions <= MOST_AT_ONCE:
+            return await self._load(scope, space_number, index.count)
+        if not self._loads:
+            task = asyncio.create_task(self._load_aside(scope, space_number, index.count), name="kagent-memory-vectors")
+            self._loads.add(task)
+            task.add_done_callback(self._loads.discard)
+        return None
+
+    async def _load_aside(self, scope: Scope, space_number: int, count: int) -> None:
+        try:
+            await self._load(scope, space_number, count)
+        except KagentMemoryError as error:
+            logger.warning("A scope's vectors could not be brought into memory; the database searches them: %s", error)
+
+    async def _load(self, scope: Scope, space_number: int, count: int) -> ScopeVectors | None:
+        key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
         self._loading.add(key)
         try:
-            reading = self._reads.within(scope).read(vectors_of, scope, space_number)
-            row = await self._searched(space_number, reading)
-            if row is None:
-                return None
-            read = await run_in_thread(len(row["sent"] or b"") // UNPACKED_BYTES, held, row, dimensions)
-            self._cache.keep(key, read)
-            return read
+            self._cache.drop(key)
+            at_once = max(2, MOST_AT_ONCE // dimensions)
+            read = self._reads.within(scope).read(vectors_of, scope, space_number, dimensions, count, at_once=at_once)
+            held = await self._searched(space_number, read)
+            if held is not None:
+                self._cache.keep(key, held)
+            return held
         finally:
             self._asked.pop(key)
             self._loading.discard(key)

@@ -9,13 +9,15 @@ from typing import TypeAlias
 import numpy as np
 
 from ...records import Filter, Scope, Vector
-from ..codec import ids_in
+from ..codec import id_text, ids_in
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from ..sql.session import Row, Session
 from ..vector_index import ScopeVectors
 
 Nearest: TypeAlias = list[tuple[str, float]]
+UNPACKED_BYTES = 1000  # of vectors, to be made ready as long as it takes to read one character
+_FIRST = id_text("0" * 32)
 
 
 async def nearest(
@@ -53,17 +55,33 @@ async def nearest(
     return _unpacked(await session.rows("search_vector", values, space_number=space_number), len(vectors))
 
 
-async def vectors_of(session: Session, scope: Scope, space_number: int) -> Row | None:
-    """The row of `scope_vectors`; None when there is no such scope any more."""
-    found = await session.rows("scope_vectors", {"scope_id": scope.id}, space_number=space_number)
-    return found[0] if found else None
+async def vectors_of(
+    session: Session, scope: Scope, space_number: int, dimensions: int, count: int, *, at_once: int
+) -> ScopeVectors | None:
+    """All vectors of a scope, about so many, read so many at once; None when there is no such scope any more, or it
+    was written to meanwhile.
+    """
+    held: ScopeVectors | None = None
+    values = {"scope_id": scope.id, "first": _FIRST, "limit": at_once}
+    while found := await session.rows("scope_vectors", values, space_number=space_number):
+        [row] = found
+        if held is None:
+            held = ScopeVectors(dimensions, version=row["version"], mark=row["mark"])
+            held.reserve(count)
+        elif (held.version, held.mark) != (row["version"], row["mark"]):
+            return None
+        ids, sent = ids_in(row["ids"] or ""), row["sent"] or b""
+        await session.aside(len(sent) // UNPACKED_BYTES, _take, held, ids, sent, dimensions)
+        if len(ids) < at_once:
+            return held
+        values["first"] = ids[-1]
+    return None
 
 
-def held(row: Row, dimensions: int) -> ScopeVectors:
-    """The vectors of a row of `scope_vectors`: two shorts and the numbers each, all big endian."""
-    sent = np.frombuffer(row["sent"] or b"", np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))
-    halves = sent["vector"].astype(np.float16)
-    return ScopeVectors.of(ids_in(row["ids"] or ""), halves, version=row["version"], mark=row["mark"])
+def _take(held: ScopeVectors, ids: Sequence[str], sent: bytes, dimensions: int) -> None:
+    # what `halfvec_send` gives: two shorts and the numbers, all big endian
+    vectors = np.frombuffer(sent, np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))["vector"]
+    held.take(ids, vectors.astype(np.float16))
 
 
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:

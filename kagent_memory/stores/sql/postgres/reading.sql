@@ -34,13 +34,18 @@ WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 (s.xmin::text::bigint * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
 
 -- name: scope_vectors
--- All vectors of a scope: the ids, 36 characters each, and beside them what each is sent as.
+-- The vectors of a scope from one id on: the ids, 36 characters each, and beside them what each is sent as.
 SELECT s.version, {mark} AS mark, v.ids, v.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
     SELECT string_agg(t.id::text, '' ORDER BY t.id) AS ids, string_agg(halfvec_send(t.embedding), '' ORDER BY t.id) AS sent
-    FROM memory_vector_{space} AS t
-    WHERE t.scope_id = %(scope_id)s
+    FROM (
+        SELECT o.id, o.embedding
+        FROM memory_vector_{space} AS o
+        WHERE o.scope_id = %(scope_id)s AND o.id >= %(first)s::uuid
+        ORDER BY o.id
+        LIMIT %(limit)s
+    ) AS t
 ) AS v
 WHERE s.scope_id = %(scope_id)s
 
