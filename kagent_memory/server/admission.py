@@ -45,8 +45,9 @@ class Admission:
             TooOften: the caller must wait.
             StoreError: the token cannot be looked up.
         """
-        token = digest(secret) if secret.startswith(PREFIX) else None
-        proxied = self._proxied(headers) if token is None else None
+        token, proxied = digest(secret) if secret.startswith(PREFIX) else None, None
+        if token is None and self._access.trusted_proxy:
+            proxied = auth.caller_of_proxy(headers, self._memories().settings.tenant)
         waits = self._rate.wait_seconds(self._counted_as(address, token, proxied), time.monotonic())
         if waits:
             raise TooOften(waits)
@@ -60,11 +61,6 @@ class Admission:
         if proxied is None and not (self._access.required or self._access.trusted_proxy):
             return auth.LOCAL
         return proxied
-
-    def _proxied(self, headers: Headers) -> Caller | None:
-        if not self._access.trusted_proxy:
-            return None
-        return auth.caller_of_proxy(headers, self._memories().settings.tenant)
 
     def _counted_as(self, address: str, token: str | None, proxied: Caller | None) -> str:
         """By what a request is counted, before anything is looked up: what only claims to be a token is no caller yet,

@@ -80,20 +80,17 @@ async def add(memories: TheMemories, scope: TheScope, caller: TheCaller, body: A
 @router.get("/memories")
 async def list_memories(memories: TheMemories, scope: TheScope, params: Annotated[ListParams, Query()]) -> Page:
     """Memories in order, a page at a time; nothing counts as delivered."""
+    try:
+        metadata = TypeAdapter[dict[str, Scalar]](Scalars).validate_json(params.metadata)
+    except ValidationError as error:
+        raise InvalidInput("metadata must be a JSON object of scalars.") from error
     return await memories.list(
         scope,
-        filter=params.record(_scalars(params.metadata)),
+        filter=params.record(metadata),
         order=params.order,
         limit=params.limit,
         cursor=params.cursor,
     )
-
-
-def _scalars(text: str) -> dict[str, Scalar]:
-    try:
-        return TypeAdapter[dict[str, Scalar]](Scalars).validate_json(text)
-    except ValidationError as error:
-        raise InvalidInput("metadata must be a JSON object of scalars.") from error
 
 
 @router.post("/memories/search")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
 
-from fastapi import FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
 
 from .. import __version__
@@ -37,9 +36,14 @@ from .auth import Access
 from .mcp_endpoint import McpEndpoint
 from .metrics import metrics, metrics_or_none
 from .middleware import Gate
-from .readiness import Readiness, ready
+from .readiness import Readiness, healthy, ready
 
 DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."
+STATIC_FILES: Mapping[str, tuple[str, str]] = {
+    "/static/style.css": ("style.css", "text/css"),
+    "/static/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/favicon.ico": ("icon.svg", "image/svg+xml"),
+}
 
 
 def create_app(
@@ -95,12 +99,11 @@ def create_app(
     ):
         app.include_router(router)
     app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
-    app.add_api_route("/healthz", _healthy, include_in_schema=False)
+    app.add_api_route("/healthz", healthy, include_in_schema=False)
     app.add_api_route("/readyz", ready, include_in_schema=False)
     app.add_api_route("/metrics", metrics, include_in_schema=False)
-    app.add_api_route("/static/style.css", _style, include_in_schema=False)
-    for path in ("/static/icon.svg", "/favicon.ico"):
-        app.add_api_route(path, _icon, include_in_schema=False)
+    for path in STATIC_FILES:
+        app.add_api_route(path, _static, include_in_schema=False)
     app.router.routes.append(Route(problems.MCP_PATH, McpEndpoint()))
     problems.install(app)
     app.state.admission = Admission(access, lambda: app.state.memories)
@@ -108,19 +111,7 @@ def create_app(
     return app
 
 
-async def _healthy() -> Response:
-    """Says that the process answers; what it needs is checked by `/readyz`, and by `kagent-memory doctor`."""
-    return PlainTextResponse("ok\n")
-
-
-async def _style() -> Response:
-    return _static("style.css", "text/css")
-
-
-async def _icon() -> Response:
-    return _static("icon.svg", "image/svg+xml")
-
-
-def _static(name: str, media_type: str) -> Response:
+async def _static(request: Request) -> Response:
+    name, media_type = STATIC_FILES[request.scope["route"].path]
     text = files("kagent_memory.server").joinpath("static", name).read_text(encoding="utf-8")
     return Response(text, media_type=media_type, headers={"cache-control": "no-cache"})

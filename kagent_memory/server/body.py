@@ -94,17 +94,17 @@ class _Reader:
         if sign == "[" and (numbers := _NUMBERS.match(text, at)):
             self._at = numbers.end()
             return json.loads(numbers.group())
-        if sign in "[{":
-            return self._opened(sign)
         if match := _SCALAR.match(text, at):
             self._at = match.end()
-            return _WORDS[match.group()] if match[1] is None else _number(match)
-        raise Unreadable("The body is not valid JSON.")
-
-    def _opened(self, sign: str) -> object:
-        self._at = _spaced(self._text, self._at + 1)
+            whole, fraction, power = match.groups()
+            if whole is None:
+                return _WORDS[match.group()]
+            return int(whole) if fraction is None and power is None else float(match.group())
+        if sign not in "[{":
+            raise Unreadable("The body is not valid JSON.")
         made: Container = [] if sign == "[" else {}
-        if self._text[self._at] == ("]" if sign == "[" else "}"):
+        self._at = _spaced(text, at + 1)
+        if text[self._at] == ("]" if sign == "[" else "}"):
             self._at += 1
             return made
         self._open.append((made, "" if sign == "[" else self._key()))
@@ -148,9 +148,9 @@ class _Reader:
 _OPENED = object()
 
 
-def _number(match: re.Match[str]) -> int | float:
-    whole, fraction, power = match.groups()
-    return int(whole) if fraction is None and power is None else float(match.group())
+def media_type(request: Request) -> str:
+    """What a request says that its body is, without parameters such as the character set."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def as_object(value: object) -> Mapping[str, object]:
@@ -186,7 +186,9 @@ class BoundedRoute(APIRoute):
 
         async def handle_checked(request: Request) -> Response:
             raw = await request.body()
-            if not raw or not _is_json(request):
+            sent = media_type(request)
+            is_json = sent == "application/json" or (sent.startswith("application/") and sent.endswith("+json"))
+            if not raw or not is_json:
                 return await handle(request)
             value = await run_in_thread(len(raw), partial(checked, body, raw))
             return await handle(_Checked(request, raw, value))
@@ -218,11 +220,6 @@ def checked(kind: type[BaseModel], raw: bytes) -> BaseModel:
 
 def _fault(text: str) -> dict[str, object]:
     return {"type": "json_invalid", "loc": ("body",), "msg": text}
-
-
-def _is_json(request: Request) -> bool:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 class _Checked(Request):

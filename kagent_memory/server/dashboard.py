@@ -10,8 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..memories import Memories
-from ..records import Memory, Scope
+from ..records import Memory
 from .dependencies import memories_of
 from .page_helpers import page, page_scope, shown_settings
 from .plots import Series, area, bars
@@ -28,7 +27,13 @@ BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 3
 async def dashboard(request: Request) -> Response:
     """Counts and plots."""
     memories, scope = memories_of(request), page_scope(request)
-    rows, whole = await _read(memories, scope)
+    rows: list[Memory] = []
+    cursor: str | None = None
+    whole = False
+    while len(rows) < MOST_READ and not whole:
+        found = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
+        rows += found.memories
+        cursor, whole = found.cursor, found.cursor is None
     stats, now = await memories.stats(scope), request.app.state.clock()
     states = [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")]
     drawn = [
@@ -42,17 +47,6 @@ async def dashboard(request: Request) -> Response:
     plots = [{"title": title, "svg": draw(title, series), "series": series} for title, draw, series in drawn]
     values: dict[str, Any] = {"scope": scope, "stats": stats, "plots": plots, "whole": whole, "read": len(rows)}
     return page(request, "dashboard.html", {**values, **shown_settings(request)})
-
-
-async def _read(memories: Memories, scope: Scope) -> tuple[list[Memory], bool]:
-    rows: list[Memory] = []
-    cursor: str | None = None
-    while len(rows) < MOST_READ:
-        found = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
-        rows += found.memories
-        if (cursor := found.cursor) is None:
-            return rows, True
-    return rows, False
 
 
 def growth(rows: Sequence[Memory], now: datetime) -> Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -89,30 +89,24 @@ def unauthorized(request: Request) -> Response:
     return refused(request, 401, "Send `Authorization: Bearer <token>`.", headers=challenge)
 
 
-async def _ours(request: Request, error: Exception) -> Response:
-    assert isinstance(error, KagentMemoryError)
-    return failed(request, error)
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    kind = "not-found" if error.status_code == 404 else None
-    return refused(request, error.status_code, str(error.detail), kind=kind, headers=error.headers)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    found = [{"where": _place(item["loc"]), "what": printable(item["msg"])} for item in error.errors()]
-    detail = "; ".join(f"{item['where']}: {item['what']}" for item in found[:5])
-    return refused(request, 422, detail, kind="invalid-input")
-
-
-def _place(parts: Sequence[int | str]) -> str:
-    return printable(".".join(str(part) for part in parts))[:200]
+async def _answered(request: Request, error: Exception) -> Response:
+    match error:
+        case KagentMemoryError():
+            return failed(request, error)
+        case HTTPException(status_code=status):
+            kind = "not-found" if status == 404 else None
+            return refused(request, status, str(error.detail), kind=kind, headers=error.headers)
+        case RequestValidationError():
+            faults = [
+                f"{printable('.'.join(map(str, fault['loc'])))[:200]}: {printable(fault['msg'])}"
+                for fault in error.errors()[:5]
+            ]
+            return refused(request, 422, "; ".join(faults), kind="invalid-input")
+        case _:
+            raise error
 
 
 def install(app: FastAPI) -> None:
     """Lets the app answer every failure in this form; inputs are never echoed, they may be private."""
-    app.add_exception_handler(KagentMemoryError, _ours)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    for family in (KagentMemoryError, HTTPException, RequestValidationError):
+        app.add_exception_handler(family, _answered)

@@ -37,32 +37,27 @@ def file_descriptor() -> descriptor_pb2.FileDescriptorProto:
     file.dependency.extend([struct_pb2.DESCRIPTOR.name, timestamp_pb2.DESCRIPTOR.name])
     service = file.service.add(name="MemoryService")
     text = files("kagent_memory.server").joinpath("kagent.proto").read_text(encoding="utf-8")
-    for found in (_LINE.fullmatch(line.strip()) for line in text.splitlines()):
-        if found is None:
-            continue
+    for found in filter(None, (_LINE.fullmatch(line.strip()) for line in text.splitlines())):
         if found["message"]:
             file.message_type.add(name=found["message"])
-        elif found["method"]:
+            continue
+        if found["method"]:
             takes, gives = (f".{PACKAGE}.{found[part]}" for part in ("takes", "gives"))
             service.method.add(name=found["method"], input_type=takes, output_type=gives)
+            continue
+        message, kind = file.message_type[-1], found["type"]
+        label = _Field.LABEL_REPEATED if found["label"] == "repeated " else _Field.LABEL_OPTIONAL
+        field = message.field.add(name=found["field"], number=int(found["number"]), label=label)
+        head, *more = found["field"].split("_")
+        field.json_name = head + "".join(part.capitalize() for part in more)
+        if kind.islower() and "." not in kind:
+            field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
         else:
-            _add_field(file.message_type[-1], found)
+            field.type, field.type_name = _Field.TYPE_MESSAGE, f".{kind}" if "." in kind else f".{PACKAGE}.{kind}"
+        if found["label"] == "optional ":  # proto3 tells what was given by a choice of one
+            field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{found['field']}")
     return file
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, found: re.Match[str]) -> None:
-    label = _Field.LABEL_REPEATED if found["label"] == "repeated " else _Field.LABEL_OPTIONAL
-    field = message.field.add(name=found["field"], number=int(found["number"]), label=label)
-    head, *more = found["field"].split("_")
-    field.json_name = head + "".join(part.capitalize() for part in more)
-    if found["type"].islower() and "." not in found["type"]:
-        field.type = _Field.Type.Value(f"TYPE_{found['type'].upper()}")
-    else:
-        field.type = _Field.TYPE_MESSAGE
-        field.type_name = f".{found['type']}" if "." in found["type"] else f".{PACKAGE}.{found['type']}"
-    if found["label"] == "optional ":  # proto3 tells what was given by a choice of one
-        field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
-        message.oneof_decl.add(name=f"_{found['field']}")
 
 
 @cache

@@ -11,6 +11,7 @@ from starlette.types import Scope as Connection
 
 from ..errors import InvalidInput, NotFound
 from ..records import Scope
+from .body import media_type
 from .dependencies import caller_of, memories_of, who
 
 LONGEST_NAME = 1024
@@ -30,7 +31,7 @@ class McpEndpoint:
             if request.method != "POST":  # there is nothing to stream, and no session to end
                 raise HTTPException(405, "Only POST is answered here.", {"allow": "POST"})
             scopes = _scopes_of(request)
-            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            if media_type(request) != "application/json":
                 raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")  # the first time it takes long
             from .mcp_tools import serve_http

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..errors import InvalidInput, KagentMemoryError, family_of
-from ..memories.options import ForgetOptions
 from ..memories.tool_answers import moment
 from ..records import Filter
 from .dependencies import caller_of, known_id, memories_of, who
@@ -95,9 +94,18 @@ async def _forgotten(request: Request, *, dry_run: bool) -> Response:
     scope, form = page_scope(request), await own_form(request)
     typed = {name: field(form, name) for name in CONDITIONS}
     try:
-        options = _options(typed)
-        options |= {"dry_run": dry_run, "who": who("page", caller_of(request))}
-        gone = await memories_of(request).forget(scope, **options)
+        if not any(typed.values()):
+            raise InvalidInput("Name at least one condition. All memories go by Delete all memories.")
+        gone = await memories_of(request).forget(
+            scope,
+            session_id=typed["session_id"] or None,
+            tag=typed["tag"] or None,
+            author=typed["author"] or None,
+            after=moment(typed, "after"),
+            before=moment(typed, "before"),
+            dry_run=dry_run,
+            who=who("page", caller_of(request)),
+        )
     except KagentMemoryError as error:
         return _forget_page(request, typed, wrong=message_of(error), status=family_of(error).http_status)
     return _forget_page(request, typed, gone=len(gone)) if dry_run else to("/memories", scope, done="forgotten")
@@ -108,20 +116,3 @@ def _forget_page(
 ) -> Response:
     values: dict[str, Any] = {"scope": page_scope(request), "typed": typed, "wrong": wrong, "gone": gone}
     return page(request, "forget.html", values, status)
-
-
-def _options(typed: Mapping[str, str]) -> ForgetOptions:
-    """The conditions that the form names.
-
-    Raises:
-        InvalidInput: it names none, or a time that is none.
-    """
-    if not any(typed.values()):
-        raise InvalidInput("Name at least one condition. All memories go by Delete all memories.")
-    return {
-        "session_id": typed["session_id"] or None,
-        "tag": typed["tag"] or None,
-        "author": typed["author"] or None,
-        "after": moment(typed, "after"),
-        "before": moment(typed, "before"),
-    }

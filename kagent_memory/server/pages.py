@@ -80,16 +80,24 @@ async def list_memories(request: Request) -> Response:
 async def _memories_page(request: Request, typed: Mapping[str, str], status: int = 200) -> Response:
     memories, scope = memories_of(request), page_scope(request)
     params = request.query_params
-    query, order = params.get("q", "").strip(), _order(params.get("order", ""))
-    text = params.get("page", "")
+    query, text = params.get("q", "").strip(), params.get("page", "")
+    orders: dict[str, Order] = {name: name for name in ORDERS}
+    order = orders.get(params.get("order", ""), "newest")
     filter, number = _filter(params), (max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1)
     values: dict[str, Any] = {"hits": None, "cursor": None, "memories": (), "total": 0}
     if query:
         # replaced memories are looked through, never searched
         current = replace(filter, superseded=False)
-        as_of = moment(params, "as_of")
+        as_of, caller, also = moment(params, "as_of"), caller_of(request), params.get("also", "").strip()
+        widths = {
+            "user": Scopes(tenant=scope.tenant, user=scope.user),
+            "app": Scopes(tenant=scope.tenant, app=scope.app),
+        }
+        searched: list[Scope | Scopes] = [caller.checked(widths.get(params.get("width", ""), scope))]
+        if also:  # another user of the same agent
+            searched.append(scope_of(request, scope.app, checked_name(also), scope.tenant))
         values["hits"] = await memories.recall(
-            _searched(request, scope), query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
+            searched, query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
         )
     else:
         values["total"] = (await memories.facets(scope, filter=filter, most=0)).total
@@ -110,14 +118,6 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
     return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
 
 
-def _searched(request: Request, scope: Scope) -> list[Scope | Scopes]:
-    """What a search reads: the scope or all that share its user or agent, and the same agent's of another user."""
-    caller, also = caller_of(request), request.query_params.get("also", "").strip()
-    wide = {"user": Scopes(tenant=scope.tenant, user=scope.user), "app": Scopes(tenant=scope.tenant, app=scope.app)}
-    first = caller.checked(wide.get(request.query_params.get("width", ""), scope))
-    return [first, scope_of(request, scope.app, checked_name(also), scope.tenant)] if also else [first]
-
-
 async def _cursor_of(
     memories: Memories, scope: Scope, filter: Filter, order: Order, number: int
 ) -> tuple[str | None, int]:
@@ -131,10 +131,6 @@ async def _cursor_of(
             return None, 1
         left, cursor = left - len(skipped.memories), skipped.cursor
     return cursor, min(number, MOST_SKIPPED // SHOWN + 1)
-
-
-def _order(text: str) -> Order:
-    return text if text in ORDERS else "newest"  # pyright: ignore[reportReturnType] its keys are the orders
 
 
 def _filter(params: Mapping[str, str]) -> Filter:
@@ -217,15 +213,17 @@ def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]
     """What a change replaced: the parts that differ, each with its former value in words."""
     if before is None or after is None:
         return []
-    pairs = [(name, getattr(before, name)) for name in COMPARED if getattr(before, name) != getattr(after, name)]
-    return [(name.replace("_", " "), _worded(value)) for name, value in pairs]
-
-
-def _worded(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = ", ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
-    return "–" if value is None else text or "–"
+    replaced: list[tuple[str, str]] = []
+    for name in COMPARED:
+        value = getattr(before, name)
+        if value == getattr(after, name):
+            continue
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        elif isinstance(value, tuple):
+            value = ", ".join(cast("tuple[str, ...]", value))
+        replaced.append((name.replace("_", " "), "–" if value in (None, "") else str(value)))
+    return replaced
 
 
 async def _memory(request: Request, id: str) -> Memory:

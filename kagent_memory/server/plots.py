@@ -78,28 +78,22 @@ def _framed(title: str, series: Series, top: int, drawn: Sequence[Markup]) -> Ma
         for value in (0, top // 2, top)
         for y in (_height(value, top),)
     ]
+    slot, every = PLOT_WIDTH / max(len(series), 1), -(-len(series) // MOST_LABELS) or 1
+    labels = [
+        Markup('<text x="{}" y="{}" class="middle{}">{}</text>').format(
+            _round(LEFT + (index + 0.5) * slot),
+            HEIGHT - 8,
+            # every second one of many is left out where the plot is narrow
+            " second" if index // every % 2 and every > 1 else "",
+            label,
+        )
+        for index, (label, _) in enumerate(series)
+        if index % every == 0
+    ]
     return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="plot">{}{}{}</svg>').format(
         WIDTH, HEIGHT, said if any(value for _, value in series) else f"{title}: nothing yet", _join(grid),
-        _join(drawn), _labels(series),
+        _join(drawn), _join(labels),
     )  # fmt: skip
-
-
-def _labels(series: Series) -> Markup:
-    slot = PLOT_WIDTH / max(len(series), 1)
-    every = -(-len(series) // MOST_LABELS) or 1
-    return _join(
-        [
-            Markup('<text x="{}" y="{}" class="middle{}">{}</text>').format(
-                # every second one of many is left out where the plot is narrow
-                _round(LEFT + (index + 0.5) * slot),
-                HEIGHT - 8,
-                " second" if index // every % 2 and every > 1 else "",
-                label,
-            )
-            for index, (label, _) in enumerate(series)
-            if index % every == 0
-        ]
-    )
 
 
 def _join(parts: Sequence[Markup]) -> Markup:

@@ -124,17 +124,12 @@ class Body:
         self._seen += len(message.get("body", b""))
         if self._seen > self._most:
             raise TooLarge(self._most)
-        if self._room is not None and self._seen > SMALL_BODY and not self._make_room(self._room):
-            raise TooMuch
+        if self._room is not None and self._seen > SMALL_BODY:
+            if not self._room.take(self._caller, self._seen - self._taken):
+                raise TooMuch
+            self._taken = self._seen
         self.is_whole = not message.get("more_body", False)
         return message
-
-    def _make_room(self, room: Room) -> bool:
-        more = self._seen - self._taken
-        if not room.take(self._caller, more):
-            return False
-        self._taken = self._seen
-        return True
 
     def end(self) -> None:
         """The request is over; its bytes are no longer held."""

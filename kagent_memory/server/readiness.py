@@ -1,4 +1,4 @@
-"""`/readyz`: whether requests can be served, in fixed words, so that anybody may ask."""
+"""`/healthz` and `/readyz`: whether requests can be served, in fixed words, so that anybody may ask."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Mapping
 
 from fastapi import Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from ..errors import KagentMemoryError
 from ..memories import Memories
@@ -47,7 +47,13 @@ class Readiness:
             applied.append(await memories.store.about())
 
         database = await _outcome("database", ask())
-        return {"database": database, "migrations": _migrations(memories, applied[0]) if applied else database}
+        if not applied or "migrations" not in applied[0]:  # it is away, or a store of others with its own schema
+            return {"database": database, "migrations": database}
+        known = set(applied[0]["migrations"].split(", "))
+        dialect = "libsql" if memories.location.removeprefix("kagent+").startswith("libsql") else "postgres"
+        if all(f"{one.number} {one.name}" in known for one in migrations(dialect)):
+            return {"database": database, "migrations": OK}
+        return {"database": database, "migrations": "missing: run kagent-memory migrate"}
 
     async def _embedder(self, memories: Memories, now: float) -> str:
         former = self._found.get("embedder", AWAY)
@@ -72,14 +78,9 @@ async def _outcome(part: str, attempt: Awaitable[object]) -> str:
     return OK
 
 
-def _migrations(memories: Memories, about: Mapping[str, str]) -> str:
-    """Whether the schema is this version's; a store of others has its own."""
-    if "migrations" not in about:
-        return OK
-    dialect = "libsql" if memories.location.removeprefix("kagent+").startswith("libsql") else "postgres"
-    applied = set(about["migrations"].split(", "))
-    missing = [one for one in migrations(dialect) if f"{one.number} {one.name}" not in applied]
-    return "missing: run kagent-memory migrate" if missing else OK
+async def healthy() -> Response:
+    """Answers `/healthz`: the process is there; what it needs is checked by `/readyz` and `kagent-memory doctor`."""
+    return PlainTextResponse("ok\n")
 
 
 async def ready(request: Request) -> Response:

@@ -73,12 +73,6 @@ def _check_scalar(value: Scalar) -> None:
         raise ValueError("holds a whole number beyond 2^53; send it as text")
 
 
-def _few(value: dict[str, Scalar]) -> dict[str, Scalar]:
-    for one in (*value, *value.values()):
-        _check_scalar(one)
-    return value
-
-
 def _packed(numbers: list[float]) -> npt.NDArray[np.float64]:
     return np.asarray(numbers, dtype=np.float64)
 
@@ -93,7 +87,7 @@ Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 Scalar = str | int | float | bool | None
 # what was read from JSON is JSON: its parts need no validation of their own, which takes long
 JsonObject = Annotated[dict[str, Any], AfterValidator(_storable)]
-Scalars = Annotated[dict[str, Scalar], Field(max_length=MOST_KEYS), AfterValidator(_few)]
+Scalars = Annotated[dict[str, Scalar], Field(max_length=MOST_KEYS), AfterValidator(_storable)]
 EpochSeconds = Annotated[float, Field(ge=0, le=LATEST_SECONDS, allow_inf_nan=False)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 TtlDays = Annotated[int, Field(ge=0, le=36_500, description="Days to live; 0: for ever.")]

@@ -22,16 +22,13 @@ BACKLOG = 2048  # connections that wait to be taken
 END_SECONDS = 5  # for requests to end when the server stops
 
 
-def _most_connections() -> int:
-    try:
-        from resource import RLIMIT_NOFILE, getrlimit
-    except ImportError:  # Windows
-        return 1_000
-    files = getrlimit(RLIMIT_NOFILE)[0]  # connections are files, and the database wants some of them
-    return min(1_000, files * 3 // 4) if files > 0 else 1_000
-
-
-MOST_CONNECTIONS = _most_connections()
+try:
+    from resource import RLIMIT_NOFILE, getrlimit
+except ImportError:  # Windows
+    _files = 0
+else:
+    _files = getrlimit(RLIMIT_NOFILE)[0]  # connections are files, and the database wants some of them
+MOST_CONNECTIONS = min(1_000, _files * 3 // 4) if _files > 0 else 1_000
 
 
 class Connections(H11Protocol):
