@@ -27,7 +27,6 @@ from typing_extensions import override
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
-from ..records import Memory
 from . import kagent_verbs
 from .admission import Admission, TooOften
 from .auth import Access, Caller, bearer, check_binding, is_loopback
@@ -40,12 +39,10 @@ from .kagent_wire import (
     StoredItem,
     batch_of,
     check_count,
-    content_of,
+    found,
     item_of,
-    metadata_of,
-    nano,
+    listed,
     search_of,
-    seconds,
     wrong_width,
 )
 
@@ -77,51 +74,37 @@ class _Call:
     caller: Caller
     max_bytes: int
 
+    async def add(self, item: StoredItem) -> Fields:
+        ids = await kagent_verbs.store(self.memories, self.caller, [item], max_bytes=self.max_bytes)
+        return {"id": ids[0]}
 
-async def _add(call: _Call, item: StoredItem) -> Fields:
-    ids = await kagent_verbs.store(call.memories, call.caller, [item], max_bytes=call.max_bytes)
-    return {"id": ids[0]}
+    async def add_batch(self, items: Sequence[StoredItem]) -> Fields:
+        await kagent_verbs.store(self.memories, self.caller, items, max_bytes=self.max_bytes)
+        return {"count": len(items)}
 
+    async def search(self, question: Search) -> Fields:
+        hits = await kagent_verbs.search(self.memories, self.caller, question)
+        rows = [found(memory, cosine) for memory, cosine in hits]
+        # HTTP gives back any JSON as metadata, a Struct is an object
+        return {"memories": [row if isinstance(row["metadata"], dict) else {**row, "metadata": {}} for row in rows]}
 
-async def _add_batch(call: _Call, items: list[StoredItem]) -> Fields:
-    await kagent_verbs.store(call.memories, call.caller, items, max_bytes=call.max_bytes)
-    return {"count": len(items)}
+    async def list(self, asked: Fields) -> Fields:
+        rows: list[Fields] = []
+        size = 0
+        scopes = kagent_verbs.named(self.memories, self.caller, asked.get("agent_name"), asked.get("user_id"))
+        async for memory in kagent_verbs.listed(self.memories, scopes):
+            size += len(memory.content.encode()) + 100
+            if size > MOST_LISTED_BYTES:
+                raise _Unanswerable(
+                    f"The memories are longer than {MOST_LISTED_BYTES} bytes in all; list them over HTTP."
+                )
+            rows.append(listed(memory))
+        return {"memories": rows}
 
-
-async def _search(call: _Call, question: Search) -> Fields:
-    found = await kagent_verbs.search(call.memories, call.caller, question)
-    return {"memories": [_found(memory, cosine) for memory, cosine in found]}
-
-
-def _found(memory: Memory, cosine: float) -> Fields:
-    metadata = metadata_of(memory)
-    return {
-        "id": memory.id,
-        "content": content_of(memory),
-        "score": cosine,
-        "metadata": metadata if isinstance(metadata, dict) else {},  # HTTP takes what is no object, a Struct is one
-        "created_at": nano(memory.created_at),
-    }
-
-
-async def _list(call: _Call, asked: Fields) -> Fields:
-    rows: list[Fields] = []
-    size = 0
-    scopes = kagent_verbs.named(call.memories, call.caller, asked.get("agent_name"), asked.get("user_id"))
-    async for memory in kagent_verbs.listed(call.memories, scopes):
-        size += len(memory.content.encode()) + 100
-        if size > MOST_LISTED_BYTES:
-            raise _Unanswerable(f"The memories are longer than {MOST_LISTED_BYTES} bytes in all; list them over HTTP.")
-        expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at and not memory.pinned else {}
-        row = {"id": memory.id, "content": content_of(memory), "access_count": memory.usage.delivered}
-        rows.append({**row, "created_at": seconds(memory.created_at), **expires})
-    return {"memories": rows}
-
-
-async def _delete(call: _Call, asked: Fields) -> Fields:
-    for scope in kagent_verbs.named(call.memories, call.caller, asked.get("agent_name"), asked.get("user_id")):
-        await call.memories.forget(scope, everything=True, who="kagent")
-    return {"status": "deleted"}
+    async def delete(self, asked: Fields) -> Fields:
+        for scope in kagent_verbs.named(self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")):
+            await self.memories.forget(scope, everything=True, who="kagent")
+        return {"status": "deleted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +123,13 @@ class _Verb(Generic[Asked]):
 
 
 _VERBS: Mapping[str, _Verb[Any]] = {
-    "AddSession": _Verb(lambda asked: item_of(asked.get("memory", {})), _add, "failed to save memory"),
-    "AddSessionBatch": _Verb(lambda asked: batch_of(asked.get("items", [])), _add_batch, "failed to save memory batch"),
-    "Search": _Verb(search_of, _search, "search failed"),
-    "List": _Verb(lambda asked: asked, _list, "failed to list memories"),
-    "Delete": _Verb(lambda asked: asked, _delete, "failed to delete memory"),
+    "AddSession": _Verb(lambda asked: item_of(asked.get("memory", {})), _Call.add, "failed to save memory"),
+    "AddSessionBatch": _Verb(
+        lambda asked: batch_of(asked.get("items", [])), _Call.add_batch, "failed to save memory batch"
+    ),
+    "Search": _Verb(search_of, _Call.search, "search failed"),
+    "List": _Verb(lambda asked: asked, _Call.list, "failed to list memories"),
+    "Delete": _Verb(lambda asked: asked, _Call.delete, "failed to delete memory"),
 }
 
 
@@ -192,7 +177,8 @@ class _Service:
                 asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
                 call = _Call(self._memories, caller, self._access.max_body_bytes)
                 answer = await verb.answer(call, asked)
-                return await run_in_thread(_size(answer), _written, gives, answer)
+                size = sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
+                return await run_in_thread(size, _written, gives, answer)
         except _Refusal as error:
             await _end(context, error.code, str(error))
         except (Refused, InvalidInput) as error:
@@ -210,7 +196,10 @@ class _Service:
             await _end(context, grpc.StatusCode.INTERNAL, verb.failed)
 
     async def _caller(self, context: Context) -> Caller:
-        access, address = self._access, _address(context)
+        access = self._access
+        # the other end is "ipv4:127.0.0.1:5000" or "ipv6:%5B::1%5D:5000"
+        kind, _, end = unquote(context.peer()).partition(":")
+        address = end.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
         if not (access.required or access.trusted_proxy) and not is_loopback(address):
             raise _Refusal(grpc.StatusCode.PERMISSION_DENIED, NOT_FROM_HERE)
         told = [(str(key), value) for key, value in context.invocation_metadata() or ()]
@@ -228,12 +217,6 @@ class _Service:
 async def _end(context: AnyContext, code: grpc.StatusCode, text: str) -> NoReturn:
     await context.abort(code, printable(text))
     raise AssertionError("abort raises")
-
-
-def _address(context: Context) -> str:
-    """The other end's address of "ipv4:127.0.0.1:5000" or "ipv6:%5B::1%5D:5000"."""
-    kind, _, rest = unquote(context.peer()).partition(":")
-    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
 
 
 async def _first(requests: AsyncIterator[bytes]) -> bytes:
@@ -279,11 +262,6 @@ def _fields(message: Message) -> Fields:
 
 def _written(kind: str, answer: Fields) -> bytes:
     return ParseDict(answer, message_class(kind)()).SerializeToString()
-
-
-def _size(answer: Fields) -> int:
-    rows: Sequence[Fields] = answer.get("memories", ())
-    return sum(len(row["content"]) + 100 for row in rows)
 
 
 class _Streams:

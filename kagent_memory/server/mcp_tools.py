@@ -95,40 +95,47 @@ class _Client:
     who: str
     budget_tokens: int
 
+    async def save(self, args: Mapping[str, Any]) -> Answer:
+        fact = Fact(given(args, "content"), origin="agent", metadata=SOURCE)
+        replaces = None if args.get("replaces") in (None, "") else given(args, "replaces")
+        ids = await self.memories.add(self.scope, [fact], who=self.who, replaces=replaces)
+        return {"status": "saved", "id": saved_id(ids), "message": SAVED}
 
-async def _save(client: _Client, args: Mapping[str, Any]) -> Answer:
-    fact = Fact(given(args, "content"), origin="agent", metadata=SOURCE)
-    replaces = None if args.get("replaces") in (None, "") else given(args, "replaces")
-    ids = await client.memories.add(client.scope, [fact], who=client.who, replaces=replaces)
-    return {"status": "saved", "id": saved_id(ids), "message": SAVED}
+    async def load(self, args: Mapping[str, Any]) -> Answer:
+        query, limit, budget = given(args, "query"), whole(args, "limit"), self.budget_tokens
+        most = None if limit is None else min(limit, MOST)
+        whose = [self.scope, *self.beside] if self.beside else self.scope
+        as_of = moment(args, "as_of")
+        found = await self.memories.recall(whose, query, limit=most, budget_tokens=budget, as_of=as_of)
+        return await self._fenced([of_hit(hit, shared=hit.scope != self.scope) for hit in found])
 
+    async def list(self, args: Mapping[str, Any]) -> Answer:
+        page = await self.memories.list(self.scope, limit=min(whole(args, "limit") or LIST_LIMIT, MOST))
+        answer = await self._fenced([of_memory(memory) for memory in page.memories])
+        left_out = page.cursor is not None or len(answer["memories"]) < len(page.memories)
+        return {**answer, "more": "Older memories are not shown; load_memory finds them."} if left_out else answer
 
-async def _load(client: _Client, args: Mapping[str, Any]) -> Answer:
-    query, limit, budget = given(args, "query"), whole(args, "limit"), client.budget_tokens
-    most = None if limit is None else min(limit, MOST)
-    whose = [client.scope, *client.beside] if client.beside else client.scope
-    as_of = moment(args, "as_of")
-    found = await client.memories.recall(whose, query, limit=most, budget_tokens=budget, as_of=as_of)
-    return await _fenced(client, [of_hit(hit, shared=hit.scope != client.scope) for hit in found])
+    async def _fenced(self, found: Sequence[Found]) -> Answer:
+        def escape() -> Answer:
+            return fenced_answer([one.fields for one in affordable(found, self.budget_tokens)])
 
+        return await run_in_thread(sum(len(one.text) for one in found), escape)
 
-async def _list(client: _Client, args: Mapping[str, Any]) -> Answer:
-    page = await client.memories.list(client.scope, limit=min(whole(args, "limit") or LIST_LIMIT, MOST))
-    answer = await _fenced(client, [of_memory(memory) for memory in page.memories])
-    left_out = page.cursor is not None or len(answer["memories"]) < len(page.memories)
-    return {**answer, "more": "Older memories are not shown; load_memory finds them."} if left_out else answer
+    async def forget(self, args: Mapping[str, Any]) -> Answer:
+        erased = await self.memories.forget(self.scope, [given(args, "id")], who=self.who)
+        return {"status": "forgotten", "ids": [*erased]}
 
+    async def call(self, name: str, args: Mapping[str, Any]) -> Answer:
+        """The answer of a tool.
 
-async def _fenced(client: _Client, found: list[Found]) -> Answer:
-    def escape() -> Answer:
-        return fenced_answer([one.fields for one in affordable(found, client.budget_tokens)])
-
-    return await run_in_thread(sum(len(one.text) for one in found), escape)
-
-
-async def _forget(client: _Client, args: Mapping[str, Any]) -> Answer:
-    erased = await client.memories.forget(client.scope, [given(args, "id")], who=client.who)
-    return {"status": "forgotten", "ids": list(erased)}
+        Raises:
+            InvalidInput: an argument is not the tool's.
+        """
+        tool, verb = _TOOLS[name]
+        known = tool.input_schema["properties"]
+        if not args.keys() <= known.keys():  # whose memories they are is no argument, and must not look like one
+            raise InvalidInput(f"{name} takes {', '.join(known)} and nothing else.")
+        return await verb(self, args)
 
 
 def _tool(
@@ -153,7 +160,7 @@ _TOOLS: Mapping[str, tuple[Tool, Callable[[_Client, Mapping[str, Any]], Awaitabl
     tool.name: (tool, verb)
     for tool, verb in (
         # what is replaced stays in the history, from which it can be brought back
-        (_tool("save_memory", SAVE_MEMORY, SAVE_ARGUMENTS, needs="content", destructiveHint=False), _save),
+        (_tool("save_memory", SAVE_MEMORY, SAVE_ARGUMENTS, needs="content", destructiveHint=False), _Client.save),
         (
             _tool(
                 "load_memory",
@@ -162,7 +169,7 @@ _TOOLS: Mapping[str, tuple[Tool, Callable[[_Client, Mapping[str, Any]], Awaitabl
                 needs="query",
                 readOnlyHint=True,
             ),
-            _load,
+            _Client.load,
         ),
         (
             _tool(
@@ -171,7 +178,7 @@ _TOOLS: Mapping[str, tuple[Tool, Callable[[_Client, Mapping[str, Any]], Awaitabl
                 {"limit": _limit(f"{LIST_LIMIT} without it")},
                 readOnlyHint=True,
             ),
-            _list,
+            _Client.list,
         ),
         (
             _tool(
@@ -182,7 +189,7 @@ _TOOLS: Mapping[str, tuple[Tool, Callable[[_Client, Mapping[str, Any]], Awaitabl
                 destructiveHint=True,
                 idempotentHint=True,
             ),
-            _forget,
+            _Client.forget,
         ),
     )
 }
@@ -199,7 +206,7 @@ def _server(client: _Client) -> Server[dict[str, Any]]:
     ) -> CallToolResult:
         if params.name not in _TOOLS:
             raise MCPError(INVALID_PARAMS, f"There is no such tool; there are {', '.join(_TOOLS)}.")
-        answer = await answered(params.name, _called(client, params.name, params.arguments or {}))
+        answer = await answered(params.name, client.call(params.name, params.arguments or {}))
         text = answer.get("error") or json.dumps(answer, ensure_ascii=False)
         return CallToolResult(content=[TextContent(text=text)], is_error="error" in answer)
 
@@ -211,14 +218,6 @@ def _server(client: _Client) -> Server[dict[str, Any]]:
         on_call_tool=call_tool,
         get_tool_input_schema=lambda name: _TOOLS[name][0].input_schema if name in _TOOLS else None,
     )
-
-
-async def _called(client: _Client, name: str, args: Mapping[str, Any]) -> Answer:
-    tool, verb = _TOOLS[name]
-    known = tool.input_schema["properties"]
-    if not args.keys() <= known.keys():  # whose memories they are is no argument, and must not look like one
-        raise InvalidInput(f"{name} takes {', '.join(known)} and nothing else.")
-    return await verb(client, args)
 
 
 async def serve_stdio(
@@ -255,26 +254,21 @@ async def _pass_readable(
     passed: MemoryObjectSendStream[SessionMessage | Exception],
     answer: Callable[[SessionMessage], Awaitable[None]],
 ) -> None:
-    """Answers what cannot be read, which the SDK drops: a client would wait for its answer for ever."""
+    """Answers lines that are no message, which the SDK drops: a client would wait for ever; a blank one needs none."""
     async with passed:
         async for message in incoming:
             if isinstance(message, SessionMessage):
                 await passed.send(message)
-            elif (complaint := await _complaint(message)) is not None:
-                await answer(SessionMessage(complaint))
-
-
-async def _complaint(error: Exception) -> JSONRPCError | None:
-    """What a line that is no message gets for an answer; None when it is blank."""
-    told, number = ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE), None
-    if isinstance(error, ValidationError) and error.errors()[0]["type"] == "json_invalid":
-        fault = error.errors(include_url=False)[0]
-        line = str(fault["input"])
-        if not line.strip():
-            return None
-        told = ErrorData(code=PARSE_ERROR, message=f"Parse error: {fault['msg']}")
-        number = await run_in_thread(len(line), _request_id, line)
-    return JSONRPCError(jsonrpc="2.0", id=number, error=told)
+                continue
+            told, number = ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE), None
+            if isinstance(message, ValidationError) and message.errors()[0]["type"] == "json_invalid":
+                fault = message.errors(include_url=False)[0]
+                line = str(fault["input"])
+                if not line.strip():
+                    continue
+                told = ErrorData(code=PARSE_ERROR, message=f"Parse error: {fault['msg']}")
+                number = await run_in_thread(len(line), _request_id, line)
+            await answer(SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=told)))
 
 
 def _request_id(line: str) -> int | str | None:

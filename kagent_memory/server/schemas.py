@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
@@ -73,10 +73,6 @@ def _check_scalar(value: Scalar) -> None:
         raise ValueError("holds a whole number beyond 2^53; send it as text")
 
 
-def _packed(numbers: list[float]) -> npt.NDArray[np.float64]:
-    return np.asarray(numbers, dtype=np.float64)
-
-
 Text = Annotated[str, AfterValidator(_plain)]
 Turn = Annotated[str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(_plain)]
 Label = Annotated[str, Field(max_length=256), AfterValidator(_plain)]
@@ -95,7 +91,7 @@ Score = Annotated[float, Field(ge=0, le=1)]
 Numbers = Annotated[
     list[Annotated[float, Field(allow_inf_nan=False)]],
     Field(min_length=1, max_length=MOST_DIMENSIONS, fail_fast=True),
-    AfterValidator(_packed),
+    AfterValidator(partial(np.asarray, dtype=np.float64)),
 ]
 
 

@@ -1,8 +1,8 @@
-"""The page's templates: Jinja2 with escaping always on, and the few filters they use."""
+"""The page's templates: Jinja2 with escaping always on, and the filters they use: times, and why a memory was found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..records import Scope
-from .why import contributions, sentences
+from ..records import Hit, Scope
 
 SHELL: Mapping[str, Any] = {
     "caller": None,
@@ -20,6 +19,26 @@ SHELL: Mapping[str, Any] = {
     "done": None,
     "here": "",
     "has_login": False,
+}
+
+SIGNS: Mapping[str, str] = {
+    "match": "what it says itself",
+    "window": "what was said around it",
+    "answer": "it follows a question that matches",
+    "session": "its whole conversation",
+    "month": "it is from the month you name",
+    "day": "it is from the day you name",
+    "when": "it names a time, and you ask for one",
+    "author": "it was said by somebody you name",
+    "length": "how much it says",
+    "question": "it only asks something",
+    "opening": "its conversation began with it",
+    "recency": "how recent it is",
+    "importance": "how important it is",
+    "deliveries": "how often agents were given it",
+    "feedback": "whether it helped or misled",
+    "standing": "how it was used so far",
+    "rerank": "the reranker's judgement",
 }
 
 
@@ -37,6 +56,35 @@ def scope_query(scope: Scope, **more: Any) -> str:
     """The query string that names a scope whole, an empty tenant too, and whatever else is set."""
     further = {name: value for name, value in more.items() if value not in ("", None)}
     return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})
+
+
+def sentences(hit: Hit) -> list[str]:
+    """What found a memory."""
+    why: Mapping[str, Any] = hit.why
+    legs: Sequence[str] = why.get("legs", ())
+    said: list[str] = []
+    if "text" in legs:
+        said.append(f"It shares words with your question; {_place(why.get('text_rank'))} by words.")
+    if hit.cosine is not None:
+        said.append(
+            f"Its meaning is {hit.cosine:.0%} like your question's; {_place(why.get('vector_rank'))} by meaning."
+        )
+    if "date" in legs:
+        said.append("It is from the time that your question names.")
+    if not said:
+        said.append("What stands beside it in its conversation matches your question.")
+    return said
+
+
+def _place(rank: object) -> str:
+    return "the best match" if rank == 1 else f"number {rank}"
+
+
+def contributions(hit: Hit) -> list[tuple[str, str]]:
+    """What its score is made of, the largest first: what counts, and how much it gave or took."""
+    scores: Mapping[str, float] = hit.why.get("scores", {})
+    ordered = sorted(scores.items(), key=lambda pair: -abs(pair[1]))
+    return [(SIGNS.get(name, name.replace("_", " ")), f"{value:+.3f}".replace("-", "−")) for name, value in ordered]
 
 
 @cache
