@@ -51,6 +51,14 @@ def server_directory() -> Iterator[Path]:
         yield Path(folder) / "data"
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter: pytest's own are closed to them whenever another run begins."""
+    with tempfile.TemporaryDirectory(prefix="kagent-memory-open-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URI of a PostgreSQL where databases may be made: KAGENT_MEMORY_TEST_POSTGRES, or a private one."""

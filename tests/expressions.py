@@ -78,7 +78,7 @@ def _names(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 def compiled() -> dict[tuple[str, int], list[re.Pattern[str]]]:
     """The expressions that the package compiles when all of it is imported and used, by file and line."""
     ran = subprocess.run(
-        [sys.executable, __file__], capture_output=True, text=True, timeout=120, check=True, cwd=PACKAGE.parent
+        [sys.executable, __file__], capture_output=True, text=True, timeout=300, check=True, cwd=PACKAGE.parent
     )
     found: dict[tuple[str, int], list[re.Pattern[str]]] = {}
     for file, line, pattern, flags in json.loads(ran.stdout):

@@ -78,6 +78,7 @@ class Loopback:
         self.connections: set[Any] = set()  # one for each that a call came by
         self._plan: list[Any] = []
         self._lock = threading.Lock()
+        self.ended = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"provider": self}))
         self._server.daemon_threads = True
         self.root = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -88,6 +89,7 @@ class Loopback:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.ended.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -195,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
         self.provider.connections.add(self.client_address)
         step = self.provider.received(Request(self.path, body, dict(self.headers)))
         while isinstance(step, dict) and "delay" in step:
-            time.sleep(step["delay"])
+            self.provider.ended.wait(step["delay"])
             step = step.get("then")
         if isinstance(step, dict) and "status" in step:
             error = {"message": step.get("message", "planned"), "type": "planned", "code": step.get("code")}

@@ -17,14 +17,15 @@ It runs on a thread of its own, so that a client's blocked event loop does not h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
@@ -68,7 +69,7 @@ class Relay:
         self.accepted = 0
 
     def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
     def __enter__(self) -> Relay:
         return self
@@ -179,6 +180,17 @@ class Relay:
             self._writers.discard(writer)
 
 
+def free_port() -> int:
+    """A port of this machine for a program that cannot be told to take any that is free.
+
+    None of those that the kernel gives away by itself: another test's connection could have it before the program.
+    """
+    while True:
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
+            return int(free.getsockname()[1])
+
+
 def installed(program: str, package: str) -> str:
     """Where a program of Debian is; root installs it when it is missing."""
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -197,9 +209,7 @@ class PgBouncer:
     def __init__(self, uri: str, folder: Path, *, mode: str = "transaction", **settings: str) -> None:
         self._program = installed("pgbouncer", "pgbouncer")
         self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         self.uri = at(uri, self.port)
         given = conninfo_to_dict(uri)
         behind = {"host": given["host"], "port": given.get("port") or 5432, "user": given.get("user") or "postgres"}
@@ -234,7 +244,7 @@ class PgBouncer:
         command = [self._program, *user, str(self._folder / "pgbouncer.ini")]
         with (self._folder / "pgbouncer.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
@@ -250,7 +260,7 @@ class PgBouncer:
             self._process = None
 
 
-@contextmanager
+@contextlib.contextmanager
 def pgbouncer(uri: str, folder: Path, **settings: str) -> Iterator[PgBouncer]:
     """A PgBouncer for the length of a `with`."""
     running = PgBouncer(uri, folder, **settings)

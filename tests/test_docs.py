@@ -67,7 +67,7 @@ def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_pa
 
     def say(text: str) -> str:
         command = [sys.executable, "remember.py", text]
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 

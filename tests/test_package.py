@@ -119,7 +119,7 @@ def test_functions_and_modules_stay_small():
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -141,7 +141,7 @@ def test_the_wheel_remembers_with_the_checkout_out_of_the_way(wheel: Path, tmp_p
     target = tmp_path / "installed"
     options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(target)]
     pip = [sys.executable, "-m", "pip", "install", *options, str(wheel)]
-    subprocess.run(pip, check=True, capture_output=True, timeout=120)
+    subprocess.run(pip, check=True, capture_output=True, timeout=300)
     code = """
 import asyncio, sys
 import kagent_memory

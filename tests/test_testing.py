@@ -155,6 +155,6 @@ def test_the_test_of_the_page_passes_with_the_fixtures_and_fails_without_the_mem
         str(tmp_path),
         str(tmp_path),
     ]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert "1 failed, 1 passed" in ran.stdout, ran.stdout
     assert "test_broken.py::test_the_agent_knows" in ran.stdout

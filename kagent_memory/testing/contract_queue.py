@@ -28,7 +28,7 @@ async def claimed(store: Store, owner: str = "me", **values: Any) -> Job:
 
 async def ended_and_claimed(store: Store, owner: str) -> Job:
     """The job whose lease ends at this moment."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (job := await store.claim(owner, now=NOW, lease_seconds=30)) is None:  # noqa: ASYNC110 its end is no event
             await asyncio.sleep(0.01)
     return job

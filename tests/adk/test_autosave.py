@@ -270,7 +270,7 @@ async def test_a_hanging_memory_holds_no_run_up_for_long(
     monkeypatch.setattr("kagent_memory.adk.autosave.SAVE_SECONDS", 0.2)
     before = asyncio.get_running_loop().time()
     await Chat(assistant(scripted("hello")), service, plugins=[MemoryPlugin()]).say("Hello")
-    assert asyncio.get_running_loop().time() - before < 20
+    assert asyncio.get_running_loop().time() - before < 50
 
 
 @pytest.mark.parametrize("way", ["plugin", "callback"])
@@ -296,7 +296,7 @@ async def test_drain_waits_for_a_save_that_the_turn_did_not_wait_for(
     await began.wait()
     assert await service.drain(0.05) is False
     go_on.set()
-    assert await service.drain(30) is True
+    assert await service.drain(60) is True
     assert "My parrot is called Grace" in [one.content for one in (await service.memories.list(SCOPE)).memories]
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 from google.adk.cli.service_registry import get_service_registry
+from relay import free_port
 
 from kagent_memory import KagentMemoryService, register
 
@@ -54,17 +54,11 @@ root_agent = enable_memory(LlmAgent(name="remembering", model=Rehearsed()))
 '''
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def post(url: str, body: Any) -> Any:
     request = urllib.request.Request(
         url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=120) as response:
         return json.loads(response.read())
 
 
@@ -82,10 +76,10 @@ def served(command: list[str], folder: Path, **environ: str) -> Iterator[str]:
         )
     try:
         url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while True:
             try:
-                urllib.request.urlopen(f"{url}/list-apps", timeout=2).close()
+                urllib.request.urlopen(f"{url}/list-apps", timeout=10).close()
                 break
             except (urllib.error.URLError, OSError):
                 assert process.poll() is None, log.read_text()
@@ -94,7 +88,7 @@ def served(command: list[str], folder: Path, **environ: str) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
 
 def say(url: str, app: str, session: str, text: str) -> str:
@@ -156,7 +150,7 @@ def test_what_adk_deploys_knows_our_scheme_and_takes_the_store_from_the_environm
     image = tmp_path / "image"
     command = [sys.executable, "-m", "google.adk.cli", *shlex.split(shown.replace("\\\n", " "))]
     environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "KEPT": str(image)}
-    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
     if "--extra_packages" not in {
         name for one in adk.commands["deploy"].commands["cloud_run"].params for name in one.opts
     }:

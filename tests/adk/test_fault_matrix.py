@@ -39,7 +39,7 @@ from .scripted import APP, USER, Chat, assistant, call, responses, scripted, tex
 SCOPE = Scope("", USER, APP)
 KNOWN = ("Ada's tea is oolong.", "The spare key is with Grace.")
 SAVED, SAID = "The gate is blue.", "The boat is red."
-SOON = 30.0  # generous: what is tested is that it ends at all
+SOON = 120.0  # generous: what is tested is that it ends at all
 PATIENT = MemorySettings(rewrite=True, prune_every_hours=0)
 SHORT = PATIENT.updated(
     {

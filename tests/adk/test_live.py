@@ -94,7 +94,7 @@ async def live(
         async for _ in run:
             pass
 
-    await asyncio.wait_for(drive(), 20)
+    await asyncio.wait_for(drive(), 120)
     return model.answers
 
 

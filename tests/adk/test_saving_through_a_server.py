@@ -65,7 +65,7 @@ async def test_a_server_with_a_model_takes_the_sessions_in(uri: str, caplog: pyt
     with live(partial(Memories.open, uri, llm=llm)) as address:
         async with KagentMemoryService(address) as service:
             await talked(service, "Grace")
-            assert await service.drain(20) is True
+            assert await service.drain(60) is True
             assert [m.content for m in (await service.memories.list(SCOPE)).memories] == ["The parrot is called Grace."]
     assert "has no model of its own" not in caplog.text
 
@@ -77,7 +77,7 @@ async def test_turns_are_stored_where_models_are_not_wanted(
     with live(partial(Memories.open, uri, **({} if options else {"llm": False}))) as address:
         async with KagentMemoryService(address, **options) as service:
             await talked(service, "Grace")
-            assert await service.drain(20) is True
+            assert await service.drain(60) is True
             assert "My parrot is called Grace" in [m.content for m in (await service.memories.list(SCOPE)).memories]
     assert "has no model of its own" not in caplog.text
 

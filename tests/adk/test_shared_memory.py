@@ -100,7 +100,7 @@ async def test_sessions_are_ingested_into_ones_own_scope(shared: KagentMemorySer
     await shared.add_session_to_memory(session)
     said = Event(author="user", content=types.Content(role="user", parts=[types.Part(text="My cat is called Fig")]))
     await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[said], session_id="s")
-    assert await shared.drain(20)
+    assert await shared.drain(60)
     assert len(await contents(shared, TEAM)) == 1
     assert {"I moved to Lisbon last May", "My cat is called Fig"} <= {*await contents(shared, OWN)}
 

@@ -67,7 +67,7 @@ async def test_auto_save_and_the_work_it_leaves_behind_go_to_the_runs_tenant(ser
             chat = Chat(agent, service, sessions=InMemorySessionService())
             await chat.say(f"{name} moves to Lisbon in May")
     with tenant("nobody"):  # whoever drains or closes has no say in it
-        assert await service.drain(20)
+        assert await service.drain(60)
     for name in TENANTS:
         assert f"{name} moves to Lisbon in May" in await contents(service, name)
         assert not [text for text in await contents(service, name) if "moves" in text and not text.startswith(name)]
@@ -136,7 +136,7 @@ async def test_neither_metadata_nor_a_model_nor_a_user_can_name_a_tenant(service
         await service.add_events_to_memory(
             app_name=APP, user_id=USER, events=session.events, session_id="s", custom_metadata=metadata
         )
-    assert await service.drain(20)
+    assert await service.drain(60)
     assert "vault" not in str(responses(model.requests[-1]))
     assert await contents(service, "other") == ["The vault is behind the mirror."]
 

@@ -319,7 +319,7 @@ async def test_the_tools_find_what_their_session_keeps_for_itself(tmp_path: Any)
         chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service)
         await chat.say("User prefers dark mode")
         await service.add_session_to_memory(await chat.session())
-        assert await service.drain(30)
+        assert await service.drain(60)
         await chat.say("hello there")
         (memory,) = responses(model.requests[-1])[-1]["memories"]
         assert memory["text"] == "User prefers dark mode"

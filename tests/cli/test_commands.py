@@ -311,7 +311,7 @@ def test_serve_serves_until_it_is_stopped(uri: str, tmp_path: Path):
         address = next(word for line in process.stderr for word in line.split() if word.startswith("http://")).rstrip(
             ";"
         )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while True:
             try:
                 assert httpx.get(f"{address}/api/v1/info").json()["mode"] == "keyword"
@@ -322,7 +322,7 @@ def test_serve_serves_until_it_is_stopped(uri: str, tmp_path: Path):
         assert main(["add", "over http", "--app", "demo", "--user", "ada", "--uri", address]) == 0
         assert main(["doctor", "--uri", address]) == 0
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
         assert process.returncode in (0, -signal.SIGTERM)
     finally:
         process.kill()
@@ -381,7 +381,7 @@ print([name for name in ("httpx", "kagent_memory.doctor", "kagent_memory.server"
 
 def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
     line = [sys.executable, "-c", LOADED, f"libsql:///{tmp_path}/memory.db"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     first, *_, last = done.stdout.splitlines()
     assert (first, last) == ("[]", "[]")

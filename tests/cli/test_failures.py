@@ -35,7 +35,7 @@ def ran(*words: str, shell: str = "", **more: Any) -> subprocess.CompletedProces
     line = [sys.executable, "-m", "kagent_memory", *words]
     if shell:
         line = ["bash", "-c", f'exec "$@" {shell}', "bash", *line]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, **more)
+    return subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, **more)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_closed_streams_are_no_error(uri: str, shell: str) -> None:
 def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
     line = f'set -o pipefail; "{sys.executable}" -m kagent_memory list --app demo --user ada --json | true'
     for _ in range(3):
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=300, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -136,25 +136,40 @@ sys.exit(main())
 @pytest.mark.parametrize("where", ["import", "callback"])
 def test_ctrl_c_while_a_part_is_imported_is_no_stack_trace(uri: str, name: str, where: str) -> None:
     line = [sys.executable, "-c", INTERRUPTED, name, where, "list", *OF_ADA]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+STARTED = """
+import runpy, sys
+
+class Told:
+    def find_spec(self, name, path=None, target=None):
+        if name == "kagent_memory.concurrency":  # before the program's first import Python itself starts, and says so
+            print("started", flush=True)
+
+sys.meta_path.insert(0, Told())
+runpy.run_module("kagent_memory", run_name="__main__", alter_sys=True)
+"""
 
 
 def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
     for number in range(8):
         process = subprocess.Popen(
-            [sys.executable, "-m", "kagent_memory", "serve", "--port", "0"], stdout=subprocess.PIPE,
+            [sys.executable, "-c", STARTED, "serve", "--port", "0"], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
-        time.sleep(0.2 + 0.25 * number)  # before that Python itself starts, and says so
+        assert process.stdout
+        assert process.stdout.readline() == "started\n"
+        time.sleep(0.25 * number)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert "Traceback" not in said or "kagent_memory" not in said, said
+        _, said = process.communicate(timeout=180)
+        assert "Traceback" not in said, said
 
 
 @pytest.mark.parametrize("module", ["kagent_memory", "kagent_memory.cli"])
 def test_the_version_is_told(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = [sys.executable, "-m", module, "--version"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == f"kagent-memory {kagent_memory.__version__}\n"
     assert kagent_memory.__version__[0].isdecimal()

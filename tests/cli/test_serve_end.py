@@ -34,7 +34,7 @@ def test_a_private_postgres_stops_when_serve_is_told_to_end(tmp_path: Path, numb
         postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
         assert is_running(postmaster)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=180)
         assert (process.returncode, "Traceback" in said) == (0, False), said
         assert not is_running(postmaster), "the private PostgreSQL is left running"
     finally:

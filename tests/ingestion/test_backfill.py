@@ -50,7 +50,7 @@ async def test_what_was_there_is_embedded_and_found_by_words_until_then(store_ur
     embedder = Away()
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         async with await Memories.open(store_uri, embedding=embedder) as memories:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while len(await memories.jobs(scope=ADA)) + len(await memories.jobs(scope=BEN)) < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             answer = await memories.recall(ADA, "oolong")
@@ -94,8 +94,8 @@ async def test_what_a_process_without_an_embedder_adds_is_embedded_at_the_next_s
     async with await Memories.open(store_uri, worker=False) as memories:
         await memories.add(ADA, ["Ada drinks oolong."])
     async with await Memories.open(store_uri, embedding=embedder) as memories:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while await lacking(memories, ADA):  # noqa: ASYNC110 its end is no event
                 await asyncio.sleep(0.01)
-        assert await memories.drain(timeout=30)
+        assert await memories.drain(timeout=60)
         assert list(await memories.jobs()) == []

@@ -18,8 +18,8 @@ from kagent_memory.records import Fact, Message, Scope
 from kagent_memory.stores.base import Job
 
 SCOPE = Scope("acme", "ada", "desk")
-LEASE_SECONDS = 1.0
-BLOCKED_SECONDS = 4.0
+LEASE_SECONDS = 2.0
+BLOCKED_SECONDS = 5.0
 
 
 class Blocking:
@@ -48,7 +48,7 @@ def stealing(uri: str, blocking: Blocking, stolen: list[Job]) -> None:
 
     async def steal() -> None:
         async with await opened(uri) as other:
-            blocking.began.wait(30)
+            blocking.began.wait(120)
             until = time.monotonic() + BLOCKED_SECONDS - 0.5
             while time.monotonic() < until:
                 job = await other.store.claim("other", now=datetime.now(UTC), lease_seconds=LEASE_SECONDS)

@@ -146,7 +146,7 @@ KILLED = """
 async def test_killed_at_forty_per_cent_nothing_is_done_twice(store_uri):
     await filled(store_uri, 40)
     command = [sys.executable, "-c", textwrap.dedent(KILLED), store_uri, str(Path(__file__).parent)]
-    ended = await asyncio.to_thread(subprocess.run, command, env=dict(os.environ), capture_output=True, timeout=120)
+    ended = await asyncio.to_thread(subprocess.run, command, env=dict(os.environ), capture_output=True, timeout=300)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     async with await Memories.open(store_uri, embedding=Model(OLD), worker=False, batch_size=4) as memories:
         left = {
@@ -184,7 +184,7 @@ async def test_meanwhile_a_memory_is_found_by_either_embedder_and_none_twice(sto
 
         new.embed = held
         task = asyncio.create_task(memories.reembed(new))
-        await asyncio.wait_for(stuck.wait(), 30)
+        await asyncio.wait_for(stuck.wait(), 120)
         await memories.add(ADA, ["Blonfi tarrup"])  # goes to the new space
         assert await lacking(memories, ADA, NEW) == 4
         for query, wanted in (("Where is the boat?", "Quaxel mimtor"), ("When is the feast?", "Blonfi tarrup")):
@@ -302,7 +302,7 @@ async def test_another_choice_meanwhile_ends_the_first(store_uri):
         first = Model(NEW)
         first.gate.clear()
         task = asyncio.create_task(memories.reembed(first))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while NEW not in await states(memories):
                 first.gate.set()
                 await asyncio.sleep(0)

@@ -63,13 +63,13 @@ async def test_a_session_is_queued_and_then_taken_in_once_however_often_it_comes
     async with opened(store_uri, llm=llm, embedding=HashEmbedder()) as memories:
         session = [said("Fact: The spare key is with Grace.", "e1"), said("Noted.", "e2", "agent")]
         assert await memories.remember(SCOPE, session, "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert await contents(memories) == ["The spare key is with Grace."]
         asked = len(llm.prompts)
         assert await memories.remember(SCOPE, session, "s1") is None
         longer = [*session, said("Fact: The cat is called Mog.", "e3")]
         await memories.remember(SCOPE, longer, "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert await contents(memories) == ["The cat is called Mog.", "The spare key is with Grace."]
         assert all("spare key" not in prompt.partition("<transcript")[2] for prompt in llm.prompts[asked : asked + 1])
 
@@ -79,7 +79,7 @@ async def test_overlapping_deltas_are_taken_in_once(store_uri: str):
         turns = [said(f"Turn number {number} of the talk.", f"e{number}") for number in range(12)]
         for start in range(0, 12, 2):
             await memories.remember(SCOPE, turns[start : start + 5], "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert await contents(memories) == sorted(turn.text for turn in turns)
 
 
@@ -182,7 +182,7 @@ async def test_fifty_turns_of_parroting_add_nothing_while_something_new_is_found
         assert set(ids) == {memory.id for memory in (await memories.list(SCOPE, limit=100)).memories}
         new = [said("By the way, the locker code is 4711.", "n1"), said(f"{facts[0]}", "n2", "agent")]
         await memories.remember(SCOPE, new, "new")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert any("4711" in content for content in await contents(memories))
         assert len(await contents(memories)) == len(facts) + 1
         assert not any(fact in body for body in heard for fact in facts)
@@ -324,7 +324,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(store_uri: str,
     long = " ".join(f"Sentence number {number} of a long turn." for number in range(2000))
     async with opened(store_uri, llm=False, max_content_bytes=4096) as memories:
         await memories.remember(SCOPE, [said(long, "e1")], "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         stored = (await memories.list(SCOPE, order="oldest", limit=1000)).memories
         assert len(stored) > 10
         assert all(len(memory.content.encode()) <= 4096 for memory in stored)
@@ -337,7 +337,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(store_uri: str,
     async with opened(store_uri, summary=Careless()) as memories:
         other = Scope("acme", "grace", "desk")
         await memories.remember(other, [said("Anything at all.", "e1")], "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         (memory,) = (await memories.list(other)).memories
         assert (memory.content, memory.event_ids, memory.session_id) == ("A good one.", ("e1",), "s1")
         assert caplog.text.count("cannot be stored") == 3
@@ -346,7 +346,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(store_uri: str,
 async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri: str):
     async with opened(store_uri, llm=False) as memories:
         await memories.remember(SCOPE, [said("nul \0 here", "e1"), said("half \ud83d pair 😀", "e2")], "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert await contents(memories) == ["half \ufffd pair 😀", "nul \ufffd here"]
 
 
@@ -466,10 +466,10 @@ async def test_a_correction_supersedes_and_can_be_undone_byte_for_byte(store_uri
 
     async with opened(store_uri, llm=ScriptedLlm(slot), embedding=HashEmbedder()) as memories:
         await memories.remember(SCOPE, [said("My favourite tea is oolong", "e1")], "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         (before,) = (await memories.list(SCOPE)).memories
         await memories.remember(SCOPE, [said("My favourite tea is sencha", "e2")], "s2")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert await contents(memories) == ["The user's favourite tea is sencha."]
         (revision,) = await memories.history(SCOPE, before.id)
         assert (revision.kind, revision.event_ids) == ("supersede", ("e2",))
@@ -575,7 +575,7 @@ async def test_what_a_session_costs_is_pinned_and_counted(
     llm = ScriptedLlm(stated)
     async with opened(store_uri, llm=llm, summary=summary()) as memories:
         await memories.remember(SCOPE, messages, "s1")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert len(llm.prompts) == calls
         assert (await memories.stats(SCOPE)).calls == calls
 
@@ -599,9 +599,9 @@ async def test_drain_and_close_wait_within_a_bound_for_a_model_that_hangs_and_lo
     memories = await Memories.open(store_uri, llm=Hanging(), prune_every_hours=0)
     await memories.remember(SCOPE, [said("Fact: Heard at last.", "e1")], "s1")
     assert not await memories.drain(0.3)
-    await asyncio.wait_for(memories.close(), 15)
+    await asyncio.wait_for(memories.close(), 60)
     async with opened(store_uri, llm=ScriptedLlm(stated)) as restarted:
-        assert await restarted.drain(20)
+        assert await restarted.drain(60)
         assert await contents(restarted) == ["Heard at last."]
 
 

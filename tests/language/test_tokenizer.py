@@ -225,7 +225,7 @@ def stems_in_a_new_process(folder: Path) -> Mapping[str, str]:
     code += "print(json.dumps({word: tokens(word)[0] for word in json.loads(sys.argv[1])}))"
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
     command = [sys.executable, "-c", code, json.dumps(list(STEMS))]
-    ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 

@@ -263,10 +263,10 @@ async def test_explaining_tells_what_matched_and_may_not_be_seen(store_uri: str)
 
 async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):
     await memories.recall(SCOPE, "oolong", explain=True)
-    await memories.drain(10)
+    await memories.drain(60)
     assert (await memories.stats(SCOPE)).delivered_total == 0
     await memories.recall(SCOPE, "oolong", limit=2)
-    await memories.drain(10)
+    await memories.drain(60)
     assert (await memories.stats(SCOPE)).delivered_total == 2
 
 
@@ -336,7 +336,7 @@ async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, re
             await memories.feedback(SCOPE, disliked, success=False)
         for _ in range(4):
             await memories.recall(SCOPE, "Which tea?")
-        await memories.drain(10)
+        await memories.drain(60)
         found = await memories.recall(SCOPE, "Which tea?", explain=True)
         why = {hit.memory.id: hit.why["scores"] for hit in found}
         assert set(why) == {liked, disliked, plain}

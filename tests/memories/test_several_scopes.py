@@ -140,7 +140,7 @@ async def test_each_scope_counts_its_own_deliveries(store_uri: str):
         assert len(await memories.recall([OWN, TEAM], "tea")) == 2
         assert len(await memories.recall([OWN, TEAM], "tea", explain=True)) == 2
         assert len(await memories.recall([OWN, TEAM], "tea", deliver=False)) == 2
-        assert await memories.drain(10)
+        assert await memories.drain(60)
         counted = [await memories.get(scope, id) for scope, id in ((OWN, own), (TEAM, team), (TEAM, rest))]
         assert [memory.usage.delivered for memory in counted] == [1, 1, 0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -101,22 +101,19 @@ async def test_a_full_context_is_not_asked_again_in_words(provider: Loopback) ->
 
 
 async def test_a_slow_model_is_given_up_after_the_timeout_of_each_attempt(provider: Loopback) -> None:
-    provider.plan({"delay": 5.0}, {"delay": 5.0})
-    start = time.monotonic()
+    provider.plan({"delay": 60}, {"delay": 60})
     with pytest.raises(ModelError):
         await opened("openai/any", llm_timeout_seconds=0.2, model_retries=1).complete("What?", schema=Facts)
-    assert time.monotonic() - start < 4
 
 
 async def test_the_event_loop_turns_while_a_model_is_waited_for(provider: Loopback) -> None:
-    provider.plan({"delay": 1.5, "then": TEA})
+    released = threading.Event()
+    provider.plan(lambda _: TEA if released.wait(60) else {"status": 400})
     asked = asyncio.create_task(opened("openai/any").complete("What?", schema=Facts))
-    longest, before = 0.0, time.monotonic()
-    while not asked.done():
+    while not provider.requests:  # noqa: ASYNC110 the loop itself has to turn
         await asyncio.sleep(0.01)
-        longest, before = max(longest, time.monotonic() - before), time.monotonic()
+    released.set()
     assert (await asked).facts == ["likes tea"]
-    assert longest < 1
 
 
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:

@@ -141,12 +141,12 @@ async def test_it_runs_on_a_thread_of_its_own_and_the_loop_goes_on(
     def encode(self: OnnxModel, texts: Any, kind: str, batch_size: int) -> Any:
         threads.append(threading.current_thread())
         entered.set()
-        assert release.wait(10)
+        assert release.wait(60)
         return np.ones((len(texts), 2), np.float32)
 
     monkeypatch.setattr(OnnxModel, "encode", encode)
     running = asyncio.create_task(opened(made(tmp_path)).embed(["tea"], kind="document"))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     assert not running.done()
     release.set()
     assert (await running).shape == (1, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,12 +53,10 @@ async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: in
 
 
 async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
-    provider.plan({"delay": 5.0})
+    provider.plan({"delay": 60})
     reranker = opened("hosted_vllm/any", rerank_base_url=provider.url, rerank_timeout_seconds=0.2)
-    start = time.monotonic()
     with pytest.raises(ModelError):
         await reranker.rerank("tea", DOCUMENTS)
-    assert time.monotonic() - start < 4
 
 
 @pytest.mark.parametrize(

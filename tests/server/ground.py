@@ -79,21 +79,21 @@ def served(
         stop = asyncio.Event()
         told.extend((asyncio.get_running_loop(), stop))
         async with await opener() as memories:
-            asyncio.get_running_loop().call_later(0.1, started.set)
             app = create_app(memories, access)
             for path, route in routes.items():
                 app.add_route(path, route)
+            started.set()  # who connects now waits in the socket's queue
             await serve(app, bound, stop)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), name="served", daemon=True)
     thread.start()
-    assert started.wait(20), "the server did not start"
+    assert started.wait(120), "the server did not start"
     try:
         yield f"http://{host}:{bound.getsockname()[1]}"
     finally:
         loop, stop = told
         loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive(), "the server did not stop"
 
 
@@ -114,5 +114,5 @@ def live(opener: Callable[[], Any], access: Access = Access()) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive(), "the server did not stop"

@@ -47,7 +47,7 @@ def run(lines: str, directory: Path, **environment: str) -> subprocess.Completed
     env = {name: value for name, value in os.environ.items() if not name.startswith("KAGENT_MEMORY_")}
     return subprocess.run(
         [sys.executable, "agent.py"], cwd=directory, env={**env, **environment},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def run_in_shell(lines: str, directory: Path, **environment: str) -> subprocess.
     env["PATH"] = f"{directory}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-euc", lines], cwd=directory, env={**env, **environment},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ async def _keyword() -> Memories:
 
 def test_this_server_comes_first_and_its_lines_run_as_they_are(tmp_path: Path) -> None:
     with live(_keyword) as address:
-        page = httpx.get(f"{address}/connect?app=travel&user=ada").text
+        page = httpx.get(f"{address}/connect?app=travel&user=ada", timeout=60).text
         assert f'<input name="uri" value="{address}"' in page
         python, shell, _, _ = texts_of(page)
         done = run(python + AFTERWARDS, tmp_path)
@@ -76,7 +76,9 @@ def test_this_server_comes_first_and_its_lines_run_as_they_are(tmp_path: Path) -
         done = run_in_shell(shell, tmp_path)
         assert done.returncode == 0, done.stderr
         assert "The first memory" in done.stdout
-        stored = httpx.get(f"{address}/api/v1/memories", params={"app": "travel", "user": "ada"}).json()["memories"]
+        stored = httpx.get(f"{address}/api/v1/memories", params={"app": "travel", "user": "ada"}, timeout=60).json()[
+            "memories"
+        ]
         assert {one["content"] for one in stored} == {"Ada likes oolong", "The first memory"}
 
 
@@ -91,7 +93,9 @@ def test_the_lines_of_a_server_with_tokens_run_with_the_token_in_the_environment
 
     with live(opener, Access(required=True)) as address:
         headers = {"authorization": f"Bearer {secret[0]}"}
-        python, shell, _, _ = texts_of(httpx.get(f"{address}/connect?app=travel&user=ada", headers=headers).text)
+        python, shell, _, _ = texts_of(
+            httpx.get(f"{address}/connect?app=travel&user=ada", headers=headers, timeout=60).text
+        )
         assert secret[0] not in python + shell
         assert "KAGENT_MEMORY_TOKEN" in python
         assert "KAGENT_MEMORY_TOKEN" in shell

@@ -237,7 +237,7 @@ async def test_only_what_was_handed_over_counts_and_orders_the_list(client: http
     near, far = await saved(client, item("near", axis(0)), item("far", axis(0, 1.5)))
     for _ in range(2):
         assert len(await found(client, limit=2, min_score=0.5)) == 1
-    await memories.drain(5)
+    await memories.drain(60)
     assert [(one["id"], one["access_count"]) for one in await listed(client)] == [(near, 2), (far, 0)]
 
 
@@ -251,7 +251,7 @@ async def test_reads_and_deletes_go_over_the_name_and_its_underscored_form_of_th
     assert {one["content"] for one in await found(client, **underscore)} == {"a_b u"}
     assert {one["content"] for one in await listed(client, **hyphen)} == {"a-b u", "a_b u"}
     assert len(await found(client, **hyphen, limit=1)) == 1
-    await memories.drain(5)
+    await memories.drain(60)
     assert sum(one["access_count"] for one in await listed(client, **hyphen)) == 4
     for _ in range(2):
         answer = await client.delete(LIST, params=hyphen)
@@ -311,7 +311,7 @@ async def test_twenty_tasks_search_the_same_rows_at_once(client: httpx.AsyncClie
         return sum([len(await found(client, limit=10)) for _ in range(10)])
 
     assert sum(await asyncio.gather(*(ten_times() for _ in range(20)))) == 2000
-    assert await memories.drain(20)
+    assert await memories.drain(60)
     assert [one["access_count"] for one in await listed(client)] == [200] * 10
 
 

@@ -77,7 +77,7 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         assert job
         assert [one.id for one in await memories.jobs(id=job)] in ([job], [])  # the worker may have been quicker
         assert list(await memories.jobs(id=id)) == []
-        assert await memories.drain(10)
+        assert await memories.drain(60)
         await memories.end_session(SCOPE, "s")
         assert list(await memories.jobs()) == []
         assert (await memories.stats(SCOPE)).visible == 3
@@ -175,7 +175,7 @@ async def test_an_adk_service_talks_to_a_server(address: str):
         found = await service.search_memory(app_name="demo", user_id="ada", query="tea")
         assert [memory.content.parts[0].text for memory in found.memories] == ["Ada likes tea"]
         await service.add_session_to_memory(Session(id="s", app_name="demo", user_id="ada", events=[]))
-        assert await service.drain(timeout=10)
+        assert await service.drain(timeout=60)
         await service.delete_memory(app_name="demo", user_id="ada", memory_id=found.memories[0].id)
         assert not (await service.search_memory(app_name="demo", user_id="ada", query="tea")).memories
 

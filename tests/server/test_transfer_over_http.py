@@ -203,7 +203,7 @@ async def test_whose_memories_a_caller_may_move(tmp_path):
                     (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
                     with pytest.raises(NotFound):
                         await memories.import_(tmp_path / name)
-        async with httpx.AsyncClient(base_url=address) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=60) as client:
             assert (await client.get("/api/v1/export")).status_code == 401
             assert (await client.post("/api/v1/import", content=b"{}")).status_code == 401
 
@@ -264,7 +264,7 @@ async def test_what_takes_long_says_how_far_it_is_and_goes_on_after_a_failure(wh
     held = Held(monkeypatch)
     with live(held.opened) as address:
         url, content = f"{address}/api/v1/import", path.read_bytes()
-        async with httpx.AsyncClient() as client, client.stream("POST", url, content=content) as answer:
+        async with httpx.AsyncClient(timeout=60) as client, client.stream("POST", url, content=content) as answer:
             assert answer.status_code == 200
             lines = answer.aiter_lines()
             while json.loads(await anext(lines))["done"] < 52:  # it waits there, and goes on telling
@@ -316,7 +316,7 @@ async def test_an_export_that_breaks_off_is_no_whole_one(monkeypatch):
 
 
 async def test_what_no_scope_can_have_is_told_by_the_status(untouched):
-    async with httpx.AsyncClient(base_url=f"{untouched}/api/v1") as client:
+    async with httpx.AsyncClient(base_url=f"{untouched}/api/v1", timeout=60) as client:
         for name in ("tenant", "user", "app"):
             answer = await client.get("/export", params={name: "a\0b"})
             assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -123,7 +122,7 @@ def test_a_writer_takes_the_lock_at_once_and_the_next_one_is_told_so_without_wai
         started = time.perf_counter()
         with pytest.raises(Busy), other.transaction(write=True):
             pass
-        assert time.perf_counter() - started < 2
+        assert time.perf_counter() - started < 4  # a driver of its own accord waits for five
     with other.transaction(write=True):
         add(other, "1")
     other.close()
@@ -217,12 +216,12 @@ except ConfigurationError as error:
 """
 
 
-def test_a_file_without_write_permission_is_a_configuration_error(connection, path, kind):
-    connection.rows("PRAGMA journal_mode=DELETE", {})
+def test_a_file_without_write_permission_is_a_configuration_error(open_folder, kind):
+    path = open_folder / "driver.db"
+    connection = Connection(str(path), kind)
+    connection.run("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)", {})
+    connection.close()
     path.chmod(0o444)
-    for directory in path.parents:
-        if len(directory.parts) > len(Path(tempfile.gettempdir()).parts):
-            directory.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", READ_ONLY, str(path), kind], capture_output=True, text=True, check=True
     )
@@ -318,15 +317,15 @@ async def test_a_cancelled_caller_waits_for_the_end_of_what_runs_and_keeps_the_r
 
     def slow():
         entered.set()
-        release.wait(10)
+        release.wait(60)
         done.append("slow")
 
     running = asyncio.create_task(thread.run(slow))
     queued = asyncio.create_task(thread.run(lambda: done.append("queued")))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     running.cancel()
     queued.cancel()
-    await asyncio.wait([running, queued], timeout=0.05)
+    await asyncio.wait([queued])
     assert queued.cancelled()
     assert not running.done()
     running.cancel()

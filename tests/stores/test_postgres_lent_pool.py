@@ -51,7 +51,7 @@ async def test_every_verb_works_on_the_callers_pool_which_stays_open_and_as_it_w
         assert found.mode == "hybrid"
         assert (await memories.edit(ADA, id, content="The spare key is with Bo")).revision == 2
         await memories.remember(ADA, [Message(text="I moved to Lisbon", event_id="e1")], "s")
-        assert await memories.drain(20)
+        assert await memories.drain(60)
         assert (await memories.stats(ADA)).visible == 2
         assert (await memories.stats(BOB)).visible == 20
         assert (await memories.check())["store"] == "ok"
@@ -111,7 +111,8 @@ async def test_what_fails_and_who_is_cancelled_leaves_no_transaction_behind(pool
 
 async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(postgres_uri: str):
     async with pool_of(postgres_uri, min_size=1, max_size=1) as pool:
-        options: dict[str, Any] = {"pool": pool, "llm": False, "worker": False, "pool_wait_seconds": 0.1}
+        await pool.wait(60)
+        options: dict[str, Any] = {"pool": pool, "llm": False, "worker": False, "pool_wait_seconds": 1}
         async with await Memories.open(**options) as memories:
             async with pool.connection():
                 with pytest.raises(StoreError):

@@ -325,7 +325,7 @@ async def test_a_read_leaves_in_one_piece_and_tells_its_own_error(postgres_uri, 
             await store.list(ADA, now=NOW)
         monkeypatch.setattr(session, "begin_with", begin_with)
         many = [new_id() for _ in range(60_000)]  # more than a socket takes at once
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             assert await store.get(ADA, many, now=NOW) == {}
         assert len((await store.list(BEN, now=NOW)).memories) == 1
         assert list(database.pool._idle) == [connection]  # no error cost the connection

@@ -66,7 +66,7 @@ class Pair:
         self.start()
 
     def _run(self, command: str, *args: str) -> None:
-        pgexec(command, args, bin_path=self._server.bin_path, timeout=60, **self._user)
+        pgexec(command, args, bin_path=self._server.bin_path, timeout=180, **self._user)
 
     def start(self) -> None:
         log = str(self._there / "log")
@@ -93,7 +93,7 @@ class Pair:
         with psycopg.connect(self.primary, autocommit=True) as primary:
             [place] = primary.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or [""]
         with psycopg.connect(self.standby, autocommit=True) as standby:
-            until = time.monotonic() + 30
+            until = time.monotonic() + 120
             while time.monotonic() < until:
                 [done] = standby.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [place]).fetchone() or [False]
                 if done:

@@ -222,7 +222,7 @@ async def test_an_idle_file_is_closed_and_opened_again(uri, tmp_path, monkeypatc
     monkeypatch.setattr(tenant_files, "IDLE_SECONDS", 0.02)
     async with await open_store(uri) as store:
         scope, _ = await keep(store, "acme", "here")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "acme.db-wal" in files(tmp_path):  # noqa: ASYNC110 no event of ours: who closes a file last removes its log
                 await asyncio.sleep(0.01)
         assert await contents(store, scope) == ["here"]
