@@ -182,7 +182,7 @@ async def test_an_agents_model_extracts_facts_and_its_failure_stores_nothing(uri
         broken = scripted(*[ConnectionError("down")] * 9)
         broken.model = "broken"
         await service.remember(session_of("I live in Oslo", id="s2"), llm=broken)
-        await service.drain(60)
+        await service.drain(3)
         assert len((await service.memories.list(service.scope(APP, USER))).memories) == 1
         jobs = await service.memories.jobs()
         assert [job.model for job in jobs if job.kind == "transcript"] == ["broken"]
