@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -198,9 +199,10 @@ def delivered(count: int) -> None:
     _tell("delivered", count, {})
 
 
-def _store_attributes(store: str) -> Attributes:
+@lru_cache(maxsize=64)
+def _store_attributes(store: str) -> Mapping[str, str | int]:
     where = urlsplit(store)
-    attributes: Attributes = {"kagent_memory.store": where.scheme or store}
+    attributes: dict[str, str | int] = {"kagent_memory.store": where.scheme or store}
     if where.hostname:
         attributes["server.address"] = where.hostname
     _, colon, port = where.netloc.rpartition(":")

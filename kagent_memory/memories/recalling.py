@@ -49,7 +49,9 @@ async def recall(
         text=text,
         limit=checked_limit(parts.settings.search_limit if limit is None else limit),
         min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
-        filter=replace(filter, superseded=False),  # history and quarantine are listed, never searched
+        filter=replace(filter, superseded=False)
+        if filter.superseded
+        else filter,  # history and quarantine are listed, never searched
         explain=explain,
         deliver=deliver and not explain and at is None,
     )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,8 +19,8 @@ from ..stores.base import Delivery, MemoryStore
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 10.0
-GATHER_SECONDS = 0.1  # a search writes nothing at once: what follows soon is counted in the same write
-BACKOFF = Backoff(4 * GATHER_SECONDS, 30.0, factor=4.0)
+GATHER_SECONDS = 1.0  # a search writes nothing at once: what follows soon is counted in the same write
+BACKOFF = Backoff(0.4, 30.0, factor=4.0)
 ROWS_AT_ONCE = 500
 ROWS_AT_MOST = 1_000_000
 
@@ -57,6 +58,8 @@ class Deliveries:
         self._noted = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
+        self._draining = 0
+        self._hurried = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -77,8 +80,15 @@ class Deliveries:
         self._noted.set()
 
     async def drain(self) -> None:
-        """Returns when all that was noted is counted."""
-        await self._settled.wait()
+        """Returns when all that was noted is counted: what waits for more to come is written now."""
+        self._draining += 1
+        self._hurried.set()
+        try:
+            await self._settled.wait()
+        finally:
+            self._draining -= 1
+            if not self._draining:
+                self._hurried.clear()
 
     async def flush(self) -> None:
         """Counts at once what is noted by now.
@@ -127,7 +137,12 @@ class Deliveries:
         failures = 0
         while True:
             await self._noted.wait()
-            await asyncio.sleep(BACKOFF.seconds(failures) if failures else GATHER_SECONDS)
+            if failures:
+                await asyncio.sleep(BACKOFF.seconds(failures))
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(GATHER_SECONDS):
+                        await self._hurried.wait()
             self._noted.clear()
             try:
                 await self.flush()

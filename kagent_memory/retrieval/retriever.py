@@ -372,8 +372,8 @@ class Retriever:
         seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
         try:
             with breaker.guard():
-                embedded = embedder.embed(asked, kind="query", tenant=search.scopes.tenant)
-                space, vectors = await asyncio.wait_for(embedded, seconds)
+                async with asyncio.timeout(seconds):
+                    space, vectors = await embedder.embed(asked, kind="query", tenant=search.scopes.tenant)
         except (ModelError, TimeoutError) as error:
             late = f"The embedder did not answer within {seconds:.3g} s."
             reason = late if isinstance(error, TimeoutError) else str(error)

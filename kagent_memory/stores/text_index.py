@@ -108,6 +108,23 @@ class Parts(NamedTuple):
     rows: int
 
 
+class _Seen(NamedTuple):
+    """What readers see from one time to another, as long as no memory comes or goes.
+
+    Attributes:
+        changes: how many there had been.
+        size: how many rows these are.
+        length: how many index terms these rows have.
+    """
+
+    changes: int
+    since: int
+    until: int
+    rows: Mask
+    size: int
+    length: int
+
+
 class ScopeIndex:
     """The index of one scope. A memory that changes takes a new row; its old one is dead.
 
@@ -134,6 +151,8 @@ class ScopeIndex:
         self._columns: Columns = np.zeros(0, _COLUMNS)
         self._postings = Postings()
         self._standing: tuple[Rows, Rows] | None = None
+        self._changes = 0
+        self._seen: _Seen | None = None
         self.loading = Lock()
 
     @property
@@ -248,6 +267,7 @@ class ScopeIndex:
             self._texts.pop(self._ids.pop(row, ""), None)
         self._postings = self._postings.where(self._columns["alive"][: self._count])
         self._parts = [one for one in self._parts if bisect_left(gone, one[0]) == bisect_right(gone, one[1])]
+        self._changes += 1
 
     def load(self, entries: Sequence[Entry]) -> None:
         """Takes in memories that are new or have changed; the same again changes nothing that shows."""
@@ -285,6 +305,7 @@ class ScopeIndex:
             self._rows[id] = row
         self._count = needed
         self._standing = None
+        self._changes += 1
 
     def _number(self, text: str | None) -> int:
         if text is None:
@@ -297,6 +318,8 @@ class ScopeIndex:
     def visible(self, now: datetime, *, superseded: bool = False, among: Iterable[str] | None = None) -> Mask:
         """Which rows readers may see at `now`: of all, or of these ids."""
         columns = self._columns[: self._count]
+        if not superseded and among is None:
+            return self._seen_at(_ticks(now)).rows
         seen: Mask = columns["alive"] & (columns["expires"] > _ticks(now))
         if not superseded:
             seen &= columns["active"]
@@ -306,9 +329,28 @@ class ScopeIndex:
             seen &= chosen
         return seen
 
+    def _seen_at(self, ticks: int) -> _Seen:
+        """What readers see at a time, worked out once until something changes or expires."""
+        held, changes = self._seen, self._changes  # told first: what changes meanwhile is not in what is kept
+        if held is not None and held.changes == changes and held.since <= ticks < held.until:
+            return held
+        columns = self._columns[: self._count]
+        expires = columns["expires"]
+        rows: Mask = columns["alive"] & columns["active"] & (expires > ticks)
+        rows.flags.writeable = False
+        size, length = int(rows.sum()), int(columns["length"][rows].sum())
+        self._seen = _Seen(changes, ticks, int(expires[rows].min(initial=NEVER)), rows, size, length)
+        return self._seen
+
     def hidden(self, visible: Mask) -> int:
         """How many memories are not among these rows."""
-        return len(self._rows) - int(visible.sum())
+        return len(self._rows) - self._counted(visible)[0]
+
+    def _counted(self, visible: Mask) -> tuple[int, int]:
+        """How many these rows are, and how many index terms they have."""
+        if (seen := self._seen) is not None and seen.rows is visible:
+            return seen.size, seen.length
+        return int(visible.sum()), int(self._columns["length"][: len(visible)][visible].sum())
 
     def ids(self, visible: Mask) -> list[str]:
         """The ids of these rows."""
@@ -334,11 +376,10 @@ class ScopeIndex:
         held = held.where(visible[held.rows])
         often = np.bincount(held.terms, minlength=len(ordered))
         counted = dict(zip(ordered, often.tolist(), strict=True))
-        documents = int(visible.sum())
-        lengths = self._columns["length"][: len(visible)]
+        documents, length = self._counted(visible)
         return TextMatches(
             documents=documents,
-            average_length=int(lengths[visible].sum()) / documents if documents else 0.0,
+            average_length=length / documents if documents else 0.0,
             frequencies={term: counted[term] for term in known if counted[term]},
             matches=self._rarest(ordered, held, often, limit),
             version=self.version,

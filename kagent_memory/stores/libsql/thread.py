@@ -31,17 +31,21 @@ class DriverThread:
             work = self._executor.submit(action, *args, **kwargs)
         except RuntimeError as error:
             raise StoreError("The store is closed; open it again.") from error
-        waiting = asyncio.wrap_future(work)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def end(_: object) -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+                loop.call_soon_threadsafe(ended.set)
+
+        work.add_done_callback(end)
         try:
-            return await asyncio.shield(waiting)
+            await ended.wait()
         except asyncio.CancelledError:
-            if not work.cancel():
-                while not waiting.done():
-                    with suppress(asyncio.CancelledError):
-                        await asyncio.wait([waiting])
-                if not waiting.cancelled():
-                    waiting.exception()  # seen: nobody else will ask for it
+            while not work.cancel() and not ended.is_set():
+                with suppress(asyncio.CancelledError):
+                    await ended.wait()
             raise
+        return work.result()
 
     def end(self) -> None:
         """Takes no more work; what was handed over before still runs."""

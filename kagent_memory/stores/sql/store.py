@@ -49,6 +49,7 @@ from .spaces import ATTEMPTS, AnySession, SpaceStore
 logger = logging.getLogger(__name__)
 
 CACHE_MB = 256
+EVERYTHING = Filter()
 CANDIDATES = 100
 SERVED = 100
 SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
@@ -246,7 +247,7 @@ class SqlStore(SpaceStore[AnySession]):
         if seen is not None:
             index = self._indexes.known(scope, seen.version)
         else:
-            index = self._indexes.steady(scope) if filter == Filter() else None
+            index = self._indexes.steady(scope) if filter == EVERYTHING else None
             self._pack_outgrown()
         if index is None:
             return None
