@@ -314,6 +314,19 @@ async def test_deliveries_outlast_a_database_that_takes_none_for_a_while(
         assert ("could not be counted yet" in caplog.text) is (outage == "refuses")
 
 
+async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagent_memory.retention.deliveries.GATHER_SECONDS", 3600.0)
+    async with await opened(store_uri) as memories:
+        [id] = await memories.add(ADA, ["Ada rows on Mondays"])
+        for handed in (1, 2):
+            await memories.recall(ADA, "Mondays")
+            assert (await memories.get(ADA, id)).usage.delivered_total == handed - 1
+            assert await memories.drain(60)
+            assert (await memories.get(ADA, id)).usage.delivered_total == handed
+
+
 async def test_deliveries_of_thousands_of_users_are_written_before_the_end(store_uri: str) -> None:
     scopes = [Scope("acme", f"user {number}", "app") for number in range(1500)]
     async with await opened(store_uri) as memories:
