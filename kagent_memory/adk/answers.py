@@ -62,20 +62,17 @@ class _Copy:
             return CUT
         self._open.add(place)
         try:
-            if isinstance(values, Mapping):
-                return self._mapping(cast("Mapping[Any, Any]", values))
-            return [self.of(value) for value in self._affordable(values)]
+            if not isinstance(values, Mapping):
+                return [self.of(value) for value in self._affordable(values)]
+            found: dict[str, Any] = {}
+            for key, value in self._affordable(cast("Mapping[Any, Any]", values).items()):
+                name = key if isinstance(key, str) else _said(key)
+                while name in found:
+                    name = f"{name} ({len(found)})"
+                found[name] = self.of(value)
+            return found
         finally:
             self._open.discard(place)
-
-    def _mapping(self, values: Mapping[Any, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in self._affordable(values.items()):
-            name = key if isinstance(key, str) else _said(key)
-            while name in found:
-                name = f"{name} ({len(found)})"
-            found[name] = self.of(value)
-        return found
 
     def _affordable(self, values: Iterable[Any]) -> Iterable[Any]:
         for value in values:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Any, overload
 
@@ -17,10 +16,11 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from ..errors import InvalidInput
-from ..memories.tool_answers import SOURCE, Found, affordable, filled, of_hit, saved_id
+from ..memories.tool_answers import SOURCE, Found, affordable, of_hit, saved_id
 from ..records import GATED, Fact, Filter
 from .answers import storable_id
-from .event_converter import CONFIRMATION, is_user_turn, text_of
+from .entry_converter import to_found
+from .event_converter import CONFIRMATION, is_user_turn
 from .service import KagentMemoryService
 
 log = logging.getLogger("kagent_memory")
@@ -81,7 +81,7 @@ async def find(
     session = context.session
     if not isinstance(service, KagentMemoryService):
         answer = await service.search_memory(app_name=session.app_name, user_id=session.user_id, query=query)
-        entries = [_of_entry(entry) for entry in answer.memories[:limit]]
+        entries = [to_found(entry) for entry in answer.memories[:limit]]
         # In a thread, for the first time loads what ours has loaded when it is opened.
         return Findings(await asyncio.to_thread(affordable, entries, budget_tokens))
     reading, own = service.scopes(session.app_name, session.user_id)
@@ -150,13 +150,3 @@ def confirmed_hint(context: Context) -> str | None:
             if call.id in asked and args["originalFunctionCall"]["id"] == context.function_call_id:
                 return args["toolConfirmation"].get("hint")
     return None
-
-
-def _of_entry(entry: MemoryEntry) -> Found:
-    text = text_of(entry.content)
-    fields = {"id": entry.id, "text": text, "happened_at": entry.timestamp, "author": entry.author}
-    try:
-        at = datetime.fromisoformat(entry.timestamp) if entry.timestamp else None
-    except ValueError:
-        at = None
-    return Found(text, at, "", filled(fields))

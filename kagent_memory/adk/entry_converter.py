@@ -1,4 +1,4 @@
-"""Single memories between ADK and us: entries become facts, hits become entries. Pure."""
+"""Single memories between ADK and us: entries become facts or findings, hits become entries. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from ..errors import InvalidInput
+from ..memories.tool_answers import Found, filled
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit
 from .event_converter import attached, text_of
 
@@ -31,6 +32,17 @@ def to_entry(hit: Hit) -> MemoryEntry:
     )
 
 
+def to_found(entry: MemoryEntry) -> Found:
+    """An entry of another service as a model reads it; a timestamp that is none gives it no day."""
+    text = text_of(entry.content)
+    fields = {"id": entry.id, "text": text, "happened_at": entry.timestamp, "author": entry.author}
+    try:
+        at = datetime.fromisoformat(entry.timestamp) if entry.timestamp else None
+    except ValueError:
+        at = None
+    return Found(text, at, "", filled(fields))
+
+
 def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = None) -> Fact:
     """What an entry asks to be remembered; its own metadata wins over the call's.
 
@@ -46,10 +58,14 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
         if entry.custom_metadata.get(mine) is not None and entry.custom_metadata.get(other) is None:
             given.pop(other, None)
     role = entry.content.role
+    try:
+        at = datetime.fromisoformat(entry.timestamp) if entry.timestamp else None
+    except ValueError as error:
+        raise InvalidInput("A memory's timestamp must be ISO 8601, such as 2026-01-31T09:30:00+00:00.") from error
     return Fact(
         text=text,
         author=entry.author,
-        happened_at=_time(entry.timestamp),
+        happened_at=at.replace(tzinfo=UTC) if at and not at.tzinfo else at,
         ttl_days=_ttl_days(given),
         session_id=_typed(given, "session_id", str, "text"),
         type=_one_of(given, "type", MEMORY_TYPES, "semantic"),
@@ -60,16 +76,6 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
         pinned=_typed(given, "pinned", bool, "true or false") or False,
         metadata=given,
     )
-
-
-def _time(value: str | None) -> datetime | None:
-    if not value:
-        return None
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError as error:
-        raise InvalidInput("A memory's timestamp must be ISO 8601, such as 2026-01-31T09:30:00+00:00.") from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _ttl_days(given: dict[str, Any]) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 from google.adk.events.event import Event
 from google.genai import types
 
-from ..models.prompts.fence import CLOSING, OPENING, fenced_answer_in
+from ..models.prompts.fence import fenced_answer_in, without_fenced
 from ..records import Message
 from .answers import CUT, plain, storable_id
 
@@ -148,7 +148,7 @@ class _Reading:
         texts = [text for part in parts for text in self._readable(partial(_spoken, part))]
         voices = (event.input_transcription, event.output_transcription)
         texts += [voice.text for voice in voices if voice and voice.text and voice.finished is not False]
-        spoken, recalled = _without_fenced("\n".join(texts))
+        spoken, recalled = without_fenced("\n".join(texts))
         if spoken or recalled:
             role = "user" if by_user else "agent"
             yield self._message(spoken, role, author=str(event.author or ""), at=at, recalled=recalled)
@@ -162,7 +162,8 @@ class _Reading:
         response, whole = plain(answer.response)
         if not whole:
             self._note(f"an answer of the tool {name!r}, cut at {CUT}")
-        nothing = not response or _holds_nothing(response)
+        values = response.values() if hasattr(response, "values") else [response]
+        nothing = not response or all(value is None for value in values)
         if name in UNSPOKEN_TOOLS or (nothing and not files):
             return
         fenced = fenced_answer_in(response)
@@ -229,23 +230,6 @@ def attached(parts: Iterable[types.Part | types.FunctionResponsePart], *, named:
             speech = LIVE_STREAM in uri or (kind.startswith("audio/") and not name and not uri)
             if (name or uri or (kind and not named)) and not speech:
                 yield f"[attached: {', '.join(filter(None, (name, uri[:MAX_URI_CHARS], kind)))}]"
-
-
-def _without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without blocks that memory handed over, and those blocks' lines."""
-    spoken: list[str] = []
-    blocks: list[str] = []
-    *closed, rest = text.split(CLOSING)
-    for before in closed:
-        said, opened, block = before.partition(OPENING)
-        spoken.append(said if opened else before + CLOSING)
-        blocks += [block] if opened else []
-    lines = tuple(line.strip() for block in blocks for line in block.split("\n") if line.strip())
-    return ("".join((*spoken, rest)).strip() if blocks else text), lines
-
-
-def _holds_nothing(response: Any) -> bool:
-    return isinstance(response, dict) and all(value is None for value in cast("dict[str, Any]", response).values())
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:

@@ -55,7 +55,10 @@ class _RunningLoop(Generic[Resource]):
             with self._lock:
                 self._closed = True
             self.loop.run_until_complete(asyncio.sleep(0))  # what was submitted last begins here, and is refused
-            self.loop.run_until_complete(self._cancel_all())
+            if tasks := asyncio.all_tasks(self.loop):
+                for task in tasks:
+                    task.cancel()
+                self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
@@ -118,12 +121,6 @@ class _RunningLoop(Generic[Resource]):
         """On the loop: cancels what runs and stops, without closing the resource (whose work is durable)."""
         self._ending = True
         self.loop.stop()
-
-    async def _cancel_all(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
 
 
 class LoopThread(Generic[Resource]):

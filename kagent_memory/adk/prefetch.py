@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -81,7 +81,8 @@ class Prefetch:
         if service is None or context.user_content is None:
             return
         block = await _blocks.of(service).get(self, context, service)
-        if block and not any(_is_block(content) for content in request.contents):
+        texts = (part.text or "" for content in request.contents for part in content.parts or [])
+        if block and not any(text.startswith(OPENING) for text in texts):
             insert_before(request.contents, block, context.user_content)
 
     async def block(self, context: Context, service: BaseMemoryService) -> Block:
@@ -91,6 +92,7 @@ class Prefetch:
             return Block(searched=False)
         settings = service.settings if isinstance(service, KagentMemoryService) else MemorySettings()
         run_config = context.get_invocation_context().run_config
+        earlier = (text_of(event.content, between=" ") for event in _earlier_events(context))
         search = backend.find(
             service,
             context,
@@ -100,7 +102,7 @@ class Prefetch:
             budget_tokens=settings.prefetch_tokens if self.budget_tokens is None else self.budget_tokens,
             gate=True,
             **_marks(run_config.custom_metadata if run_config else None),
-            history=_earlier_turns(context) if self.every_turn else (),
+            history=[shortened(text) for text in earlier if text][-HISTORY_TURNS:] if self.every_turn else (),
             timeout_seconds=self.timeout_seconds,
         )
         try:
@@ -143,7 +145,9 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
             place = index
             break
     else:
-        while place and contents[place - 1].role == "user" and not _answers_a_tool(contents[place - 1]):
+        for content in reversed(contents):
+            if content.role != "user" or any(part.function_response for part in content.parts or []):
+                break
             place -= 1
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
 
@@ -155,29 +159,9 @@ def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
     return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
 
 
-def _answers_a_tool(content: types.Content) -> bool:
-    return any(part.function_response for part in content.parts or [])
-
-
-def _is_block(content: types.Content) -> bool:
-    return any((part.text or "").startswith(OPENING) for part in content.parts or [])
-
-
-def _earlier_turns(context: Context) -> Sequence[str]:
-    texts = (text_of(event.content, between=" ") for event in _earlier_events(context))
-    return [shortened(text) for text in texts if text][-HISTORY_TURNS:]
-
-
 def _earlier_events(context: Context) -> list[Event]:
     events = context.session.events
     return [event for event in events if is_user_turn(event) and event.invocation_id != context.invocation_id]
-
-
-def _was_searched(event: Event) -> bool:
-    """Whether an earlier message was worth a search; ADK notes on it how its run was marked."""
-    marks = _marks(event.custom_metadata)
-    text = shortened(text_of(event.content, between=" "))
-    return WordGate().searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"])
 
 
 class _Blocks:
@@ -208,12 +192,16 @@ class _Blocks:
     def _may_search(self, session: Key, context: Context) -> bool:
         """Whether nothing was searched yet in this session, and this invocation is the one to do it.
 
-        Of a session that this process did not see begin, its earlier turns tell: a truncated one may tell wrong.
+        Of a session that this process did not see begin, its earlier turns tell, on which ADK notes how their runs
+        were marked: a truncated one may tell wrong.
         """
+        gate = WordGate()
         with self._lock:
             searching = self._searching.get(session)
-            if searching is None and any(map(_was_searched, _earlier_events(context))):
-                return False
+            for event in _earlier_events(context) if searching is None else ():
+                text, marks = shortened(text_of(event.content, between=" ")), _marks(event.custom_metadata)
+                if gate.searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"]):
+                    return False
             if searching in (None, NOBODY):
                 self._searching[session] = searching = context.invocation_id
             return searching == context.invocation_id

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import methodcaller
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
@@ -134,7 +135,7 @@ class KagentMemoryService(BaseMemoryService):
                 settings=settings,
             )
 
-        self._thread = LoopThread(opener, _close)
+        self._thread = LoopThread(opener, methodcaller("close"))
         self.injected = Injected()
 
     async def __aenter__(self) -> Self:
@@ -427,7 +428,3 @@ def _database_uri(uri: str | None) -> str | None:
         return f"libsql://{uri.removeprefix('kagent://')}"
     base = compose(None, None, {}, os.environ)[0]
     return f"{base}{'&' if '?' in base else '?'}{parts.query}" if parts.query else base
-
-
-async def _close(memories: OpenedMemories) -> None:
-    await memories.close()

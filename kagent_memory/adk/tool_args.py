@@ -37,7 +37,7 @@ def narrowed(fixed: Filter, asked: Filter) -> Filter:
     """Both filters at once; where one field can hold only one of them, the fixed one stays."""
     return replace(
         asked,
-        types=_common(fixed.types, asked.types),
+        types=tuple(kind for kind in asked.types if kind in fixed.types) or fixed.types or asked.types,
         topics=fixed.topics or asked.topics,
         tags=tuple(dict.fromkeys((*fixed.tags, *asked.tags))),
         origins=fixed.origins,
@@ -53,12 +53,6 @@ def narrowed(fixed: Filter, asked: Filter) -> Filter:
         happened_after=max(filter(None, (fixed.happened_after, asked.happened_after)), default=None),
         happened_before=min(filter(None, (fixed.happened_before, asked.happened_before)), default=None),
     )
-
-
-def _common(fixed: tuple[Any, ...], asked: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not fixed or not asked:
-        return fixed or asked
-    return tuple(value for value in asked if value in fixed) or fixed
 
 
 def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:

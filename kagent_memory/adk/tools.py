@@ -181,16 +181,14 @@ class LoadMemoryTool(_MemoryTool):
         self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
     ) -> dict[str, Any]:
         query = given(args, "query")
-        wanted, limit = self._wanted(args, context), self._limit(args)
+        wanted, limit = self._narrowed(args, context)
         budget = _budget(self.budget_tokens, service)
         found = await backend.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
         return fenced_answer([memory.fields for memory in found])
 
-    def _wanted(self, args: Mapping[str, Any], context: ToolContext) -> Filter:
-        return self.filter
-
-    def _limit(self, args: Mapping[str, Any]) -> int | None:
-        return self.limit
+    def _narrowed(self, args: Mapping[str, Any], context: ToolContext) -> tuple[Filter, int | None]:
+        """Which memories count, and how many at most."""
+        return self.filter, self.limit
 
 
 class RecallMemoryTool(LoadMemoryTool):
@@ -243,21 +241,18 @@ class RecallMemoryTool(LoadMemoryTool):
         }
         return {"properties": {**plain["properties"], **more}, "required": plain["required"]}
 
-    @override
-    def _wanted(self, args: Mapping[str, Any], context: ToolContext) -> Filter:
-        asked = asked_filter(args)
-        if str(args.get("this_session")).lower() == "true":  # models write booleans as texts too
-            asked = replace(asked, session_id=context.session.id)
-        return narrowed(self.filter, asked)
-
     @property
     def _default(self) -> int:
         return DEFAULT_LIMIT if self.limit is None else self.limit
 
     @override
-    def _limit(self, args: Mapping[str, Any]) -> int:
-        asked = whole(args, "limit")
-        return self._default if asked is None else min(asked, MAX_LIMIT if self.limit is None else self.limit)
+    def _narrowed(self, args: Mapping[str, Any], context: ToolContext) -> tuple[Filter, int]:
+        asked = asked_filter(args)
+        if str(args.get("this_session")).lower() == "true":  # models write booleans as texts too
+            asked = replace(asked, session_id=context.session.id)
+        wanted, limit = narrowed(self.filter, asked), whole(args, "limit")
+        most = MAX_LIMIT if self.limit is None else self.limit
+        return wanted, self._default if limit is None else min(limit, most)
 
 
 def _budget(given: int | None, service: BaseMemoryService) -> int:

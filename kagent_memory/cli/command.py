@@ -182,7 +182,13 @@ async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGener
         if not args.command.makes:
             await _check_there(args.uri, settings)
         settings["worker"] = settings.get("worker", True) if works else False
-    async with await open_memories(args.uri, resolve_llm=_resolver(settings), **settings) as memories:
+
+    def resolve(name: str) -> Llm | None:
+        from ..adk.adk_llm import resolve_llm  # imports ADK, which only the jobs of its agents need
+
+        return resolve_llm(name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"}))
+
+    async with await open_memories(args.uri, resolve_llm=resolve, **settings) as memories:
         yield memories
 
 
@@ -201,17 +207,6 @@ async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
         f"There are no memories at {without_secrets(bare)}{schema}, and this command does not create any. Correct "
         "--uri or KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
     )
-
-
-def _resolver(settings: Mapping[str, Any]) -> Callable[[str], Llm | None]:
-    """Makes ADK's models of the names that queued jobs carry, and only then imports ADK."""
-
-    def resolve(name: str) -> Llm | None:
-        from ..adk.adk_llm import resolve_llm
-
-        return resolve_llm(name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"}))
-
-    return resolve
 
 
 @asynccontextmanager

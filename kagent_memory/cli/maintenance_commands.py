@@ -32,7 +32,6 @@ from .output import Output, span
 
 if TYPE_CHECKING:
     from ..memories import OpenedMemories
-    from ..stores.base import Job
 
 JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
@@ -109,10 +108,13 @@ async def _scopes(args: argparse.Namespace, memories: OpenedMemories) -> list[Sc
 
 async def jobs_list(args: argparse.Namespace, say: Output) -> int:
     """Lists what is accepted and not done."""
+    from ..remote.serialization import to_wire
+
     async with opened(args) as memories:
         one = None if args.app is None and args.user is None else await scope_of(args, memories)
         found = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
-    say.value([_without_payload(job) for job in found], list[dict[str, object]])
+    told = [{name: value for name, value in to_wire(job).items() if name != "payload"} for job in found]
+    say.value(told, list[dict[str, object]])
     head, now = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON"), datetime.now(UTC)
     rows = [
         [
@@ -133,12 +135,6 @@ async def jobs_list(args: argparse.Namespace, say: Output) -> int:
     if not found:
         say.line("Nothing waits, nothing failed.")
     return 0
-
-
-def _without_payload(job: Job) -> dict[str, object]:
-    from ..remote.serialization import to_wire
-
-    return {name: value for name, value in to_wire(job).items() if name != "payload"}
 
 
 async def jobs_retry(args: argparse.Namespace, say: Output) -> int:

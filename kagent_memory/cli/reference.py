@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from . import COMMANDS
-from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command, Option
+from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Option
 
 HEAD = """# The command line
 
@@ -33,19 +33,15 @@ def _lines() -> Iterator[str]:
         '`{"error": {"family": "not-found", "message": "…", "exit_code": 3}}`. The families are those of `/api/v1`.'
     )
     for command in COMMANDS:
-        yield from _section(command)
-
-
-def _section(command: Command) -> Iterator[str]:
-    yield f"\n## {command.name}\n"
-    yield f"{command.help}\n"
-    yield "```console"
-    yield from (f"$ {example}" for example in command.examples)
-    yield "```\n"
-    if not command.uses_store:
-        yield "Takes none of the store's options.\n"
-    if command.options:
-        yield from _table(command.options)
+        yield f"\n## {command.name}\n"
+        yield f"{command.help}\n"
+        yield "```console"
+        yield from (f"$ {example}" for example in command.examples)
+        yield "```\n"
+        if not command.uses_store:
+            yield "Takes none of the store's options.\n"
+        if command.options:
+            yield from _table(command.options)
 
 
 def _table(options: Sequence[Option]) -> Iterator[str]:

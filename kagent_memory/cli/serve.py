@@ -28,7 +28,6 @@ from .logs import LOG_FORMAT, logged
 from .output import Output, day
 
 if TYPE_CHECKING:
-    from .. import doctor
     from ..memories import Memories, OpenedMemories
     from ..server.admission import Admission
     from ..server.auth import Access
@@ -162,27 +161,22 @@ async def token_revoke(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def _found(args: argparse.Namespace) -> list[doctor.Finding]:
+async def examine(args: argparse.Namespace, say: Output) -> int:
+    """Looks at everything and says what to do."""
     from .. import doctor
     from ..memories import utc_now
     from ..remote import is_remote
 
     settings = settings_of(args)
     try:
-        if not is_remote(args.uri):
-            return await doctor.examine(args.uri, **settings)
-        async with opened(args) as memories:
-            found = doctor.of_server(memories.location, await memories.check())
-            return [*found, await doctor.of_queue(memories.jobs, utc_now())]
+        if is_remote(args.uri):
+            async with opened(args) as memories:
+                found = doctor.of_server(memories.location, await memories.check())
+                found = [*found, await doctor.of_queue(memories.jobs, utc_now())]
+        else:
+            found = await doctor.examine(args.uri, **settings)
     except KagentMemoryError as error:
-        return [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
-
-
-async def examine(args: argparse.Namespace, say: Output) -> int:
-    """Looks at everything and says what to do."""
-    from .. import doctor
-
-    found = await _found(args)
+        found = [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
     say.value(found, list[doctor.Finding])
     for finding in found:
         say.line(f"{MARKS[finding.state]}  {finding.part:<12}{finding.text}")

@@ -37,6 +37,19 @@ def fenced(lines: Sequence[str]) -> str:
     return "\n".join((OPENING, NOTICE, *lines, CLOSING)) if lines else ""
 
 
+def without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text without blocks of `fenced`, and those blocks' lines."""
+    spoken: list[str] = []
+    blocks: list[str] = []
+    *closed, rest = text.split(CLOSING)
+    for before in closed:
+        said, opened, block = before.partition(OPENING)
+        spoken.append(said if opened else before + CLOSING)
+        blocks += [block] if opened else []
+    lines = tuple(line.strip() for block in blocks for line in block.split("\n") if line.strip())
+    return ("".join((*spoken, rest)).strip() if blocks else text), lines
+
+
 def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The answer of a memory tool: escaped data, one line a text, between the fence's two halves when there is any."""
     from .escaping import escaped_value
