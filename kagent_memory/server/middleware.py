@@ -63,7 +63,15 @@ class Gate:
             return
         request = Request(scope, receive)
         try:
-            answer = self._refusal(request) or await self._admit(request)
+            answer = self._refusal(request)
+            if answer is None:
+                secret = auth.bearer(request.headers, request.cookies)
+                caller = await self._admission.caller(request.headers, secret, _address(request))
+                request.state.caller = caller
+                if caller is None and request.url.path not in OPEN_PATHS:
+                    answer = unauthorized(request)
+        except TooOften as error:
+            answer = refused(request, 429, str(error), headers={"retry-after": str(error.seconds)})
         except KagentMemoryError as error:  # the token could not be looked up
             answer = failed(request, error)
         room = None if request.url.path == SPOOLED else self._room
@@ -126,17 +134,6 @@ class Gate:
         length, most = request.headers.get("content-length", ""), self._most(request)
         if length.isdecimal() and int(length[:20]) > most:
             return refused(request, 413, TooLarge(most).detail)
-        return None
-
-    async def _admit(self, request: Request) -> Response | None:
-        secret = auth.bearer(request.headers, request.cookies)
-        try:
-            caller = await self._admission.caller(request.headers, secret, _address(request))
-        except TooOften as error:
-            return refused(request, 429, str(error), headers={"retry-after": str(error.seconds)})
-        if caller is None and request.url.path not in OPEN_PATHS:
-            return unauthorized(request)
-        request.state.caller = caller
         return None
 
 
