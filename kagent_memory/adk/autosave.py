@@ -19,7 +19,7 @@ from google.adk.models.base_llm import BaseLlm
 from ..concurrency import LRU
 from ..errors import ConfigurationError
 from ..memories.tool_answers import report
-from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
+from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, live_events, user_turns
 from .injected import Key, PerService, session_key
 from .service import KagentMemoryService
 from .validation import checked_policy
@@ -105,7 +105,7 @@ def progress(events: Iterable[Event]) -> Progress:
     calls = [call.name for event in seen for call in event.get_function_calls()]
     ends = [event.actions.compaction.end_timestamp for event in seen if event.actions and event.actions.compaction]
     return Progress(
-        turns=len({event.invocation_id for event in seen if is_user_turn(event)}),
+        turns=user_turns(seen),
         tool_calls=sum(name not in MEMORY_TOOLS | UNSPOKEN_TOOLS for name in calls),
         compacted_until=max(ends, default=0.0),
     )

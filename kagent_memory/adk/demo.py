@@ -56,18 +56,13 @@ def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:
     return 0
 
 
-def _llm(model: str) -> BaseLlm | str:
-    if not model:
-        return RehearsedModel()
-    if model.startswith("gemini-"):
-        return model
-    from google.adk.models.lite_llm import LiteLlm  # takes a second to import
-
-    return LiteLlm(model=model)
-
-
 async def _half(half: str, uri: str, model: str, embedding: str) -> None:
-    agent = enable_memory(LlmAgent(name="assistant", model=_llm(model), instruction="Be brief."), auto_save=None)
+    llm: BaseLlm | str = model or RehearsedModel()
+    if model and not model.startswith("gemini-"):
+        from google.adk.models.lite_llm import LiteLlm  # takes a second to import
+
+        llm = LiteLlm(model=model)
+    agent = enable_memory(LlmAgent(name="assistant", model=llm, instruction="Be brief."), auto_save=None)
     service = KagentMemoryService(uri, embedding=embedding or None, llm=None if model else False)
     async with service:
         app = App(name=APP, root_agent=agent, plugins=[MemoryPlugin()])
