@@ -138,8 +138,22 @@ class Consolidation:
             )
         if planned.vetoed:
             logger.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)
-        batch = Batch(changes=planned.changes, reinforced=planned.reinforced, expected_version=version)
-        batch = await self._with_vectors(scope, batch, prepared, now)
+        # what will be visible has the vectors that were made before, and new ones for new words
+        stands = {change.memory.id: change.memory for change in planned.changes}
+        visible = {id: memory for id, memory in stands.items() if memory.state in ("active", "short_term")}
+        texts = {memory.id: memory.content for memory in prepared.new}
+        made = prepared.made
+        known = {id: made.vectors[id] for id in made.vectors if id in visible and texts[id] == visible[id].content}
+        rest = [Change(kind="add", memory=memory) for id, memory in visible.items() if id not in known]
+        more = await with_vectors(self._vectors, scope, Batch(changes=rest), now)
+        batch = Batch(
+            changes=planned.changes,
+            reinforced=planned.reinforced,
+            expected_version=version,
+            vectors={**known, **more.vectors},
+            space_number=made.space_number if made.space_number is not None else more.space_number,
+            jobs=more.jobs,
+        )
         if prepared.llm is None:
             return batch
         merge = await self._scheduler.job(scope, planned.changes, model=model, now=now)
@@ -228,18 +242,3 @@ class Consolidation:
                 )
                 found.update(id for id, _ in held)
         return frozenset(found)
-
-    async def _with_vectors(self, scope: Scope, batch: Batch, prepared: Prepared, now: datetime) -> Batch:
-        """The batch with the vectors of what will be visible: those made already, and new ones for new words."""
-        stands = {change.memory.id: change.memory for change in batch.changes}
-        active = {id: memory for id, memory in stands.items() if memory.state in ("active", "short_term")}
-        texts = {memory.id: memory.content for memory in prepared.new}
-        known = {
-            id: vector
-            for id, vector in prepared.made.vectors.items()
-            if id in active and texts[id] == active[id].content
-        }
-        rest = [Change(kind="add", memory=memory) for id, memory in active.items() if id not in known]
-        more = await with_vectors(self._vectors, scope, Batch(changes=rest), now)
-        space_number = prepared.made.space_number if prepared.made.space_number is not None else more.space_number
-        return replace(batch, vectors={**known, **more.vectors}, space_number=space_number, jobs=more.jobs)

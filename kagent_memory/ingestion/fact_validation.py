@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -40,7 +40,12 @@ def storable(
             session_id=fact.session_id or session_id or None,
             said_at=fact.said_at or _last(fact.event_ids, sources) or ended,
         )
-        for part in _cut(known, max_bytes):
+        fits = len(known.text.encode(errors="replace")) <= max_bytes
+        texts = [known.text] if fits else pieces(known.text, max(1, max_bytes // 4))  # a token is at most 4 bytes
+        for number, text in enumerate(texts, 1):
+            # each part has a slot of its own: no part is a later value of another
+            attribute = f"{known.attribute} ({number})" if known.attribute and number > 1 else known.attribute
+            part = replace(known, text=text, attribute=attribute)
             try:
                 checked = checked_fact(part, max_bytes=max_bytes, redact=str)
             except InvalidInput as error:
@@ -53,13 +58,3 @@ def storable(
 
 def _last(event_ids: Iterable[str], sources: Mapping[str, datetime | None]) -> datetime | None:
     return max((at for id in event_ids if (at := sources.get(id)) is not None), default=None)
-
-
-def _cut(fact: Fact, max_bytes: int) -> Iterator[Fact]:
-    if len(fact.text.encode(errors="replace")) <= max_bytes:
-        yield fact
-        return
-    for number, piece in enumerate(pieces(fact.text, max(1, max_bytes // 4)), 1):  # a token is at most 4 bytes
-        # each part has a slot of its own: no part is a later value of another
-        attribute = f"{fact.attribute} ({number})" if fact.attribute and number > 1 else fact.attribute
-        yield replace(fact, text=piece, attribute=attribute)

@@ -72,7 +72,9 @@ def mask_recalled(
     recalled = list(dict.fromkeys(text for message in messages for text in message.recalled if text.strip()))
     statements = _Statements(known, recalled, _names(messages, known, recalled, names))
     left: list[Message] = []
-    for turn in _turns(messages):
+    turns = [number for number, message in enumerate(messages) if number and message.role == "user"]
+    for start, end in pairwise((0, *turns, len(messages))):
+        turn = messages[start:end]
         texts = [text for message in turn for text in message.recalled]
         handed_over = {normalised(text) for text in (*texts, *_lines(texts))}
         for message in turn:
@@ -103,18 +105,6 @@ def _unmasked(message: Message, statements: _Statements, handed_over: set[str]) 
     return text
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """The messages from one of the user's to before the next."""
-    turn: list[Message] = []
-    for message in messages:
-        if message.role == "user" and turn:
-            yield turn
-            turn = []
-        turn.append(message)
-    if turn:
-        yield turn
-
-
 class _Statements:
     """What was recalled and what is known, sentence by sentence, ready to be compared with others.
 
@@ -137,7 +127,12 @@ class _Statements:
             self._add(text, frozenset(), called)
 
     def _add(self, text: str, ids: frozenset[str], beside: str) -> None:
-        pieces = list(_windows(text))
+        pieces: list[str] = []
+        for sentence in dict.fromkeys(_split(_SENTENCE, text)):
+            if len(sentence) <= _WINDOW:
+                pieces.append(sentence)
+            else:  # every part that is shorter than the window is within one of two neighbours
+                pieces += (first + second for first, second in pairwise(_cut(sentence, _WINDOW)))
         for piece in pieces:
             self._keep(self.core(piece), ids, beside)
         if len(pieces) > 1 and len(text) <= _WINDOW:
@@ -242,15 +237,6 @@ def sentences_of(text: str) -> list[str]:
     """The sentences of a text with the white space behind them; what is too long to be one, in parts."""
     sentences = _split(_SENTENCE, text)
     return [part for one in sentences for part in (_cut(one, _WINDOW) if len(one) > _WINDOW else (one,))]
-
-
-def _windows(text: str) -> Iterator[str]:
-    """The sentences of a text; of long ones overlapping parts, so that every shorter part is within one of them."""
-    for sentence in dict.fromkeys(_split(_SENTENCE, text)):
-        if len(sentence) <= _WINDOW:
-            yield sentence
-        else:
-            yield from (first + second for first, second in pairwise(_cut(sentence, _WINDOW)))
 
 
 def _cut(text: str, size: int) -> Iterator[str]:

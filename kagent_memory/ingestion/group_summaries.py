@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ..concurrency import run_in_thread
 from ..language.guard import denies_otherwise, marks, missing, new_in
 from ..models.llm import Llm
-from ..models.prompts import filled, prompt
+from ..models.prompts import MAX_PROMPT_CHARS, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import Change, Fact, Memory, Origin, json_text, new_id
 from ..retention.lifecycle import to_memory, ttl_days_of
@@ -27,12 +27,11 @@ from .firewall import sentences_of
 
 LEAST = 5
 MOST = 50
-MAX_PROMPT_CHARS = 48_000
 GROUPS_AT_MOST = 10  # of a scope at a time: each costs a call
 _ORDINALS = frozenset(("1st",))  # "first" tells an order that the memories stand in anyway
 _TOOLS = ("tools", "tool", "tool_name")
 _OF_EACH = frozenset((*_TOOLS, "success_rate", "session_id", "source"))  # metadata that may differ within a group
-_ABOUT_EVERYTHING = frozenset(("user", "users", "the user"))  # subjects that are no topic
+_ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are no topic
 
 
 class GroupSummary(BaseModel):
@@ -50,32 +49,29 @@ def groups(memories: Sequence[Memory]) -> list[list[Memory]]:
     """
     free = [one for one in memories if not (one.pinned or one.verbatim or one.is_summary) and one.type == "episodic"]
     free.sort(key=lambda one: (one.created_at, one.id))
+    topics = {one.id: one.topics for one in free}
+    named = ((one.id, (one.subject or "").strip()) for one in free)
+    subjects = {id: (subject,) for id, subject in named if subject.casefold() not in _ABOUT_EVERYTHING}
     found: list[list[Memory]] = []
-    for names_of in (_topics, _subjects):
-        for some in _sharing(free, names_of):
+    for names in (topics, subjects):
+        for some in _sharing(free, names):
             found += _parts(some)
         grouped = {memory.id for group in found for memory in group}
         free = [memory for memory in free if memory.id not in grouped]
     return sorted(found, key=lambda group: (group[0].created_at, group[0].id))
 
 
-def _topics(memory: Memory) -> Sequence[str]:
-    return memory.topics
+def _sharing(memories: Sequence[Memory], names: Mapping[str, Sequence[str]]) -> list[list[Memory]]:
+    """The memories by the first name each shares with enough others of the same origin, category and metadata.
 
-
-def _subjects(memory: Memory) -> Sequence[str]:
-    subject = (memory.subject or "").strip()
-    return () if not subject or subject.casefold() in _ABOUT_EVERYTHING else (subject,)
-
-
-def _sharing(memories: Sequence[Memory], names_of: Callable[[Memory], Sequence[str]]) -> list[list[Memory]]:
-    """The memories by the first name each shares with enough others; names that too few come to are given up, the
-    rarest first, and their memories go to the next of theirs.
+    Names that too few come to are given up, the rarest first, and their memories go to the next of theirs.
     """
     keys: dict[str, Sequence[tuple[str, str]]] = {}
     for memory in memories:
-        labels = _labels(memory)
-        keys[memory.id] = list(dict.fromkeys((" ".join(name.casefold().split()), labels) for name in names_of(memory)))
+        common = {key: memory.metadata[key] for key in sorted(memory.metadata.keys() - _OF_EACH)}
+        labels = json_text([memory.origin == "tool", memory.category, common], "The metadata")
+        plain = (" ".join(name.casefold().split()) for name in names.get(memory.id, ()))
+        keys[memory.id] = list(dict.fromkeys((name, labels) for name in plain))
     count = Counter(key for some in keys.values() for key in some)
     shared: dict[tuple[str, str], list[Memory]] = {key: [] for key in sorted(count) if count[key] >= LEAST}
 
@@ -91,12 +87,6 @@ def _sharing(memories: Sequence[Memory], names_of: Callable[[Memory], Sequence[s
             place(shared.pop(key))
     order = {memory.id: number for number, memory in enumerate(memories)}
     return [sorted(some, key=lambda one: order[one.id]) for some in shared.values()]
-
-
-def _labels(memory: Memory) -> str:
-    """What memories must have in common to be summed up together, beside what they are about."""
-    common = {key: memory.metadata[key] for key in sorted(memory.metadata.keys() - _OF_EACH)}
-    return json_text([memory.origin == "tool", memory.category, common], "The metadata")
 
 
 def _parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
@@ -133,7 +123,9 @@ async def plan_summary(
         ModelError: the model is unavailable or its answer cannot be used.
     """
     size = sum(len(memory.content) for memory in group)
-    lines = await run_in_thread(size, lambda: [_line(memory) for memory in group])
+    days = [(one.happened_at or said(one)).date().isoformat() for one in group]
+    texts = await run_in_thread(size, lambda: [" ".join(escaped(one.content).split()) for one in group])
+    lines = [f"- [{day}] {text}" for day, text in zip(days, texts, strict=True)]
     answer = await llm.complete(filled(prompt("summarize_group"), memories="\n".join(lines)), schema=GroupSummary)
     text = " ".join(unescaped(answer.summary).split())
     sources = [unescaped(line) for line in lines]
@@ -149,11 +141,6 @@ async def plan_summary(
         how(kind="add", memory=summary, event_ids=summary.event_ids),
         *(how(kind="merge", memory=retired(one, summary.id, now=now, valid_to=now)) for one in group),
     )
-
-
-def _line(memory: Memory) -> str:
-    day = (memory.happened_at or said(memory)).date().isoformat()
-    return f"- [{day}] {' '.join(escaped(memory.content).split())}"
 
 
 def _can_stand(text: str, sources: Sequence[str], max_bytes: int) -> bool:
@@ -184,7 +171,13 @@ def _summary(group: Sequence[Memory], text: str, *, settings: MemorySettings, no
     helped = sum(memory.usage.successes for memory in group)
     judged = helped + sum(memory.usage.failures for memory in group)
     common = {key: value for key, value in group[0].metadata.items() if key not in _OF_EACH}
-    tools = tuple(dict.fromkeys(name for memory in group for name in _tools(memory)))[:MOST]
+    tools: dict[str, None] = {}
+    for memory in group:
+        for value in (memory.metadata.get(key) for key in _TOOLS):
+            names = cast("Sequence[object]", value) if isinstance(value, list) else (value,)
+            tools.update((name, None) for name in names if isinstance(name, str) and name)
+        if memory.origin == "tool" and memory.author:
+            tools[memory.author] = None
     fact = Fact(
         text=text,
         type="episodic",
@@ -200,7 +193,7 @@ def _summary(group: Sequence[Memory], text: str, *, settings: MemorySettings, no
         subject=subjects.pop() if len(subjects) == 1 else None,
         metadata={
             **common,
-            **({"tools": list(tools)} if tools else {}),
+            **({"tools": list(tools)[:MOST]} if tools else {}),
             **({"success_rate": round(helped / judged, 4)} if judged else {}),
         },
         happened_at=max((one.happened_at for one in group if one.happened_at), default=None),
@@ -215,13 +208,3 @@ def _summary(group: Sequence[Memory], text: str, *, settings: MemorySettings, no
         expires_at=None if lasting else max(end for end in ends if end is not None),
         ttl_days=0 if lasting else max(memory.ttl_days or 0 for memory in (made, *group)),
     )
-
-
-def _tools(memory: Memory) -> Iterator[str]:
-    """The tools that a memory names in its metadata, or whose answer it is."""
-    for key in _TOOLS:
-        value = memory.metadata.get(key)
-        names = cast("Sequence[object]", value) if isinstance(value, list) else (value,)
-        yield from (name for name in names if isinstance(name, str) and name)
-    if memory.origin == "tool" and memory.author:
-        yield memory.author

@@ -90,12 +90,20 @@ class JobHandlers:
                 if prepared is None:
                     llm = self._providers.consolidator(job)
                     prepared = await self._consolidation.prepare(job.scope, extracted.facts, llm=llm)
-                batch = await self._planned(job, extracted, prepared, by_rule=by_rule)
+                batch = await self._consolidation.plan(job.scope, prepared, by_rule=by_rule, model=job.model)
+                self._providers.bring(batch.jobs, prepared.llm)
+                ends = [SESSION_END] if job.payload.get("ended") else []
                 done = _costed(job, meter)
+                batch = replace(
+                    batch,
+                    taken=[(job.session_id, event_id) for event_id in (*sorted(events), *ends)],
+                    reinforced=tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed))),
+                    job=(job.id, job.fence),
+                    calls=done.calls,
+                    tokens=done.tokens,
+                )
                 try:
-                    await self._store.apply(
-                        job.scope, replace(batch, calls=done.calls, tokens=done.tokens), now=self._clock()
-                    )
+                    await self._store.apply(job.scope, batch, now=self._clock())
                 except Conflict:
                     await self._still_ours(job)
                     # nothing moved: the model's own wish cannot be, such as a text that an expired memory has
@@ -161,15 +169,6 @@ class JobHandlers:
         )
         facts = await run_in_thread(sum(len(fact.text) for fact in found), kept)
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
-
-    async def _planned(self, job: Job, extracted: _Extracted, prepared: Prepared, *, by_rule: bool) -> Batch:
-        batch = await self._consolidation.plan(job.scope, prepared, by_rule=by_rule, model=job.model)
-        self._providers.bring(batch.jobs, prepared.llm)
-        taken = [(job.session_id, event_id) for event_id in sorted(extracted.events)]
-        if job.payload.get("ended"):
-            taken.append((job.session_id, SESSION_END))
-        reinforced = tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed)))
-        return replace(batch, taken=taken, reinforced=reinforced, job=(job.id, job.fence))
 
     async def _embed(self, job: Job) -> Job:
         if self._vectors is None or not await self._vectors.serves(job.model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -51,21 +51,24 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
     if message.role not in ROLES:
         raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
     message = replace(message, at=checked_time(message.at, "A message's time"))
-    event_id = message.event_id or _made_id(message, session_id, seen)
-    return replace(
+    event_id = message.event_id
+    if not event_id:
+        at = message.at.isoformat() if message.at else ""
+        said = "\0".join((session_id, message.role, message.author, at, message.text))
+        digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+        seen[digest] += 1
+        event_id = f"{digest}-{seen[digest]}"
+    message = replace(
         message,
         text=redact(_cleaned(message.text)),
         author=_cleaned(message.author),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
-        recalled=tuple(_recalled(message.recalled, redact)),
-        compaction=_checked_range(message.compaction),
     )
-
-
-def _recalled(texts: Sequence[str], redact: Redactor) -> Iterator[str]:
-    for text in texts:
+    recalled: list[str] = []
+    for text in message.recalled:
         with suppress(PersonalDataRefused):  # it was remembered before that was refused; no message may say it again
-            yield redact(_cleaned(text))
+            recalled.append(redact(_cleaned(text)))
+    return replace(message, recalled=tuple(recalled), compaction=_checked_range(message.compaction))
 
 
 def _cleaned(text: str) -> str:
@@ -96,15 +99,6 @@ def checked_minutes(minutes: float | None) -> float | None:
     if minutes is not None and not (isinstance(minutes, int | float) and 0 <= minutes <= LONGEST_MINUTES):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"end_after_minutes must be a number between 0 and {LONGEST_MINUTES:,}.")
     return minutes
-
-
-def _made_id(message: Message, session_id: str, seen: Counter[str]) -> str:
-    said = "\0".join(
-        (session_id, message.role, message.author, message.at.isoformat() if message.at else "", message.text)
-    )
-    digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
-    seen[digest] += 1
-    return f"{digest}-{seen[digest]}"
 
 
 def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:

@@ -143,7 +143,12 @@ class Providers:
             Unresolvable: this process cannot make it.
         """
         name = job.model
-        if self._llm is not None and _same_model(self._llm.name, name):
+        if (
+            self._llm is not None
+            and self._llm.name.strip()
+            and name.strip()
+            and qualified(self._llm.name, os.environ) == qualified(name, os.environ)
+        ):
             return self._llm
         for place in _places(job):
             if (brought := self._brought.get(place)) is not None:
@@ -189,9 +194,3 @@ class _MadeOfName:
 def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:
     """Under what a model is kept: for this job alone, and for its scope."""
     return (job.scope.id, job.model, job.kind, job.key), (job.scope.id, job.model, "", "")
-
-
-def _same_model(one: str, other: str) -> bool:
-    if not (one.strip() and other.strip()):
-        return False
-    return qualified(one, os.environ) == qualified(other, os.environ)

@@ -19,6 +19,7 @@ from .payload import handed_key
 
 CANDIDATES = 20  # memories that a sentence may be an echo of
 MOST_QUERIES = 256
+ORDINALS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  # of the days of a month; else "th"
 
 
 def without_handed(messages: Sequence[Message]) -> list[Message]:
@@ -73,14 +74,10 @@ def days_of(times: Iterable[datetime | None]) -> str:
     """These days in all the ways in which they are written beside a memory."""
     days = dict.fromkeys((at.date(), at.strftime("%H:%M")) for at in times if at is not None)
     return " ".join(
-        f"{day.isoformat()}, {time}, {day.day} {day:%B} {day.year}, {_ordinal(day.day)}, {day:%A}, "
+        f"{day.isoformat()}, {time}, {day.day} {day:%B} {day.year}, {day.day}{ORDINALS.get(day.day, 'th')}, {day:%A}, "
         f"{day.day}.{day.month}.{day.year}, {day.month}/{day.day}/{day.year}, {day.day}/{day.month}/{day.year}."
         for day, time in days
     )
-
-
-def _ordinal(number: int) -> str:
-    return f"{number}{'th' if 10 < number < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def _queries(texts: Sequence[str]) -> list[Sequence[str]]:

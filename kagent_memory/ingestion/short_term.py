@@ -102,7 +102,10 @@ class _Tiers:
             self.changes.append(self._of_held(change) if id in self.held else self._of_new(change))
         changed = {change.memory.id for change in self.changes}
         again = [self.held[id] for id in self.plan.reinforced if id in self.held and id not in changed]
-        self.changes += [self._promotion(memory) for memory in again if self._is_elsewhere(memory.id)]
+        for memory in again:
+            if self._is_elsewhere(memory.id):
+                lasting = replace(promoted(memory, self.now), updated_at=self.now, revision=memory.revision + 1)
+                self.changes.append(Change(kind="promote", memory=lasting, who="consolidation", why=REPEATED))
         self._expire_oldest()
         reinforced = tuple(id for id in self.plan.reinforced if id not in self.held)
         return replace(self.plan, changes=tuple(self.changes), reinforced=reinforced)
@@ -110,10 +113,6 @@ class _Tiers:
     def _is_elsewhere(self, id: str) -> bool:
         """Whether a memory is neither new nor a short-term one of the session that the new ones come from."""
         return id not in self.new and (id not in self.held or self.held[id].session_id not in self.sessions)
-
-    def _promotion(self, memory: Memory) -> Change:
-        lasting = replace(promoted(memory, self.now), updated_at=self.now, revision=memory.revision + 1)
-        return Change(kind="promote", memory=lasting, who="consolidation", why=REPEATED)
 
     def _of_held(self, change: Change) -> Change:
         """A change to a short-term memory that is there: what stands may be promoted, what retires ends as it would."""
@@ -127,16 +126,12 @@ class _Tiers:
         return replace(change, memory=replace(memory, state="short_term", expires_at=self.until))
 
     def _of_new(self, change: Change) -> Change:
+        """A change to any other memory: what it brings into being is short-term, unless it is long-term at once."""
         memory = change.memory
         begins = change.kind == "add" or memory.state == "superseded"
-        if memory.id not in self.new or not begins or self._is_long_term(change):
+        if memory.id not in self.new or not begins:
             return change
-        state = "short_term" if memory.state == "active" else memory.state
-        return replace(change, memory=replace(memory, state=state, expires_at=self.until))
-
-    def _is_long_term(self, change: Change) -> bool:
-        memory = change.memory
-        return (
+        is_long_term = (
             memory.session_id is None
             or memory.state == "quarantined"
             or memory.pinned
@@ -145,6 +140,10 @@ class _Tiers:
             or (change.group is not None and change.group in self.lasting)
             or identity_of(memory) in self.elsewhere
         )
+        if is_long_term:
+            return change
+        state = "short_term" if memory.state == "active" else memory.state
+        return replace(change, memory=replace(memory, state=state, expires_at=self.until))
 
     def _expire_oldest(self) -> None:
         """Of each session that more came to, what is too much ends now: the oldest first."""

@@ -95,7 +95,14 @@ class Worker:
         """Works until told to stop, then lets what runs come to its end; cancelled, it gives its jobs back."""
         try:
             while not stop.is_set():
-                await self._pause(stop, POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS)
+                seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
+                seconds *= random.uniform(0.75, 1.25)  # noqa: S311 spreads workers, no secret
+                waits = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(stop.wait())]
+                try:
+                    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
             await self._settle()
         finally:
             await uninterrupted(cancel_and_wait(*self._running))
@@ -110,7 +117,7 @@ class Worker:
         return self.finished - before
 
     async def _claim_due(self) -> bool:
-        """Starts due jobs while there is room; False when the database is away."""
+        """Starts due jobs while there is room, and reports now and then what waits; False when the database is away."""
         self._wake.clear()
         asked = time.monotonic()
         self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if until > asked}
@@ -126,7 +133,14 @@ class Worker:
             self._complaint = ""
         if asked >= self._measure_at:
             self._measure_at = asked + MEASURE_SECONDS
-            await self._measure()
+            now = self._clock()
+            try:
+                pending = await self._store.pending(now=now)
+            except KagentMemoryError as error:
+                logger.warning("The queue cannot be measured: %s", error)
+                return True
+            age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
+            telemetry.queue(pending.count, age, store=self._location)
         return True
 
     async def _claim(self) -> bool:
@@ -138,31 +152,9 @@ class Worker:
             return False
         task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: self._wake.set())
         return True
-
-    async def _measure(self) -> None:
-        """Reports how much waits in the queue, and for how long."""
-        now = self._clock()
-        try:
-            pending = await self._store.pending(now=now)
-        except KagentMemoryError as error:
-            logger.warning("The queue cannot be measured: %s", error)
-            return
-        age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
-        telemetry.queue(pending.count, age, store=self._location)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._wake.set()
-
-    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
-        waits = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(stop.wait())]
-        try:
-            await asyncio.wait(waits, timeout=seconds * random.uniform(0.75, 1.25), return_when=asyncio.FIRST_COMPLETED)  # noqa: S311 spreads workers, no secret
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     async def _settle(self) -> None:
         if self._running:
@@ -208,34 +200,29 @@ class Worker:
             self._leases.hold(job)
 
     async def _failed(self, job: Job, error: Exception) -> None:
-        if isinstance(error, ProviderUnavailable):
-            await self._left(job, error)
-            return
+        """Gives a job back: by its failures, or to a worker that has its provider and model, which is no failure."""
         if isinstance(error, Conflict):
             logger.warning("Job %s was taken over by another worker.", job.id)
             return
+        if isinstance(error, ProviderUnavailable):
+            pair = (job.provider, job.model)
+            level = logging.DEBUG if pair in self._missed else logging.WARNING
+            if error.everywhere:
+                self._unresolvable[pair] = time.monotonic() + UNRESOLVABLE_SECONDS
+            self._missed = {*self._missed, pair} if len(self._missed) < MOST_MISSED else {pair}
+            logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)
+            age = (self._clock() - job.created_at).total_seconds()
+            pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
+            await self._give_back(job, str(error), pause=pause, counted=False)
+            return
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
-        told = self._redact(await asyncio.to_thread(_told, error, job))
-        where = "" if isinstance(error, KagentMemoryError) else _frames(error)
+        told, where = await asyncio.to_thread(_told, error, job)
+        told = self._redact(told)
         logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
         pause = BACKOFF.seconds(job.attempts if passes else job.failures)
         dead = job.failures >= self._attempts and not passes and job.kind != "embed"
         await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
-
-    async def _left(self, job: Job, error: ProviderUnavailable) -> None:
-        """Leaves a job to a worker that has its provider and model."""
-        pair = (job.provider, job.model)
-        told = pair in self._missed
-        if error.everywhere:
-            self._unresolvable[pair] = time.monotonic() + UNRESOLVABLE_SECONDS
-        self._missed = {*self._missed, pair} if len(self._missed) < MOST_MISSED else {pair}
-        logger.log(
-            logging.DEBUG if told else logging.WARNING, "Job %s stays queued for another worker: %s", job.id, error
-        )
-        age = (self._clock() - job.created_at).total_seconds()
-        pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
-        await self._give_back(job, str(error), pause=pause, counted=False)
 
     async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:
         run_after = self._clock() + timedelta(seconds=pause)
@@ -246,19 +233,20 @@ class Worker:
             logger.warning("Job %s could not be released and waits for its lease to expire: %s", job.id, away)
 
 
-def _told(error: Exception, job: Job) -> str:
-    """What is kept of a failure: never content, which the words of others may quote."""
+def _told(error: Exception, job: Job) -> tuple[str, str]:
+    """What is kept of a failure: never content, which the words of others may quote.
+
+    And, for errors that are not ours, where each of the chain was raised, without the lines of source.
+    """
     ours = isinstance(error, KagentMemoryError) and raised_here(error)
     if not ours and isinstance(error, StoreError):  # a store that is not ours: it knows what was sent, and no answer
         ours = plain(error, *(message.text for message in from_payload(job.payload)))
-    return f"{type(error).__name__}: {error}" if ours else kinds(error)
-
-
-def _frames(error: Exception) -> str:
-    """Where each error of the chain was raised, without what they say and without the lines of source."""
+    told = f"{type(error).__name__}: {error}" if ours else kinds(error)
+    if isinstance(error, KagentMemoryError):
+        return told, ""
     lines: list[str] = []
     for one in causes(error):
         lines.append(type(one).__name__)
         codes = [(frame.f_code, line) for frame, line in walk_tb(one.__traceback__)]
         lines += [f"  {code.co_filename}:{line} in {code.co_name}" for code, line in codes[-MOST_FRAMES:]]
-    return "".join(f"\n{line}" for line in lines)
+    return told, "".join(f"\n{line}" for line in lines)

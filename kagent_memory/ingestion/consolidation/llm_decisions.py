@@ -9,14 +9,13 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator
 
 from ...models.llm import Llm
-from ...models.prompts import filled, prompt
+from ...models.prompts import batches, filled, prompt
 from ...models.prompts.escaping import escaped, unescaped
 from ...records import Memory
 from ..answer_fields import OptionalText, Text, objects
 from .similarity import said
 
 Action: TypeAlias = Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"]
-MAX_PROMPT_CHARS = 48_000
 MAX_NEIGHBOURS = 5
 _ACTIONS: dict[str, Action] = {"ADD": "ADD", "UPDATE": "UPDATE", "SUPERSEDE": "SUPERSEDE", "NOOP": "NOOP"}
 
@@ -53,37 +52,34 @@ async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memor
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
     """
+    offered = {
+        number: {f"M{place}": memory for place, memory in enumerate(near[number][:MAX_NEIGHBOURS], 1)}
+        for number in facts
+    }
+    lines = (
+        (
+            number,
+            (f"F{number + 1}: {_line(fact)}", *(f"  {name}: {_line(one)}" for name, one in offered[number].items())),
+        )
+        for number, fact in facts.items()
+    )
     found: dict[int, Decision] = {}
-    batch: dict[int, str] = {}
-    size = 0
-    for number, fact in facts.items():
-        lines = (f"  M{place}: {_line(memory)}" for place, memory in enumerate(near[number][:MAX_NEIGHBOURS], 1))
-        shown = "\n".join((f"F{number + 1}: {_line(fact)}", *lines))
-        if batch and size + len(shown) > MAX_PROMPT_CHARS:
-            found |= await _asked(batch, near, llm)
-            batch, size = {}, 0
-        batch[number] = shown
-        size += len(shown)
-    return found | await _asked(batch, near, llm) if batch else found
+    for batch in batches((number, "\n".join(some)) for number, some in lines):
+        asked = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
+        answer = await llm.complete(asked, schema=Decisions)
+        numbers = {f"F{number + 1}": number for number in batch}
+        for item in answer.decisions:
+            number = numbers.get(item.fact.strip().upper().strip("[] "))
+            if number is None or number in found:
+                continue
+            action = _ACTIONS.get(item.action.strip().upper(), "ADD")
+            memory = offered[number].get((item.memory or "").upper().strip("[] "))
+            kept = action != "ADD" and memory is not None
+            found[number] = Decision(action, memory, item.text and unescaped(item.text)) if kept else Decision("ADD")
+    return found
 
 
 def _line(memory: Memory) -> str:
     day = said(memory).date().isoformat()
     slot = f" (subject: {memory.subject}; attribute: {memory.attribute})" if memory.subject and memory.attribute else ""
     return " ".join(f"[{day}] {escaped(memory.content)}{escaped(slot)}".split())
-
-
-async def _asked(batch: Mapping[int, str], near: Mapping[int, Sequence[Memory]], llm: Llm) -> dict[int, Decision]:
-    asked = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
-    answer = await llm.complete(asked, schema=Decisions)
-    numbers = {f"F{number + 1}": number for number in batch}
-    found: dict[int, Decision] = {}
-    for item in answer.decisions:
-        number = numbers.get(item.fact.strip().upper().strip("[] "))
-        if number is not None and number not in found:
-            offered = {f"M{place}": memory for place, memory in enumerate(near[number][:MAX_NEIGHBOURS], 1)}
-            action = _ACTIONS.get(item.action.strip().upper(), "ADD")
-            memory = offered.get((item.memory or "").upper().strip("[] "))
-            kept = action != "ADD" and memory is not None
-            found[number] = Decision(action, memory, item.text and unescaped(item.text)) if kept else Decision("ADD")
-    return found

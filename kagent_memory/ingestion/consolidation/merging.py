@@ -14,14 +14,13 @@ from pydantic import BaseModel, BeforeValidator
 from ...concurrency import run_in_thread
 from ...language.guard import differences
 from ...models.llm import Llm
-from ...models.prompts import filled, prompt
+from ...models.prompts import batches, filled, prompt
 from ...models.prompts.escaping import escaped, unescaped
 from ...records import Change, Memory, new_id
 from ..answer_fields import Text, objects, truth
 from ..editing import retired
 from .similarity import identity_of, keeps, said, says_the_same, slot_of
 
-MAX_PROMPT_CHARS = 48_000
 _WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
 
 
@@ -79,11 +78,23 @@ async def plan_merges(
     free = [memory for memory in memories if saved or not memory.explicit]
     size = sum(len(memory.content) for memory in free)
     groups = await run_in_thread(size, partial(clusters, free, similarities, least_similarity, most))
-    texts = await _texts(groups, llm) if groups else []
+    named = {f"G{number}": group for number, group in enumerate(groups, 1)}
+    shown = (
+        (name, "\n".join((f"{name}:", *(f"  - {' '.join(escaped(memory.content).split())}" for memory in group))))
+        for name, group in named.items()
+    )
+    texts = dict.fromkeys(named, "")  # "" where the model does not merge
+    for batch in batches(shown):
+        asked = filled(prompt("merge_groups"), groups="\n".join(batch.values()))
+        answer = await llm.complete(asked, schema=MergedGroups)
+        answered = {item.group.upper().strip("[] "): item for item in answer.groups}
+        for name in batch:
+            if name in answered and answered[name].merge:
+                texts[name] = " ".join(unescaped(answered[name].text).split())
 
     def whole() -> list[tuple[Sequence[Memory], str]]:
         """The merges whose text keeps what every memory says."""
-        merges = zip(groups, texts, strict=True)
+        merges = ((group, texts[name]) for name, group in named.items())
         return [(group, text) for group, text in merges if keeps(text, *(memory.content for memory in group))]
 
     merges = await run_in_thread(size, whole)
@@ -132,78 +143,17 @@ def _mergeable(a: Memory, b: Memory) -> bool:
     return (slot_of(a) is None and slot_of(b) is None) or says_the_same(a, b)
 
 
-async def _texts(groups: Sequence[Sequence[Memory]], llm: Llm) -> list[str]:
-    """The merged text of each group, "" where the model does not merge; as few calls as the prompt's size allows."""
-    found: dict[str, str] = {}
-    batch: dict[str, str] = {}
-    size = 0
-    for number, group in enumerate(groups, 1):
-        lines = (f"  - {' '.join(escaped(memory.content).split())}" for memory in group)
-        shown = "\n".join((f"G{number}:", *lines))
-        if batch and size + len(shown) > MAX_PROMPT_CHARS:
-            found |= await _asked(batch, llm)
-            batch, size = {}, 0
-        batch[f"G{number}"] = shown
-        size += len(shown)
-    if batch:
-        found |= await _asked(batch, llm)
-    return [found.get(f"G{number}", "") for number in range(1, len(groups) + 1)]
-
-
-async def _asked(batch: Mapping[str, str], llm: Llm) -> dict[str, str]:
-    asked = filled(prompt("merge_groups"), groups="\n".join(batch.values()))
-    answer = await llm.complete(asked, schema=MergedGroups)
-    named = {item.group.upper().strip("[] "): item for item in answer.groups}
-    return {
-        name: " ".join(unescaped(named[name].text).split()) for name in batch if name in named and named[name].merge
-    }
-
-
 def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> list[Change]:
     """The merged memory first, then its sources; a source that says just that is kept and enriched."""
     name = new_id(now)
     why = f"{len(group)} memories said the same."
     newest = max(group, key=lambda memory: (said(memory), memory.id))
-    merged = replace(_united(group, newest), content=text, updated_at=now)
-    twin = next((memory for memory in group if identity_of(memory) == identity_of(merged)), None)
-    if twin is not None:
-        # The twin's row with what the merge brings.
-        kept = replace(
-            replace(
-                merged,
-                id=twin.id,
-                content=twin.content,
-                created_at=twin.created_at,
-                session_id=twin.session_id,
-                position=twin.position,
-                subject=twin.subject,
-                attribute=twin.attribute,
-                usage=twin.usage,
-            ),
-            revision=twin.revision + 1,
-        )
-        first = Change(kind="update", memory=kept, who=who, why=why, event_ids=merged.event_ids, group=name)
-    else:
-        kept = replace(merged, id=new_id(now), created_at=now, revision=1, position=None)
-        first = Change(kind="add", memory=kept, who=who, why=why, event_ids=merged.event_ids, group=name)
-    return [
-        first,
-        *(
-            Change(kind="merge", memory=retired(memory, kept.id, now=now, valid_to=now), who=who, why=why, group=name)
-            for memory in group
-            if memory is not twin
-        ),
-    ]
-
-
-def _united(group: Sequence[Memory], newest: Memory) -> Memory:
-    """The newest with what the others have beyond it; it lives as long as the longest of them."""
     oldest_first = sorted(group, key=lambda memory: (memory.created_at, memory.id))
     lasting = any(memory.expires_at is None for memory in group)
-    ends = [memory.expires_at for memory in group if memory.expires_at is not None]
-    days = 0 if lasting else max(memory.ttl_days or 0 for memory in group)
-    return replace(
+    # the newest with what the others have beyond it; it lives as long as the longest of them
+    merged = replace(
         newest,
+        content=text,
         topics=tuple(dict.fromkeys(topic for memory in group for topic in memory.topics)),
         tags=tuple(dict.fromkeys(tag for memory in group for tag in memory.tags)),
         importance=max(memory.importance for memory in group),
@@ -211,6 +161,32 @@ def _united(group: Sequence[Memory], newest: Memory) -> Memory:
         metadata={key: value for memory in oldest_first for key, value in memory.metadata.items()},
         said_at=said(newest),
         happened_at=max((memory.happened_at for memory in group if memory.happened_at), default=None),
-        expires_at=None if lasting else max(ends),
-        ttl_days=days,
+        expires_at=None if lasting else max(memory.expires_at for memory in group if memory.expires_at is not None),
+        ttl_days=0 if lasting else max(memory.ttl_days or 0 for memory in group),
+        updated_at=now,
     )
+    twin = next((memory for memory in group if identity_of(memory) == identity_of(merged)), None)
+    if twin is None:
+        kept = replace(merged, id=new_id(now), created_at=now, revision=1, position=None)
+    else:  # the twin's row with what the merge brings
+        kept = replace(
+            merged,
+            id=twin.id,
+            content=twin.content,
+            created_at=twin.created_at,
+            session_id=twin.session_id,
+            position=twin.position,
+            subject=twin.subject,
+            attribute=twin.attribute,
+            usage=twin.usage,
+            revision=twin.revision + 1,
+        )
+    how = partial(Change, who=who, why=why, group=name)
+    return [
+        how(kind="update" if twin is not None else "add", memory=kept, event_ids=merged.event_ids),
+        *(
+            how(kind="merge", memory=retired(memory, kept.id, now=now, valid_to=now))
+            for memory in group
+            if memory is not twin
+        ),
+    ]

@@ -99,16 +99,7 @@ def settled(
         now: when the plan is made.
         who: stands in the history of what is changed.
     """
-    draft = _Draft(now=now, who=who)
-    for number in _in_order(new):
-        fact = new[number]
-        draft.take(fact, _meetable(fact, neighbours.get(number, ())), asked.get(number))
-    return Plan(tuple(draft.changes), tuple(draft.reinforced), draft.vetoed)
-
-
-def _in_order(new: Sequence[Memory]) -> list[int]:
-    """The facts' numbers as given, but for the values of one slot: the later one must find the earlier one there."""
-    order = list(range(len(new)))
+    order = list(range(len(new)))  # as given, but for the values of one slot: the later finds the earlier one there
     slots: dict[str, list[int]] = {}
     for number, fact in enumerate(new):
         if not fact.verbatim and (slot := slot_of(fact)) is not None:
@@ -116,7 +107,11 @@ def _in_order(new: Sequence[Memory]) -> list[int]:
     for numbers in slots.values():
         for place, number in zip(numbers, sorted(numbers, key=lambda number: said(new[number])), strict=True):
             order[place] = number
-    return order
+    draft = _Draft(now=now, who=who)
+    for number in order:
+        fact = new[number]
+        draft.take(fact, _meetable(fact, neighbours.get(number, ())), asked.get(number))
+    return Plan(tuple(draft.changes), tuple(draft.reinforced), draft.vetoed)
 
 
 def size_of(new: Sequence[Memory], neighbours: Near) -> int:

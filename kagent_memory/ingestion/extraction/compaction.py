@@ -57,11 +57,29 @@ class CompactionAwareSummary:
         Raises:
             ModelError: the inner provider's.
         """
-        summaries = _surviving([message for message in transcript if message.compaction])
-        ranges = [_times(summary) for summary in summaries]
         said = [message for message in transcript if not message.compaction]
-        rest = [message for message in said if not any(_within(message, times) for times in ranges)]
-        facts = [_fact(*found, said, transcript) for found in zip(summaries, ranges, strict=True)]
+        rest = said
+        facts: list[Fact] = []
+        for summary in _surviving([message for message in transcript if message.compaction]):
+            start, end = _range(summary)
+            # messages tell their times in microseconds, cut by some session services and rounded by others
+            first = EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000))
+            last = datetime.fromtimestamp(end, UTC)
+            covered = [message for message in said if message.at is not None and first <= message.at <= last]
+            rest = [message for message in rest if message.at is None or not first <= message.at <= last]
+            fact = Fact(
+                text=summary.text.strip(),
+                type="episodic",
+                importance=COMPACTION_IMPORTANCE,
+                origin="agent",
+                session_id=transcript.session_id or None,
+                event_ids=tuple(dict.fromkeys(filter(None, (one.event_id for one in (summary, *covered))))),
+                subject=transcript.session_id or "session",
+                attribute=f"compaction:{start!r}",
+                metadata={"compaction": [start, end]},
+                happened_at=last,
+            )
+            facts.append(fact)
         if any(message.text.strip() for message in rest):
             facts += await self._inner.facts(transcript.of(rest))
         return facts
@@ -79,32 +97,3 @@ def _surviving(summaries: Sequence[Message]) -> list[Message]:
 
 def _range(summary: Message) -> tuple[float, float]:
     return summary.compaction or (0.0, -1.0)
-
-
-def _times(summary: Message) -> tuple[datetime, datetime]:
-    """The summary's range as messages tell their times: in microseconds, cut by some session services and rounded by
-    others.
-    """
-    start, end = _range(summary)
-    return EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000)), datetime.fromtimestamp(end, UTC)
-
-
-def _within(message: Message, times: tuple[datetime, datetime]) -> bool:
-    return message.at is not None and times[0] <= message.at <= times[1]
-
-
-def _fact(summary: Message, times: tuple[datetime, datetime], said: Sequence[Message], transcript: Transcript) -> Fact:
-    start, end = _range(summary)
-    covered = (message.event_id for message in said if _within(message, times))
-    return Fact(
-        text=summary.text.strip(),
-        type="episodic",
-        importance=COMPACTION_IMPORTANCE,
-        origin="agent",
-        session_id=transcript.session_id or None,
-        event_ids=tuple(dict.fromkeys(filter(None, (summary.event_id, *covered)))),
-        subject=transcript.session_id or "session",
-        attribute=f"compaction:{start!r}",
-        metadata={"compaction": [start, end]},
-        happened_at=datetime.fromtimestamp(end, UTC),
-    )

@@ -33,7 +33,10 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
     numbered = {str(number): message for number, message in enumerate(part, 1)}
     refs = dict.fromkeys(source.strip(" []#") for source in item.sources)
     sources = [numbered[ref] for ref in refs if ref in numbered] or part
-    subject, attribute = _slot(item)
+    subject, attribute = (" ".join(unescaped(part or "").split()) for part in (item.subject, item.attribute))
+    reserved = attribute.casefold().startswith("compaction:")  # the slots that compaction summaries fill
+    # half a slot identifies nothing
+    has_slot = bool(subject and attribute) and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS and not reserved
     authors = {message.author for message in sources if message.author}
     # The least trusted of its sources: what a tool said stays a tool's, whoever repeated it.
     roles = {message.role for message in sources}
@@ -48,8 +51,8 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
         author=authors.pop() if len(authors) == 1 else None,
         session_id=transcript.session_id or None,
         event_ids=_event_ids(sources),
-        subject=subject,
-        attribute=attribute,
+        subject=subject if has_slot else None,
+        attribute=attribute if has_slot else None,
         happened_at=resolved_time(item.happened_at, transcript.now) or _last_at(sources),
     )
 
@@ -83,14 +86,6 @@ def resolved_time(value: str | None, now: datetime) -> datetime | None:
         return read if abs(read - now) <= _FURTHEST else None
     except (ValueError, OverflowError):
         return None
-
-
-def _slot(item: ExtractedFact) -> tuple[str | None, str | None]:
-    """Subject and attribute, both or none: half a slot identifies nothing."""
-    subject, attribute = (" ".join(unescaped(part or "").split()) for part in (item.subject, item.attribute))
-    whole = subject and attribute and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS
-    reserved = attribute.casefold().startswith("compaction:")  # the slots that compaction summaries fill
-    return (subject, attribute) if whole and not reserved else (None, None)
 
 
 def _event_ids(sources: Sequence[Message]) -> tuple[str, ...]:

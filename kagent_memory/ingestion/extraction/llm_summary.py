@@ -116,17 +116,25 @@ class LlmSummary:
         template = self._prompt or prompt("extract_facts")
         if "{transcript}" not in template:
             template += "\n\n<transcript>\n{transcript}\n</transcript>"
-        lines = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
+        examples = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
         keep = f"Keep only what concerns: {', '.join(self._topics)}.\n" if self._topics else ""
         leave = f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n" if self._exclude_topics else ""
+        shown: list[str] = []
+        for number, message in enumerate(part, 1):
+            when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
+            who = " ".join(escaped(message.author).split())
+            who = f" {who}" if who and who.lower() != message.role else ""
+            # the further lines of a message are indented, so that none can pass for another message
+            text = escaped(message.text.strip()).replace("\n", "\n    ")
+            shown.append(f"[{number}]{when} {message.role}{who}: {text}")
         return filled(
             template,
             topics=keep + leave,
-            examples="\n".join(("Examples:", *lines, "")) if lines else "",
+            examples="\n".join(("Examples:", *examples, "")) if examples else "",
             now=transcript.now.isoformat(timespec="minutes"),
             summary=prompt("session_summary") if transcript.ended else "",
             earlier=f"<earlier>\n{escaped(earlier)}\n</earlier>\n" if earlier else "",
-            transcript="\n".join(_line(number, message) for number, message in enumerate(part, 1)),
+            transcript="\n".join(shown),
         )
 
 
@@ -137,11 +145,3 @@ def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
     if llm is None:
         raise ConfigurationError("LlmSummary takes a model's name, or an object with complete(); it got neither.")
     return llm
-
-
-def _line(number: int, message: Message) -> str:
-    """One message as data; its further lines are indented, so that none can pass for another message."""
-    when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
-    who = " ".join(escaped(message.author).split())
-    who = f" {who}" if who and who.lower() != message.role else ""
-    return f"[{number}]{when} {message.role}{who}: " + escaped(message.text.strip()).replace("\n", "\n    ")

@@ -59,18 +59,13 @@ def _sentences(text: str, most_tokens: int) -> Iterator[str]:
     at = 0
     for end in (*(match.end() for match in _SENTENCE.finditer(text)), len(text)):
         while end - at > 4 * most_tokens or estimated_tokens(text[at:end]) > most_tokens:
-            cut = at + _room(text[at : min(end, at + 4 * most_tokens + 1)], most_tokens)
+            fits = max(most_tokens, 1)  # as many characters as tokens always fit
+            if estimated_tokens(text[at : min(end, at + fits * 4)]) <= fits:
+                fits *= 4
+            space = text.rfind(" ", at + 1, min(end, at + fits))
+            cut = space + 1 if space > at + fits // 2 else at + fits
             yield text[at:cut]
             at = cut
         if at < end:
             yield text[at:end]
             at = end
-
-
-def _room(text: str, most_tokens: int) -> int:
-    """How many characters fit, cut between words where there are any."""
-    fits = max(most_tokens, 1)  # as many characters as tokens always fit
-    if estimated_tokens(text[: fits * 4]) <= fits:
-        fits *= 4
-    space = text.rfind(" ", 1, fits)
-    return space + 1 if space > fits // 2 else fits
