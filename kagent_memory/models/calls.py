@@ -155,7 +155,16 @@ def transient(error: BaseException) -> bool:
     """
     if isinstance(error, KagentMemoryError) and not isinstance(error, ModelError):
         return False
-    return any(_passes(one) for one in causes(error))
+    for one in causes(error):
+        if isinstance(one, (ModelUnavailable, TimeoutError, ConnectionError, socket.gaierror)):
+            return True
+        if isinstance(one, OSError) and one.errno in _AWAY:
+            return True
+        status = status_of(one)
+        named = any(kind.__name__ in _AWAY_NAMES for kind in type(one).__mro__)
+        if named if status is None else status in _TRANSIENT_STATUS or status >= 500:
+            return True
+    return False
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -171,17 +180,6 @@ def causes(error: BaseException) -> list[BaseException]:
         if isinstance(one, BaseExceptionGroup):
             waiting += cast("tuple[BaseException, ...]", one.exceptions)
     return found
-
-
-def _passes(error: BaseException) -> bool:
-    if isinstance(error, (ModelUnavailable, TimeoutError, ConnectionError, socket.gaierror)):
-        return True
-    if isinstance(error, OSError) and error.errno in _AWAY:
-        return True
-    status = status_of(error)
-    if status is not None:
-        return status in _TRANSIENT_STATUS or status >= 500
-    return any(kind.__name__ in _AWAY_NAMES for kind in type(error).__mro__)
 
 
 def status_of(error: BaseException) -> int | None:
@@ -345,11 +343,8 @@ def quotes(text: str, sent: Iterable[str]) -> bool:
     """Whether a text shares three words in a row with what was sent."""
     words = _WORD.findall(text.casefold())
     runs = [f" {' '.join(words[at : at + 3])} " for at in range(len(words) - 2)]
-    return any(run in whole for whole in map(_in_words, sent) for run in runs)
-
-
-def _in_words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(text.casefold()))} "
+    wholes = (f" {' '.join(_WORD.findall(one.casefold()))} " for one in sent)
+    return any(run in whole for whole in wholes for run in runs)
 
 
 def shares_words(text: str, sent: Iterable[str]) -> bool:
@@ -370,6 +365,17 @@ def plainly_sync(call: Any) -> bool:
     """Whether a callable is a function written without async; of other callables only a call would tell."""
     function = inspect.unwrap(getattr(call, "__func__", call))
     return inspect.isfunction(function) and not inspect.iscoroutinefunction(function)
+
+
+async def awaited(answer: Any, call: str) -> Any:
+    """What a method of an object that a user gave as a model answers.
+
+    Raises:
+        ConfigurationError: the method is not async; `call` names it.
+    """
+    if not inspect.isawaitable(answer):
+        raise ConfigurationError(f"{call} must be an async function.")
+    return await answer
 
 
 def name_of(choice: Any, method: str, what: str) -> str:

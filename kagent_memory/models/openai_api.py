@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -31,6 +30,17 @@ _KEYS = {
     "ollama": ("OLLAMA_API_KEY",),
     "hosted_vllm": ("HOSTED_VLLM_API_KEY",),
 }
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The client of an event loop, which keeps the connections that its calls made."""
+
+    client: httpx.AsyncClient
+    calls: int = 0
+
+
+_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
 
 
 class Refused(Exception):
@@ -82,13 +92,20 @@ class Endpoint:
         if self.lacking:
             raise ModelError(f"There is no key for {self.model}; set {self.lacking} in the environment.")
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        async with _connections() as client:
-            answer = await client.post(
+        make = await asyncio.to_thread(_factory)
+        loop = asyncio.get_running_loop()
+        if (kept := _kept.get(loop)) is None:
+            kept = _kept[loop] = _Kept(make())
+        kept.calls += 1
+        try:
+            answer = await kept.client.post(
                 f"{self.base_url}{path}",
                 json={"model": self.model, **body},
                 headers=headers,
                 timeout=timeout_seconds,
             )
+        finally:
+            kept.calls -= 1
         if not answer.is_success:
             raise Refused(answer)
         if len(answer.content) > LONG_BYTES:
@@ -120,29 +137,6 @@ def endpoint(name: str, arguments: Mapping[str, str], environ: Mapping[str, str]
     key = arguments.get("api_key") or next(filter(None, map(environ.get, _KEYS[provider])), "")
     lacking = _KEYS[provider][0] if not key and not given and usual.startswith("https:") else ""
     return Endpoint(model, base if base.endswith(ending) else f"{base}{ending}", key, lacking)
-
-
-@dataclass(slots=True)
-class _Kept:
-    client: httpx.AsyncClient
-    calls: int = 0
-
-
-_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
-
-
-@asynccontextmanager
-async def _connections() -> AsyncGenerator[httpx.AsyncClient, None]:
-    """The running loop's client, which keeps the connections that its calls made."""
-    make = await asyncio.to_thread(_factory)
-    loop = asyncio.get_running_loop()
-    if (kept := _kept.get(loop)) is None:
-        kept = _kept[loop] = _Kept(make())
-    kept.calls += 1
-    try:
-        yield kept.client
-    finally:
-        kept.calls -= 1
 
 
 async def close_connections() -> None:

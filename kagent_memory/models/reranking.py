@@ -1,9 +1,8 @@
-"""A second opinion on what was found: a model reads query and memory together and scores the pair."""
+"""Reranking: a model reads the query and each memory together and scores the pair."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from ..errors import ConfigurationError, ModelError, needs_extra
 from ..settings import MemorySettings
-from .calls import NO_RETRIES, RetryPolicy, has_litellm, litellm, name_of, named, named_object, with_retries
+from .calls import NO_RETRIES, RetryPolicy, awaited, has_litellm, litellm, name_of, named, named_object, with_retries
 from .embedding.local_embedder import PREFIXES, sentence_transformers
 
 
@@ -145,16 +144,12 @@ class CheckedReranker:
         """
         if not documents:
             return []
-        call = with_retries(lambda: self._asked(query, list(documents)), self._retry)
         what = f"The reranker {self.name}"
+        call = with_retries(
+            lambda: awaited(self.inner.rerank(query, list(documents)), f"{what}: rerank()"), self._retry
+        )
         answer = await named_object(call, what, query, *documents)
         return checked(answer, len(documents), self.name)
-
-    async def _asked(self, query: str, documents: list[str]) -> Any:
-        answer = self.inner.rerank(query, documents)
-        if not inspect.isawaitable(answer):
-            raise ConfigurationError(f"The reranker {self.name}: rerank() must be an async function.")
-        return await answer
 
 
 def in_order(scored: Sequence[tuple[int, float]], count: int, name: str) -> list[float]:

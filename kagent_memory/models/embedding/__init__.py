@@ -60,18 +60,22 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
         return None
     if isinstance(choice, (ProviderEmbedder, LocalEmbedder, CheckedEmbedder)):
         return choice
-    choice = _configuration(choice)
+    if isinstance(choice, str) and choice.lstrip().startswith("{"):
+        try:
+            choice = json.loads(choice)
+        except ValueError as error:
+            raise ConfigurationError("The embedding configuration looks like JSON but is not valid.") from error
+    choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice)) if isinstance(choice, Mapping) else choice
     if isinstance(choice, EmbeddingConfig) and choice.provider in ("local", "sentence-transformers"):
         choice = f"local/{choice.model}"
+    if isinstance(choice, str) and choice.startswith(PREFIXES):
+        return LocalEmbedder(
+            choice,
+            dimensions=settings.dimensions,
+            batch_size=settings.batch_size,
+            timeout_seconds=settings.embed_timeout_seconds,
+        )
     if isinstance(choice, (str, EmbeddingConfig)):
-        for prefix in PREFIXES:
-            if isinstance(choice, str) and choice.startswith(prefix):
-                return LocalEmbedder(
-                    choice,
-                    dimensions=settings.dimensions,
-                    batch_size=settings.batch_size,
-                    timeout_seconds=settings.embed_timeout_seconds,
-                )
         return ProviderEmbedder(
             choice,
             dimensions=settings.dimensions,
@@ -85,13 +89,3 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
         batch_size=settings.batch_size,
         timeout_seconds=settings.embed_timeout_seconds,
     )
-
-
-def _configuration(choice: Any) -> Any:
-    """An `EmbeddingConfig`, where the choice is kagent's configuration; else the choice."""
-    if isinstance(choice, str) and choice.lstrip().startswith("{"):
-        try:
-            choice = json.loads(choice)
-        except ValueError as error:
-            raise ConfigurationError("The embedding configuration looks like JSON but is not valid.") from error
-    return EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice)) if isinstance(choice, Mapping) else choice

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ...errors import ConfigurationError
-from ..calls import RetryPolicy, name_of, named_object, with_retries
+from ..calls import RetryPolicy, awaited, name_of, named_object, with_retries
 from .vector_checks import Matrix, batches, empty, fitted, joined, matrix
 
 
@@ -42,16 +40,12 @@ class CheckedEmbedder:
         if not texts:
             return empty()
         name = self.name
-        parts = [await self._batch(name, list(batch), kind) for batch in batches(texts, self._batch_size)]
+        what = f"The embedder {name}"
+        parts: list[Matrix] = []
+        for batch in map(list, batches(texts, self._batch_size)):
+            call = with_retries(
+                lambda some=batch: awaited(self.inner.embed(some, kind=kind), f"{what}: embed()"), self._retry
+            )
+            answer = await named_object(call, what, *batch)
+            parts.append(matrix(answer, len(batch), name))
         return fitted(joined(parts, name), self._dimensions, name)
-
-    async def _batch(self, name: str, texts: list[str], kind: str) -> Matrix:
-        call = with_retries(lambda: self._asked(texts, kind), self._retry)
-        answer = await named_object(call, f"The embedder {name}", *texts)
-        return matrix(answer, len(texts), name)
-
-    async def _asked(self, texts: list[str], kind: str) -> Any:
-        answer = self.inner.embed(texts, kind=kind)
-        if not inspect.isawaitable(answer):
-            raise ConfigurationError(f"The embedder {self.name}: embed() must be an async function.")
-        return await answer

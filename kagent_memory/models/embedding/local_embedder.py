@@ -67,22 +67,20 @@ class LocalEmbedder:
         return fitted(matrix(answer, len(texts), self.name), self._dimensions, self.name)
 
     def _encoded(self, texts: list[str], kind: str) -> Any:
+        """Loads the model first, where that has not been done or failed."""
         if self._encode is None:
-            self._encode = self._loaded()
+            folder = onnx_folder(self._path) if self._with_onnx else None
+            if folder is not None and (not self._has_torch or any((folder / name).is_file() for name in FILES)):
+                self._encode = OnnxModel(folder).encode
+            else:
+                model: Any = sentence_transformers().SentenceTransformer(self._path)
+
+                def encode(texts: Sequence[str], kind: str, batch_size: int) -> Any:
+                    embed = model.encode_query if kind == "query" else model.encode_document
+                    return embed(list(texts), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+
+                self._encode = encode
         return self._encode(texts, kind, self._batch_size)
-
-    def _loaded(self) -> Encode:
-        if self._with_onnx:
-            folder = onnx_folder(self._path)
-            if not self._has_torch or any((folder / name).is_file() for name in FILES):
-                return OnnxModel(folder).encode
-        model: Any = sentence_transformers().SentenceTransformer(self._path)
-
-        def encode(texts: Sequence[str], kind: str, batch_size: int) -> Any:
-            embed = model.encode_query if kind == "query" else model.encode_document
-            return embed(list(texts), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
-
-        return encode
 
 
 def sentence_transformers() -> Any:

@@ -46,8 +46,15 @@ class OnnxModel:
         if network is None or not (folder / "tokenizer.json").is_file():
             raise ConfigurationError(f"{folder} holds no tokenizer.json beside a model.onnx or onnx/model.onnx.")
         self._folder = folder
-        self._by_first_token = self._pooling()
-        self._normalises = self._normalisation()
+        pooling: dict[str, Any] = self._read("1_Pooling/config.json")
+        asked = {name for name, on in pooling.items() if name.startswith("pooling_") and on}
+        if asked - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(asked) > 1:
+            raise ConfigurationError(f"{folder} pools in a way that is not known here: {', '.join(sorted(asked))}.")
+        self._by_first_token = asked == {"pooling_mode_cls_token"}
+        steps = {str(step["type"]).rpartition(".")[2] for step in self._read("modules.json", [])}
+        if unknown := sorted(steps - {"Transformer", "Pooling", "Normalize"}):
+            raise ConfigurationError(f"{folder} has steps that are not known here: {', '.join(unknown)}.")
+        self._normalises = "Normalize" in steps
         prompts: dict[str, Any] = self._read("config_sentence_transformers.json").get("prompts") or {}
         self._prompts = {kind: str(prompts.get(kind) or "") for kind in ("query", "document")}
         self._tokenizer: Any = import_module("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -62,37 +69,22 @@ class OnnxModel:
 
     def encode(self, texts: Sequence[str], kind: str, batch_size: int) -> npt.NDArray[np.float32]:
         """One row a text, in order."""
-        return np.concatenate([self._rows(batch, kind) for batch in batches(texts, batch_size)])
-
-    def _rows(self, texts: Sequence[str], kind: str) -> npt.NDArray[np.float32]:
-        encoded = self._tokenizer.encode_batch([self._prompts[kind] + text for text in texts])
-        ids = np.array([one.ids for one in encoded], np.int64)
-        mask = np.array([one.attention_mask for one in encoded], np.int64)
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        answers = self._session.run(None, {name: given[name] for name in given if name in self._inputs})
-        found = np.asarray(answers[0], np.float32)
-        if found.ndim == 3:
-            weights = mask[:, :, None].astype(np.float32)
-            pooled = (found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
-            found = found[:, 0] if self._by_first_token else pooled
-        if self._normalises:
-            found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        return found.astype(np.float32)
-
-    def _pooling(self) -> bool:
-        asked = {name for name, on in self._read("1_Pooling/config.json").items() if name.startswith("pooling_") and on}
-        if asked - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(asked) > 1:
-            raise ConfigurationError(
-                f"{self._folder} pools in a way that is not known here: {', '.join(sorted(asked))}."
-            )
-        return asked == {"pooling_mode_cls_token"}
-
-    def _normalisation(self) -> bool:
-        steps = self._read("modules.json", [])
-        kinds = [str(step["type"]).rpartition(".")[2] for step in steps]
-        if unknown := sorted(set(kinds) - {"Transformer", "Pooling", "Normalize"}):
-            raise ConfigurationError(f"{self._folder} has steps that are not known here: {', '.join(unknown)}.")
-        return "Normalize" in kinds
+        rows: list[npt.NDArray[np.float32]] = []
+        for batch in batches(texts, batch_size):
+            encoded = self._tokenizer.encode_batch([self._prompts[kind] + text for text in batch])
+            ids = np.array([one.ids for one in encoded], np.int64)
+            mask = np.array([one.attention_mask for one in encoded], np.int64)
+            given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            answers = self._session.run(None, {name: given[name] for name in given if name in self._inputs})
+            found = np.asarray(answers[0], np.float32)
+            if found.ndim == 3:
+                weights = mask[:, :, None].astype(np.float32)
+                pooled = (found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+                found = found[:, 0] if self._by_first_token else pooled
+            if self._normalises:
+                found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+            rows.append(found.astype(np.float32))
+        return np.concatenate(rows)
 
     def _read(self, name: str, otherwise: Any = None) -> Any:
         file = self._folder / name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -55,8 +56,9 @@ class ProviderModel:
                 "messages": messages,
                 **({"response_format": json_format(schema)} if schema else {}),
             }
+            read = partial(json.loads, object_hook=lambda found: SimpleNamespace(**found))
             response = await with_retries(
-                lambda: direct.post("/chat/completions", body, self._retry.timeout_seconds, _objects), self._retry
+                lambda: direct.post("/chat/completions", body, self._retry.timeout_seconds, read), self._retry
             )
         else:
             module = await litellm()
@@ -70,10 +72,6 @@ class ProviderModel:
         usage = getattr(response, "usage", None)
         count_call(int(getattr(usage, "prompt_tokens", 0) or 0), int(getattr(usage, "completion_tokens", 0) or 0))
         return response_text(response, self.name)
-
-
-def _objects(raw: bytes) -> Any:
-    return json.loads(raw, object_hook=lambda found: SimpleNamespace(**found))
 
 
 def json_format(schema: type[BaseModel]) -> dict[str, object]:

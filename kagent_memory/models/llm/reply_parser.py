@@ -51,7 +51,8 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
     own = alone or [one for one in found if isinstance(one.value, dict)]
     if own and all(one.value == own[0].value for one in own[1:]):
         answer = _fitting(own[0].value, schema)
-        if answer is not None and (alone or (own[0].ends_line and not _says_nothing(answer))):
+        says_something = answer is not None and any(getattr(answer, name) for name in type(answer).model_fields)
+        if answer is not None and (alone or (own[0].ends_line and says_something)):
             return answer
     raise ModelError(f"The model's answer of {len(text)} characters is not JSON that fits {schema.__name__}.")
 
@@ -109,30 +110,27 @@ def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:
     """The JSON value that starts here, and where it ends; None for a bracket of prose.
 
     Raises:
-        ModelError: a value starts here, and it cannot be read: what it holds is no answer by itself.
+        TruncatedAnswer: a value starts here, and the reply ends before it does.
+        ModelError: it cannot be read for another reason; what it holds is no answer by itself.
     """
     before = text[begin:start]
     leads = not before.strip() or _BLOCK.search(before) is not None
     try:
         value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        if leads or (text[start] == "{" and text[start + 1 : start + 200].lstrip()[:1] in ('"', "")):
-            raise _unreadable(text, start) from None
-        return None
+        if not (leads or (text[start] == "{" and text[start + 1 : start + 200].lstrip()[:1] in ('"', ""))):
+            return None
+        depth = 0
+        for token in _TOKEN.finditer(text, start):
+            depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+            if depth == 0:
+                raise ModelError(f"The model's answer of {len(text)} characters is not valid JSON.") from None
+        raise TruncatedAnswer(f"The model's answer of {len(text)} characters ends before its JSON does.") from None
     line = text.find("\n", end)
     rest = text[end : line if line >= 0 else len(text)].strip()
     behind = text[end : end + 200].lstrip()
     alone = leads and (behind.startswith("```") or not text[end:].strip())
     return _Found(value, alone, not rest or rest.startswith("```")), end
-
-
-def _unreadable(text: str, start: int) -> ModelError:
-    depth = 0
-    for token in _TOKEN.finditer(text, start):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
-        if depth == 0:
-            return ModelError(f"The model's answer of {len(text)} characters is not valid JSON.")
-    return TruncatedAnswer(f"The model's answer of {len(text)} characters ends before its JSON does.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -157,33 +155,24 @@ def _valid(value: Any) -> Any:
     return value
 
 
-def _says_nothing(answer: BaseModel) -> bool:
-    return not any(getattr(answer, name) for name in type(answer).model_fields)
-
-
 def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
     try:
         value = _valid(value)
         if issubclass(schema, RootModel):
             return cast("Answer", schema.model_validate(value))
-        if isinstance(value, list):
-            name = _only_list(schema)
-            return schema.model_validate({name: value}) if name else None
         fields = schema.model_fields
+        if isinstance(value, list):
+            # it fills the schema's only field, or the only one that must be there, when that is a list
+            needed = [(name, field) for name, field in fields.items() if len(fields) == 1 or field.is_required()]
+            lists = [one for one in needed if (get_origin(one[1].annotation) or one[1].annotation) in (list, tuple)]
+            if len(needed) != 1 or not lists:
+                return None
+            ((name, only),) = lists
+            return schema.model_validate({only.alias or name: value})
         known = set(fields) | {str(item.alias or item.validation_alias) for item in fields.values()}
         return schema.model_validate(value) if not fields or known & set(value) else None
     except (ValidationError, RecursionError):
         return None
-
-
-def _only_list(schema: type[BaseModel]) -> str | None:
-    """The name by which the schema's only field is filled, or the only one that must be there, when that is a list."""
-    fields = schema.model_fields
-    needed = [(name, field) for name, field in fields.items() if len(fields) == 1 or field.is_required()]
-    if len(needed) != 1:
-        return None
-    ((name, only),) = needed
-    return (only.alias or name) if (get_origin(only.annotation) or only.annotation) in (list, tuple) else None
 
 
 def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:

@@ -55,7 +55,12 @@ def escaped(text: str, *, one_line: bool = False) -> str:
     fence's name, the labels of roles at the start of a line in any language, role tags and turn tokens lose their
     form. Line breaks stay unless `one_line`.
     """
-    plain = _without_fence_name(_visible(text).translate(_ANGLES))
+    unified = _LINE_BREAK.sub("\n", text)
+    if unified.isascii():
+        visible = _UNPRINTED.sub(lambda match: _printed(match[0]), unified)
+    else:
+        visible = "".join(map(_printed, unified))
+    plain = _without_fence_name(visible.translate(_ANGLES))
     seen = _Seen(plain)
     for form, signs in _FORMS:
         if changed := seen.without(form, signs):
@@ -83,16 +88,9 @@ def unescaped(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">")
 
 
-def _visible(text: str) -> str:
-    """Every line break becomes one newline and other blanks a space; what prints nothing goes."""
-    unified = _LINE_BREAK.sub("\n", text)
-    if unified.isascii():
-        return _UNPRINTED.sub(lambda match: _printed(match[0]), unified)
-    return "".join(map(_printed, unified))
-
-
 @lru_cache(maxsize=1 << 16)
 def _printed(char: str) -> str:
+    """A blank as a space, and what prints nothing as nothing."""
     if char == "\n" or " " <= char <= "~":
         return char
     category = unicodedata.category(char)
