@@ -126,22 +126,22 @@ class Shapes:
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where secrets of a known shape stand, in order, without overlaps."""
-        found = sorted([*self._anchored(text), *_inner(text)], key=lambda span: (span[0], -span[1]))
-        end = 0
-        for span in found:
-            if span[0] >= end:
-                yield span
-                end = span[1]
-
-    def _anchored(self, text: str) -> Iterator[Span]:
+        found: list[Span] = []
         at = 0
         while anchor := self._anchors.search(text, at):
             at = anchor.start() + 1
             for kind, rule in self._rules[anchor.group()]:
                 if match := rule.match(text, anchor.start()):
-                    yield match.start(), match.end(), _key_kind(match) if rule is _PRIVATE_KEY else kind
+                    found.append((match.start(), match.end(), _key_kind(match) if rule is _PRIVATE_KEY else kind))
                     at = match.end()
                     break
+        rules = ((kind, rule) for kind, held, rule in _INNER if held in text)
+        found += ((match.start(), match.end(), kind) for kind, rule in rules for match in rule.finditer(text))
+        end = 0
+        for span in sorted(found, key=lambda span: (span[0], -span[1])):
+            if span[0] >= end:
+                yield span
+                end = span[1]
 
 
 def private_keys(text: str) -> Iterator[Span]:
@@ -157,9 +157,3 @@ def private_keys(text: str) -> Iterator[Span]:
 def _key_kind(match: re.Match[str]) -> str:
     label = match.group(1).split(" ")[0].lower()
     return f"{label} private key" if label in ("openssh", "pgp") else "private key"
-
-
-def _inner(text: str) -> Iterator[Span]:
-    for kind, held, rule in _INNER:
-        if held in text:
-            yield from ((match.start(), match.end(), kind) for match in rule.finditer(text))

@@ -151,17 +151,17 @@ class PersonalData:
         finders: Mapping[str, Callable[[], Callable[[str], Iterator[Span]]]] = {
             "email": lambda: _emails,
             "phone": lambda: _Phones(regions).spans,
-            "card": lambda: _cards,
+            "card": lambda: numbers.spans,
             "iban": lambda: _Ibans().spans,
             "ip": lambda: _addresses,
             "national_id": lambda: _NationalIds().spans,
         }
-        self._finders = [finders[kind]() for kind in KINDS if not kinds or kind in kinds]
+        self._finders = [(kind, finders[kind]()) for kind in KINDS if not kinds or kind in kinds]
         self._has_cards = not kinds or "card" in kinds
 
     def spans(self, text: str) -> list[Span]:
         """(start, end, kind) of what stands in a text, in order, without overlaps; the longer one wins."""
-        found = [span for finder in self._finders for span in finder(text)]
+        found = [(start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)]
         found += [(match.start(), match.end(), kind) for kind, rule in self._own for match in rule.finditer(text)]
         kept: list[Span] = []
         for span in sorted(found, key=lambda span: (span[0], -span[1])):
@@ -225,10 +225,6 @@ def _library(name: str) -> ModuleType:
         raise ConfigurationError("pii= needs the extra: pip install 'kagent-memory[pii]'.") from error
 
 
-def _cards(text: str) -> Iterator[Span]:
-    return ((start, end, "card") for start, end, _ in numbers.spans(text))
-
-
 def _emails(text: str) -> Iterator[Span]:
     for rule in _EMAILS:
         yield from ((match.start(), match.end(), "email") for match in rule.finditer(text))
@@ -255,25 +251,19 @@ class _Ibans:
         self._is_valid: Callable[[str], bool] = _library("stdnum.iban").is_valid
 
     def spans(self, text: str) -> Iterator[Span]:
-        end = 0
+        """The longest valid number that begins at each place: words may follow it."""
         for match in _IBAN.finditer(text):
-            if match.start() >= end and (end := self._end(text, match)) > match.start():
-                yield match.start(), end, "iban"
-
-    def _end(self, text: str, match: re.Match[str]) -> int:
-        """Where the longest valid number ends that begins here: words may follow it."""
-        places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
-        for size in reversed(_IBAN_SIZES):
-            if size <= len(places) and not text[places[size - 1] + 1 : places[size - 1] + 2].isalnum():
+            places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
+            for size in reversed(_IBAN_SIZES):
+                end = places[size - 1] + 1 if size <= len(places) else 0
+                if not end or text[end : end + 1].isalnum():
+                    continue
                 number = "".join(text[place] for place in places[:size])
-                if _remainder(number) == 1 and self._is_valid(number):
-                    return places[size - 1] + 1
-        return 0
-
-
-def _remainder(number: str) -> int:
-    """By 97, as ISO 7064 has it: cheaper than the whole check, and wrong for all but one in 97."""
-    return int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
+                # the remainder as ISO 7064 has it: cheaper than the whole check, and wrong for all but one in 97
+                remainder = int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
+                if remainder == 1 and self._is_valid(number):
+                    yield match.start(), end, "iban"
+                    break
 
 
 class _Phones:

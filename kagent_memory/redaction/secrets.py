@@ -184,7 +184,12 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
                     continue
             if low.startswith("pwd", name.start()) and _PATH.match(text, start):
                 continue
-            if _is_secret(kind, text[start:end]) and not _is_count(low, name.start(), text, start):
+            said = text[start:end]
+            is_long = len(said) >= _LEAST.get(kind, 3) and (kind != "token" or len(said) >= 20 or _looks_made(said))
+            # words of a script that no password is written in
+            is_prose = _PROSE.match(said) and not any(letter.isascii() and letter.isalnum() for letter in said)
+            is_none = is_prose or _PLACEHOLDER.match(said) or _is_count(low, name.start(), text, start)
+            if is_long and not is_none:
                 yield start, end, kind
                 at = max(at, end - 40)  # a value may end in the name of the next one
 
@@ -203,17 +208,6 @@ def _near_signs(low: str) -> Iterator[tuple[int, int]]:
 def _is_count(low: str, name: int, text: str, value: int) -> bool:
     """Whether a mountain's pass, one to ride with, or tests that pass are spoken of."""
     return _PASSED.match(low, name) is not None and _COUNT.match(text, value) is not None
-
-
-def _is_secret(kind: str, value: str) -> bool:
-    if len(value) < _LEAST.get(kind, 3) or _PLACEHOLDER.match(value) or _is_prose(value):
-        return False
-    return kind != "token" or _looks_made(value) or len(value) >= 20
-
-
-def _is_prose(value: str) -> bool:
-    """Whether it is words of a script that no password is written in."""
-    return _PROSE.match(value) is not None and not any(letter.isascii() and letter.isalnum() for letter in value)
 
 
 def _looks_made(value: str) -> bool:

@@ -8,6 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from ..errors import KagentMemoryError
 from ..records import Filter, Memory, Scope, new_id
@@ -93,27 +94,23 @@ class _Prune:
         self._store, self._vectors, self._settings, self._weights = store, vectors, settings, weights
         self._now, self._dry_run = now, dry_run
         self._doomed: dict[Scope, set[str]] = {}  # of a dry run, which leaves them there
-        self._merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None  # of the scope that was looked at last
+        # of the scope that was looked at last, by the id of what stands for them
+        self._merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None
 
     async def erase_outlived(self, *, at_least_days: float) -> Pruned:
         """Erases what has faded, and what is old, unimportant and hardly used."""
         pruned = Pruned()
         old = Filter(created_before=self._now - timedelta(days=at_least_days))
+        is_faded = partial(has_faded, now=self._now, half_life_days=self._settings.half_life_days)
         async for some in self._store.all_scopes(at_once=PAGE):
             for scope in some:
                 async for page in self._pages(scope, old):
-                    pruned += await self._erase_outlived_of(scope, page)
+                    faded = await self._whole(scope, [one for one in page if is_faded(one)], is_faded)
+                    gone = {one.id for one in faded}
+                    pruned += await self._erase(scope, faded, "faded")
+                    unimportant = await self._unimportant(scope, [one for one in page if one.id not in gone])
+                    pruned += await self._erase(scope, unimportant, "unimportant")
         return pruned
-
-    async def _erase_outlived_of(self, scope: Scope, page: Sequence[Memory]) -> Pruned:
-        def is_faded(memory: Memory) -> bool:
-            return has_faded(memory, now=self._now, half_life_days=self._settings.half_life_days)
-
-        faded = await self._whole(scope, [one for one in page if is_faded(one)], is_faded)
-        gone = {one.id for one in faded}
-        pruned = await self._erase(scope, faded, "faded")
-        unimportant = await self._unimportant(scope, [one for one in page if one.id not in gone])
-        return pruned + await self._erase(scope, unimportant, "unimportant")
 
     async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """Those that are old, hardly used, and below 0.5 by the published formula; of twins one stays, if it may."""
@@ -142,9 +139,16 @@ class _Prune:
         return [one for one in memories if all(map(is_due, await self._sources(scope, [one])))]
 
     async def _sources(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """What was merged into these memories, and into those; see `stores.sql.forgetting.with_sources`."""
+        """What was merged into these memories and did not expire, and what into those; see
+        `stores.sql.forgetting.with_sources`.
+        """
         if memories and (self._merged is None or self._merged[0] != scope):
-            self._merged = (scope, await self._merged_in(scope))
+            merged: dict[str, list[Memory]] = defaultdict(list)
+            async for page in self._pages(scope, Filter(superseded="only")):
+                held = await self._store.whole(scope, [memory.id for memory in page if memory.superseded_by])
+                for source in (one.memory for one in held if one.revisions and one.revisions[-1].kind == "merge"):
+                    merged[source.superseded_by or ""].append(source)
+            self._merged = scope, merged
         by_holder: Mapping[str, Sequence[Memory]] = self._merged[1] if self._merged else {}
         found: list[Memory] = []
         fresh = list(memories)
@@ -152,15 +156,6 @@ class _Prune:
             fresh = [source for memory in fresh for source in by_holder.get(memory.id, ())]
             fresh.sort(key=lambda one: one.id)
             found += fresh
-        return found
-
-    async def _merged_in(self, scope: Scope) -> Mapping[str, Sequence[Memory]]:
-        """By the id of what stands for them, the memories of a scope that were merged and did not expire."""
-        found: dict[str, list[Memory]] = defaultdict(list)
-        async for page in self._pages(scope, Filter(superseded="only")):
-            for one in await self._store.whole(scope, [memory.id for memory in page if memory.superseded_by]):
-                if one.memory.superseded_by and one.revisions and one.revisions[-1].kind == "merge":
-                    found[one.memory.superseded_by].append(one.memory)
         return found
 
     async def evict(self, *, keep: int) -> Pruned:
