@@ -16,9 +16,9 @@ from ..ingestion.recalled_filter import known_memories
 from ..language.guard import differences, missing
 from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope, Scopes, every_state
-from ..redaction import Redactor, kinds_in
+from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
-from ..stores.base import EXTERNAL, EmbeddingSpace
+from ..stores.base import EXTERNAL
 from ..stores.values import TextMatches, Whole
 from .api import MemoryApi
 from .components import Components
@@ -92,17 +92,17 @@ class _ScopeAudit:
         self._slots: dict[bytes, list[str]] = defaultdict(list)
         self._near: dict[str, set[str]] = defaultdict(set)
         self._opposed: set[tuple[str, str]] = set()
-        self._personal = self._finder() if "personal_data" in defects else None
-
-    def _finder(self) -> PersonalData:
-        settings = self._parts.settings
-        try:
-            return PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
-        except ConfigurationError as error:
-            if settings.pii is not None or settings.pii_kinds:
-                raise
-            self.left_out = (f"personal_data but {', '.join(WITHOUT_LIBRARIES)}: {error}",)
-            return PersonalData(WITHOUT_LIBRARIES, table=settings.pii_file)
+        self._personal: PersonalData | None = None
+        if "personal_data" in defects:
+            settings = parts.settings
+            try:
+                personal = PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
+            except ConfigurationError as error:
+                if settings.pii is not None or settings.pii_kinds:
+                    raise
+                self.left_out = (f"personal_data but {', '.join(WITHOUT_LIBRARIES)}: {error}",)
+                personal = PersonalData(WITHOUT_LIBRARIES, table=settings.pii_file)
+            self._personal = personal
 
     def _found(self, defect: Defect, ids: Iterable[str], detail: str = "") -> None:
         if defect in self._defects:
@@ -120,16 +120,22 @@ class _ScopeAudit:
             successor = one.memory.superseded_by
             if successor is not None and successor not in known:
                 self._found("orphan", [one.memory.id], "superseded by a memory that is gone")
-        visible = [one.memory for one in some if self._is_visible(one.memory)]
+        active = [one.memory for one in some if one.memory.state == "active"]
+        visible = [one for one in active if one.pinned or one.expires_at is None or one.expires_at > self._now]
         await run_in_thread(size, self._note, visible)
         if "recall_loop" in self._defects:
-            await self._look_for_echoes([one for one in visible if one.origin in ("agent", "tool")])
+            suspects = [one for one in visible if one.origin in ("agent", "tool")]
+            matches = await self._matches(suspects)
+            size = sum(len(one.content) for found in matches for one in found)
+            for memory, sources in await run_in_thread(size, self._echoes, suspects, matches):
+                self._near[memory.id].update(sources)
+                detail = f"what the {memory.origin} said repeats an older memory"
+                self._found("recall_loop", [memory.id, *sources], detail)
         if {"near_duplicate", "contradiction"} & self._defects:
-            await self._look_for_likes([one for one in visible if not one.verbatim])
-
-    def _is_visible(self, memory: Memory) -> bool:
-        lives = memory.pinned or memory.expires_at is None or memory.expires_at > self._now
-        return memory.state == "active" and lives
+            facts = [one for one in visible if not one.verbatim]
+            matches = await self._matches(facts)
+            size = 10 * sum(len(one.content) for found in matches for one in found)
+            await run_in_thread(size, self._note_likes, facts, matches)
 
     def _note(self, visible: Sequence[Memory]) -> None:
         for memory in visible:
@@ -137,7 +143,7 @@ class _ScopeAudit:
                 self._found("never_delivered", [memory.id], f"added {memory.created_at.date().isoformat()}")
             self._texts[_said_by(memory)].append(memory.id)
             if not memory.verbatim and (slot := slot_of(memory)) is not None:
-                self._slots[_digest(slot.encode())].append(memory.id)
+                self._slots[hashlib.blake2b(slot.encode(), digest_size=16).digest()].append(memory.id)
 
     def _look_for_secrets(self, some: Sequence[Whole]) -> None:
         redact = self._parts.redactors.secrets
@@ -146,7 +152,9 @@ class _ScopeAudit:
             then = {text for memory in every_state(one.memory, one.revisions) for text in _texts_of(memory)} - now
             then |= {revision.why for revision in one.revisions}
             for place, texts in (("", now), ("in its history: ", then)):
-                kinds = sorted({kind for text in texts for kind in _secrets_in(text, redact)})
+                # a secret that only the store's own redactor knows has no name
+                named = {text: kinds_in(text) or (["secret"] if redact(text) != text else []) for text in texts}
+                kinds = sorted({kind for found in named.values() for kind in found})
                 if kinds:
                     self._found("secret", [one.memory.id], place + ", ".join(kinds))
                 data = self._personal
@@ -166,13 +174,6 @@ class _ScopeAudit:
             for memory, one in zip(memories, found, strict=True)
         ]
 
-    async def _look_for_echoes(self, suspects: Sequence[Memory]) -> None:
-        matches = await self._matches(suspects)
-        size = sum(len(one.content) for found in matches for one in found)
-        for memory, sources in await run_in_thread(size, self._echoes, suspects, matches):
-            self._near[memory.id].update(sources)
-            self._found("recall_loop", [memory.id, *sources], f"what the {memory.origin} said repeats an older memory")
-
     def _echoes(
         self, suspects: Sequence[Memory], matches: Sequence[Sequence[Memory]]
     ) -> list[tuple[Memory, Sequence[str]]]:
@@ -185,11 +186,6 @@ class _ScopeAudit:
             if not left and sources:
                 echoes.append((memory, sources))
         return echoes
-
-    async def _look_for_likes(self, facts: Sequence[Memory]) -> None:
-        matches = await self._matches(facts)
-        size = 10 * sum(len(one.content) for found in matches for one in found)
-        await run_in_thread(size, self._note_likes, facts, matches)
 
     def _note_likes(self, facts: Sequence[Memory], matches: Sequence[Sequence[Memory]]) -> None:
         for memory, found in zip(facts, matches, strict=True):
@@ -226,21 +222,16 @@ class _ScopeAudit:
     async def look_beside(self) -> None:
         """What the tables beside the memories lack, and what they hold too much."""
         store = self._parts.store
-        if "without_vector" in self._defects and (space := await self._space()) is not None:
-            for id in await store.unembedded_ids(self._scope, space.number, now=self._now):
-                self._found("without_vector", [id], f"of the embedding space {space.name}")
+        if "without_vector" in self._defects:
+            # of the vectors that searches go by; those that callers bring lie beside them
+            spaces = [one for one in await store.embedding_spaces() if not one.name.startswith(EXTERNAL)]
+            space = next((one for one in spaces if one.state == "current"), None)
+            if space is not None:
+                for id in await store.unembedded_ids(self._scope, space.number, now=self._now):
+                    self._found("without_vector", [id], f"of the embedding space {space.name}")
         if "orphan" in self._defects:
             for id, tables in sorted((await store.orphans(self._scope)).items()):
                 self._found("orphan", [id], f"without its memory: {', '.join(tables)}")
-
-    async def _space(self) -> EmbeddingSpace | None:
-        """That of the vectors that searches go by; those that callers bring lie beside them."""
-        spaces = await self._parts.store.embedding_spaces()
-        return next((one for one in spaces if one.state == "current" and not one.name.startswith(EXTERNAL)), None)
-
-
-def _digest(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def _said_by(memory: Memory) -> bytes:
@@ -264,11 +255,6 @@ def _texts_of(memory: Memory) -> Iterator[str]:
                 left += () if isinstance(inner, str) else (inner,)
         elif isinstance(value, (list, tuple)):
             left += cast("Sequence[object]", value)
-
-
-def _secrets_in(text: str, redact: Redactor) -> Sequence[str]:
-    """The kinds of secrets in a text; one that only the store's own redactor knows has no name."""
-    return kinds_in(text) or (["secret"] if redact(text) != text else [])
 
 
 def _came_before(other: Memory, memory: Memory) -> bool:

@@ -122,23 +122,14 @@ async def _forget_all(parts: Components, scope: Scope, which: Which) -> tuple[st
             scope, session_id=session_id, everything=everything, dry_run=dry_run, who=which.who, now=now
         )
         return tuple(erased | dict.fromkeys(last))
-    by_author = not dry_run and condition == Filter(session_id=session_id, author=condition.author)
-    if by_author and (events := await _queued_events(parts, scope, session_id, condition.author)):
-        await store.forget(scope, event_ids=events, who=which.who, now=parts.clock())
+    if not dry_run and condition == Filter(session_id=session_id, author=condition.author):
+        # what its author says in the queue must not be ingested after this
+        jobs = await store.jobs(scope=scope, limit=MOST_JOBS)
+        queued = [each for job in jobs if session_id in (None, job.session_id) for each in messages_in(job.payload)]
+        of_author = (message.get("event_id") for message in queued if message.get("author") == condition.author)
+        if events := sorted({event_id for event_id in of_author if event_id}):
+            await store.forget(scope, event_ids=events, who=which.who, now=parts.clock())
     return tuple(erased)
-
-
-async def _queued_events(parts: Components, scope: Scope, session_id: str | None, author: str | None) -> list[str]:
-    """The events in the queue that somebody is the author of: none of them may be ingested after this."""
-    queued = await parts.store.jobs(scope=scope, limit=MOST_JOBS)
-    return sorted(
-        {
-            message["event_id"]
-            for job in queued
-            for message in messages_in(job.payload)
-            if session_id in (None, job.session_id) and message.get("author") == author and message.get("event_id")
-        }
-    )
 
 
 async def forget_tenant(parts: Components, tenant: str, limit: int | None, *, who: str) -> ForgottenTenant:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing_extensions import Unpack, override
 
 from .. import telemetry
 from ..concurrency import cancel_and_wait
+from ..errors import ConfigurationError, KagentMemoryError
 from ..ingestion.editing import Edit
 from ..ingestion.extraction import SummaryProvider
-from ..ingestion.reembedding import Reembedded
-from ..models.embedding import EmbedderChoice
+from ..ingestion.reembedding import Reembedded, Reembedding
+from ..models.embedding import EmbedderChoice, open_embedder
 from ..models.llm import Llm
 from ..models.openai_api import close_connections
 from ..models.reranking import Reranker
@@ -35,8 +37,11 @@ from ..records import (
     Vector,
     WhichScopes,
     checked_text,
+    new_id,
 )
 from ..redaction import redact as mask_secrets
+from ..retention.prune import prune
+from ..retrieval.embedding_spaces import ModelSpace
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
@@ -47,17 +52,14 @@ from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant, Rotated
 from .api import Items, OpenedMemories
 from .audit import audit_each, audit_scope
-from .checking import check
 from .components import Components, background, open_components, utc_now
 from .draining import drain
 from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
 from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions, RecallOptions
-from .pruning import prune
 from .quarantine import confirm, reject
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
-from .reembedding import reembed
 from .tokens import Tokens
 from .transfer import Imported, export, import_
 from .undoing import undo
@@ -411,7 +413,21 @@ class Memories(OpenedMemories):
 
     @override
     async def prune(self, *, dry_run: bool = False) -> Pruned:
-        return await prune(self._parts, dry_run=dry_run)
+        parts = self._parts
+        await parts.deliveries.flush()  # what is popular by now must not be deleted for a count that waits
+        pruned = await prune(
+            parts.store,
+            parts.vectors,
+            settings=parts.settings,
+            weights=parts.weights,
+            now=parts.clock(),
+            dry_run=dry_run,
+        )
+        if not dry_run:
+            if pruned.erased:
+                parts.forget_vectors()
+            telemetry.pruned(pruned.counts)
+        return pruned
 
     @override
     async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
@@ -453,7 +469,19 @@ class Memories(OpenedMemories):
             ModelError: it is unavailable, or answers what cannot be used; call again to go on.
             Conflict: somebody began to replace the embedder by yet another one.
         """
-        return await reembed(self._parts, embedding, drop_old=drop_old, progress=progress)
+        parts, settings = self._parts, self._parts.settings
+        embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+        if embedder is None:
+            raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
+        space = ModelSpace(parts.store, embedder, settings, replaces=True)
+        await space.embed([], kind="document", tenant="")  # refused before anything else changes
+        if parts.vectors is not None:
+            parts.vectors.succeed(space)
+        work = Reembedding(parts.store, space, batch_size=settings.batch_size, clock=parts.clock, progress=progress)
+        done = await work.run()
+        if parts.vectors is not None:
+            parts.vectors.finish()
+        return replace(done, dropped=tuple(await parts.store.drop_retired())) if drop_old else done
 
     @override
     async def receipts(self, *, tenant: str | None = None, after: int = 0, limit: int = 100) -> Sequence[Receipt]:
@@ -476,7 +504,17 @@ class Memories(OpenedMemories):
 
     @override
     async def check(self) -> Mapping[str, str]:
-        return await check(self._parts)
+        parts, findings = self._parts, {"store": "ok", "embedding": "keyword mode"}
+        try:
+            findings.update(await parts.store.about())
+        except KagentMemoryError as error:
+            findings["store"] = str(error)
+        else:
+            if "lacking" not in findings:
+                findings["writing"] = await _outcome(parts.store.lease("doctor", new_id(), seconds=1))
+        if parts.vectors is not None:
+            findings["embedding"] = await _outcome(parts.vectors.ping())
+        return findings
 
     async def try_embedder(self) -> None:
         """Embeds a word, where there is an embedder.
@@ -492,3 +530,12 @@ class Memories(OpenedMemories):
     async def drain(self, timeout: float = 30.0) -> bool:
         parts = self._parts
         return await drain(parts.store, parts.worker, parts.deliveries, clock=parts.clock, seconds=timeout)
+
+
+async def _outcome(attempt: Awaitable[object]) -> str:
+    """What came of an attempt, for a doctor: "ok", or what stood in its way."""
+    try:
+        await attempt
+    except KagentMemoryError as error:
+        return str(error)
+    return "ok"

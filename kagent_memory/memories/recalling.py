@@ -56,7 +56,13 @@ async def recall(
         deliver=deliver and not explain and at is None,
     )
     scopes = await searched(parts.store, whose)
-    external = await _external_vector(parts, scopes, embedding, embedding_space)
+    external: ExternalVector | None = None
+    if embedding is None:
+        parts.check_own_space(embedding_space)
+    else:
+        vector = checked_vector(embedding, None)
+        space = await parts.caller_vectors.space(scopes, embedding_space, vector) if scopes else None
+        external = None if space is None else (space, vector)
     apps = {scope.app for scope in scopes}
     app = apps.pop() if len(apps) == 1 else ""
     with telemetry.operation("search_memory", store=parts.location, scope_app=app, query=text) as span:
@@ -109,17 +115,6 @@ async def searched(store: MemoryStore, whose: WhichScopes) -> list[Scope]:
                 f"One search reads at most {MOST_SCOPES:,} scopes, and more are meant; name a user, an app or fewer."
             )
     return list(scopes)
-
-
-async def _external_vector(
-    parts: Components, scopes: Sequence[Scope], embedding: Vector | None, name: str | None
-) -> ExternalVector | None:
-    if embedding is None:
-        parts.check_own_space(name)
-        return None
-    vector = checked_vector(embedding, None)
-    space = await parts.caller_vectors.space(scopes, name, vector) if scopes else None
-    return None if space is None else (space, vector)
 
 
 def _count(parts: Components, scopes: Sequence[Scope], answer: Recall) -> None:

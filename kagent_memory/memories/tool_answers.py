@@ -83,7 +83,7 @@ def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]
     """The first of them that the budget allows for, as a model will read them; the very first is cut if need be."""
     if budget_tokens is None:
         return list(found)
-    from ..language.tokenizer import estimated_tokens
+    from ..language.tokenizer import beginning, estimated_tokens
     from ..models.prompts.escaping import escaped
 
     def weight(value: object) -> int:
@@ -96,25 +96,19 @@ def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]
     spent = 0
     for one in found:
         spent += sum(map(weight, one.fields.values()))
-        if spent > budget_tokens and not kept:
-            return [_cut(one, budget_tokens)]
         if spent > budget_tokens:
             break
         kept.append(one)
-    return kept
-
-
-def _cut(one: Found, budget_tokens: int) -> Found:
-    """A memory that is longer than the budget alone: without its labels, and the beginning of its text."""
-    from ..language.tokenizer import beginning
-    from ..models.prompts.escaping import escaped
-
-    whole = escaped(one.text, one_line=True)
+    if kept or not found:
+        return kept
+    # one that is longer than the budget alone: without its labels, and the beginning of its text
+    first = found[0]
+    whole = escaped(first.text, one_line=True)
     text = beginning(whole, budget_tokens)
     if text != whole:
-        text += f" … [cut off; it has {len(one.text):,} characters in all]"
-    fields = {name: value for name, value in one.fields.items() if not isinstance(value, list) and name != "author"}
-    return replace(one, text=text, fields={**fields, "text": text})
+        text += f" … [cut off; it has {len(first.text):,} characters in all]"
+    fields = {name: value for name, value in first.fields.items() if not isinstance(value, list) and name != "author"}
+    return [replace(first, text=text, fields={**fields, "text": text})]
 
 
 def of_hit(hit: Hit, *, shared: bool = False) -> Found:

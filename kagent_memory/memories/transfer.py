@@ -155,7 +155,16 @@ async def export(
     spaces = [one for one in await parts.store.embedding_spaces() if one.state != "retired"] if vectors else []
     version = VERSION_WITH_VECTORS if vectors else VERSION
     head = {"format": FORMAT, "version": version, "exported_at": parts.clock().isoformat()}
-    yield json.dumps(head | ({"embedding_spaces": [_described(one) for one in spaces]} if vectors else {}))
+    described = [
+        {
+            "name": one.name,
+            "dimensions": one.dimensions,
+            "state": one.state,
+            "probe": None if one.probe is None else one.probe.tolist(),
+        }
+        for one in spaces
+    ]
+    yield json.dumps(head | ({"embedding_spaces": described} if vectors else {}))
     count = 0
     after: Scope | None = None
     while scopes := await parts.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=SCOPES):
@@ -169,11 +178,6 @@ async def export(
                     yield line
         after = scopes[-1]
     yield json.dumps({"end": True, "memories": count})
-
-
-def _described(space: EmbeddingSpace) -> dict[str, object]:
-    probe: list[float] | None = None if space.probe is None else space.probe.tolist()
-    return {"name": space.name, "dimensions": space.dimensions, "state": space.state, "probe": probe}
 
 
 async def _read(
@@ -310,9 +314,12 @@ async def _taken_in(
         if progress is not None:
             progress(sum(counts.values()))
     if not dry_run:
-        late = await _taken_back(parts, path, told.lineage, held)
-        counts["added"] -= late
-        counts["forgotten"] += late
+        # something that they come of may have come in meanwhile, and been forgotten before they came in themselves
+        for scope, ids in (await _held(parts, path, told.lineage)).items():
+            late = sorted(ids - held.get(scope, set()))
+            erased = len(await parts.store.forget(scope, ids=late, now=parts.clock()))
+            counts["added"] -= erased
+            counts["forgotten"] += erased
         await _embed_later(parts, touched)
     return Imported(**counts, vectors=vectors)
 
@@ -343,15 +350,6 @@ async def _held(parts: Components, path: Path, lineage: Lineage) -> Mapping[Scop
             if outcome == "forgotten":
                 forgotten.setdefault(scope, set()).add(one.memory.id)
     return {scope: lineage.reach(scope, ids) for scope, ids in forgotten.items()}
-
-
-async def _taken_back(parts: Components, path: Path, lineage: Lineage, held: Mapping[Scope, set[str]]) -> int:
-    """Erases what came in after something that it comes of had come in, and was forgotten; gives how many those are."""
-    late = 0
-    for scope, ids in (await _held(parts, path, lineage)).items():
-        fresh = sorted(ids - held.get(scope, set()))
-        late += len(await parts.store.forget(scope, ids=fresh, now=parts.clock()))
-    return late
 
 
 async def _embed_later(parts: Components, scopes: Iterable[Scope]) -> None:
