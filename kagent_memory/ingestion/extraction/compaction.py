@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 from ...models.llm import Llm
-from ...records import Fact, Message
+from ...records import Fact
 from ...settings import MemorySettings
 from .llm_summary import LlmSummary
 from .transcript import SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name, with_settings
@@ -60,8 +61,12 @@ class CompactionAwareSummary:
         said = [message for message in transcript if not message.compaction]
         rest = said
         facts: list[Fact] = []
-        for summary in _surviving([message for message in transcript if message.compaction]):
-            start, end = _range(summary)
+        latest = -math.inf
+        found = [(*one.compaction, one) for one in reversed(transcript) if one.compaction and one.text.strip()]
+        for start, end, summary in sorted(found, key=lambda one: (one[0], -one[1])):
+            if end <= latest:  # its range is within another one's, or just that of a later summary
+                continue
+            latest = end
             # messages tell their times in microseconds, cut by some session services and rounded by others
             first = EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000))
             last = datetime.fromtimestamp(end, UTC)
@@ -83,17 +88,3 @@ class CompactionAwareSummary:
         if any(message.text.strip() for message in rest):
             facts += await self._inner.facts(transcript.of(rest))
         return facts
-
-
-def _surviving(summaries: Sequence[Message]) -> list[Message]:
-    """Those whose range no other one holds, by their start; of equal ranges the last."""
-    worded = [summary for summary in reversed(summaries) if summary.text.strip()]
-    kept: list[Message] = []
-    for summary in sorted(worded, key=lambda summary: (_range(summary)[0], -_range(summary)[1])):
-        if not kept or _range(summary)[1] > _range(kept[-1])[1]:
-            kept.append(summary)
-    return kept
-
-
-def _range(summary: Message) -> tuple[float, float]:
-    return summary.compaction or (0.0, -1.0)
