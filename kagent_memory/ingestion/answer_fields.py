@@ -25,7 +25,7 @@ def truth(value: object) -> bool:
 
 
 def objects(value: Any) -> Any:
-    """A list without the items that are no objects; anything else as it is."""
+    """A list without the items that are not objects; anything else as it is."""
     if not isinstance(value, list):
         return value
     return [item for item in cast("list[Any]", value) if isinstance(item, (dict, BaseModel))]

@@ -115,7 +115,7 @@ def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | N
 def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor) -> Memory:
     """The memory after an edit: one revision further; a new TTL counts from now.
 
-    What is no longer pinned and would have expired by now lives its TTL anew.
+    A memory that is no longer pinned and would have expired by now gets its whole TTL again.
 
     Raises:
         InvalidInput: a new value does not fit.

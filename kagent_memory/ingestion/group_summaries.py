@@ -31,7 +31,7 @@ GROUPS_AT_MOST = 10  # of a scope at a time: each costs a call
 _ORDINALS = frozenset(("1st",))  # "first" tells an order that the memories stand in anyway
 _TOOLS = ("tools", "tool", "tool_name")
 _OF_EACH = frozenset((*_TOOLS, "success_rate", "session_id", "source"))  # metadata that may differ within a group
-_ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are no topic
+_ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are not a topic
 
 
 class GroupSummary(BaseModel):

@@ -65,7 +65,7 @@ class JobHandlers:
         """Performs one job to its end and gives it back with its costs.
 
         Raises:
-            Unresolvable: its provider or model is unknown here.
+            ProviderUnavailable: its provider or model is unknown here.
             Conflict: another worker has the job.
             ModelError: the model is unavailable; the job is to be tried again.
             StoreError: the database is unavailable, or the scope kept moving.

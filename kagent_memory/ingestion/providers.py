@@ -129,7 +129,7 @@ class Providers:
         """The provider of a job, ready to run.
 
         Raises:
-            Unresolvable: unknown here, or its model is.
+            ProviderUnavailable: unknown here, or its model is.
         """
         found = self._providers.get(job.provider)
         if found is None:
@@ -140,7 +140,7 @@ class Providers:
         """The model of a job: the one that was brought for it, or for its scope, else one made of its name.
 
         Raises:
-            Unresolvable: this process cannot make it.
+            ProviderUnavailable: this process cannot make it.
         """
         name = job.model
         if (
@@ -177,7 +177,7 @@ class _MadeOfName:
         """The inner model's answer.
 
         Raises:
-            Unresolvable: this process has no credentials for it.
+            ProviderUnavailable: this process has no credentials for it.
             ModelError: as the inner model raises it.
         """
         try:

@@ -200,7 +200,7 @@ class Worker:
             self._leases.hold(job)
 
     async def _failed(self, job: Job, error: Exception) -> None:
-        """Gives a job back: by its failures, or to a worker that has its provider and model, which is no failure."""
+        """Gives a failed job back; one whose provider or model is missing here waits for another worker, uncounted."""
         if isinstance(error, Conflict):
             logger.warning("Job %s was taken over by another worker.", job.id)
             return

@@ -87,7 +87,7 @@ def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]
     from ..models.prompts.escaping import escaped
 
     def weight(value: object) -> int:
-        """The tokens of a field as a model will read it; what is no text is short."""
+        """The tokens of a field as a model will read it; what is not text is short."""
         if isinstance(value, str):
             return estimated_tokens(escaped(value, one_line=True))
         return sum(map(weight, cast("list[object]", value))) if isinstance(value, list) else 0

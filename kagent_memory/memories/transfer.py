@@ -270,7 +270,7 @@ async def _convert(importer: Importer, path: Path) -> None:
 
 @dataclass(slots=True)
 class _Told:
-    """What the check of a file tells of all of it.
+    """What checking a file found out about it as a whole.
 
     Attributes:
         spaces: the embedding spaces that its first line names.

@@ -188,7 +188,7 @@ class PersonalData:
         """Masks secrets, and raises `PersonalDataRefused` for a text that holds personal data."""
 
         def checked(text: str) -> str:
-            clean = redact(text)  # a password with an @ in it is no address
+            clean = redact(text)  # a password with an @ in it is not an address
             kinds = [kind for _, _, kind in self.spans(clean)]
             kinds += ["card"] if self._has_cards and any(numbers.spans(text)) else []
             if kinds:

@@ -209,7 +209,7 @@ class _Draft:
         if memory is None or decision.action == "ADD":
             self._change("add", fact, fact)
         elif decision.action == "NOOP":
-            self._meet(memory, fact)
+            self._reinforce(memory, fact)
         elif decision.action == "UPDATE":
             self._update(memory, fact, decision.text or fact.content)
         elif said(fact) < said(memory):
@@ -244,18 +244,13 @@ class _Draft:
         holders = [memory for memory in holders if not _outranked(fact, memory)]
         return Decision("SUPERSEDE", max(holders, key=said)) if holders else Decision("ADD")
 
-    def _meet(self, memory: Memory, fact: Memory) -> None:
-        """The memory says what the fact says; in other words only as the model holds, so that this is kept."""
-        if says_the_same(memory, fact):
-            self._reinforce(memory, fact)
-            return
-        self.reinforced[memory.id] = None
-        group = self._retire(fact, memory, fact, why=OTHER_WORDS)
-        self._replace(replace(memory, said_at=max(said(memory), said(fact))), fact, why=OTHER_WORDS, group=group)
-
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
+        """The memory says what the fact says; a fact that says it in other words, as the model holds, is kept too."""
         self.reinforced[memory.id] = None
-        if slot_of(memory) is not None and said(fact) > said(memory):
+        if not says_the_same(memory, fact):
+            group = self._retire(fact, memory, fact, why=OTHER_WORDS)
+            self._replace(replace(memory, said_at=max(said(memory), said(fact))), fact, why=OTHER_WORDS, group=group)
+        elif slot_of(memory) is not None and said(fact) > said(memory):
             self._replace(replace(memory, said_at=said(fact)), fact, why=SAID_AGAIN)
 
     def _update(self, memory: Memory, fact: Memory, text: str) -> None:

@@ -15,12 +15,12 @@ _TYPES: dict[str, MemoryType] = {name: name for name in MEMORY_TYPES}
 
 
 def known_type(name: str) -> MemoryType | None:
-    """The type that a model means; None when it is none of ours."""
+    """The type that a model means; None when it is not one of ours."""
     return _TYPES.get(name.strip().lower())
 
 
 def read_type(value: object) -> str:
-    """The name of a type, which may be unknown; "semantic" for what is no name."""
+    """The name of a type, which may be unknown; "semantic" for what is not a name."""
     return value if isinstance(value, str) else "semantic"
 
 

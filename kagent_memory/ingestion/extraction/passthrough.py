@@ -17,7 +17,7 @@ class PassthroughSummary:
         self.type: MemoryType = type
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """One fact per message that says something; summaries made by compaction are no turns and are left out."""
+        """One fact per message that says something; compaction summaries are not turns and are left out."""
         said = (message for message in transcript if message.text.strip() and message.compaction is None)
         return [
             Fact(

@@ -111,7 +111,7 @@ def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:
 
     Raises:
         TruncatedAnswer: a value starts here, and the reply ends before it does.
-        ModelError: it cannot be read for another reason; what it holds is no answer by itself.
+        ModelError: it cannot be read for another reason; what it holds is not an answer by itself.
     """
     before = text[begin:start]
     leads = not before.strip() or _BLOCK.search(before) is not None
