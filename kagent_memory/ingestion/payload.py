@@ -68,7 +68,16 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
     for text in message.recalled:
         with suppress(PersonalDataRefused):  # it was remembered before that was refused; no message may say it again
             recalled.append(redact(_cleaned(text)))
-    return replace(message, recalled=tuple(recalled), compaction=_checked_range(message.compaction))
+    compaction = message.compaction
+    if compaction is not None:
+        try:
+            start, end = (float(second) for second in compaction)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput("A compaction's range must be two numbers: start and end in epoch seconds.") from error
+        if not (0 <= start <= LATEST_SECONDS and 0 <= end <= LATEST_SECONDS):  # NaN is neither
+            raise InvalidInput(f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds.")
+        compaction = start, end
+    return replace(message, recalled=tuple(recalled), compaction=compaction)
 
 
 def _cleaned(text: str) -> str:
@@ -76,18 +85,6 @@ def _cleaned(text: str) -> str:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput(f"A message's text must be text, not {type(text).__name__}.")
     return valid_text(text)
-
-
-def _checked_range(seconds: tuple[float, float] | None) -> tuple[float, float] | None:
-    if seconds is None:
-        return None
-    try:
-        start, end = (float(second) for second in seconds)
-        if 0 <= start <= LATEST_SECONDS and 0 <= end <= LATEST_SECONDS:  # NaN is neither
-            return start, end
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput("A compaction's range must be two numbers: start and end in epoch seconds.") from error
-    raise InvalidInput(f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds.")
 
 
 def checked_minutes(minutes: float | None) -> float | None:
