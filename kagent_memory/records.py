@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from .errors import InvalidInput
 
@@ -444,6 +444,9 @@ class Filter:
             checked_time(getattr(self, name), name)
         if self.superseded not in (False, True, "only", "quarantined", "short_term"):
             raise InvalidInput('superseded must be True, False, "only", "quarantined" or "short_term".')
+
+
+EVERYTHING: Final = Filter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, TypeAlias
 
 from ..concurrency import run_in_thread
@@ -19,7 +19,7 @@ from ..language.tokenizer import query_terms
 from ..language.word_forms import word_forms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import GATED, Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
+from ..records import EVERYTHING, GATED, Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
@@ -407,7 +407,10 @@ class Retriever:
             if (memories := await search.scopes.get([row.id for row in head])) is None:
                 return None
             # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
-            fitting = [row for row in head if row.id not in memories or matches_filter(query.filter, memories[row.id])]
+            fitting = head
+            if query.filter != EVERYTHING:
+                kept = (row.id not in memories or matches_filter(query.filter, memories[row.id]) for row in head)
+                fitting = [*compress(head, kept)]
             selection = select(
                 await self._reranked(search, fitting, memories),
                 memories,

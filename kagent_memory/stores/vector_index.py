@@ -111,8 +111,13 @@ class ScopeVectors:
         exact = np.asarray(query, np.float64)
         dots = self._matrix[rows].astype(np.float64) @ exact
         values = np.clip(np.round(dots / (self._norms[rows] * np.linalg.norm(exact)), 6), -1.0, 1.0) + 0.0
-        found = sorted(zip(values.tolist(), (self.ids[row] for row in rows), strict=True), reverse=True)
-        return [(memory_id, cosine) for cosine, memory_id in found[:limit]]
+        order = np.argsort(-values, kind="stable")
+        values = values[order]
+        best: list[int] = rows[order].tolist()
+        found = list(zip([self.ids[row] for row in best], values.tolist(), strict=True))
+        if bool((values[1:] == values[:-1]).any()):
+            found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
+        return found[:limit]
 
 
 class VectorCache:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -98,16 +96,15 @@ def join(
         settings: what those weigh.
     """
     full = nearest if full is None else full
-    rows = {key: row for row, key in enumerate(text.matches)}
-    lists = {id(found): found for found in (*nearest, *full, *added) if found}  # the full query's often ranks as well
-    for key in chain.from_iterable(map(itemgetter(0), found) for found in lists.values()):
-        if key not in rows:
-            rows[key] = len(rows)
-    size = len(rows) + 1
-    columns = {
-        number: (np.array([rows[key] for key, _ in found]), np.array([cosine for _, cosine in found]))
-        for number, found in lists.items()
-    }
+    rows = dict(zip(text.matches, range(len(text.matches)), strict=True))
+    columns: dict[int, tuple[Rows, Numbers]] = {}
+    for found in (*nearest, *full, *added):
+        if found and id(found) not in columns:  # the full query's often ranks as well
+            keys, near = zip(*found, strict=True)
+            for key in keys:
+                rows.setdefault(key, len(rows))
+            columns[id(found)] = np.array([rows[key] for key in keys]), np.array(near)
+    size, seen = len(rows) + 1, len(text.matches)
 
     def columns_of(some: Sequence[Nearest]) -> list[tuple[Rows, Numbers]]:
         return [columns[id(found)] for found in some if found]
@@ -120,10 +117,15 @@ def join(
         made = _best(map(_stretched, columns_of(added)), size, 0.0)
         dense = (dense + settings.added * made) / (1 + settings.added)
     weights = np.array([settings.added if term in added_terms else 1.0 for term in used])
+    lengths = np.full(size, text.average_length or 1.0)
+    if isinstance(text.matches, TermMatrix):
+        lengths[:seen] = text.matches.lengths
+    else:
+        lengths[:seen] = [length for length, _ in text.matches.values()]
     return Candidates(
         rows=rows,
         counts=_counts(used, text, size),
-        lengths=_lengths(text, size),
+        lengths=lengths,
         idf=weights * np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
         missing=sum(term not in text.frequencies and term not in added_terms for term in terms)
         * float(np.log1p((text.documents + 0.5) / 0.5)),
@@ -210,15 +212,6 @@ def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
         rows, terms, counts = zip(*held, strict=True)
         found[list(rows), list(terms)] = counts
     return found
-
-
-def _lengths(text: TextMatches, size: int) -> Numbers:
-    lengths = np.full(size, text.average_length or 1.0)
-    if isinstance(text.matches, TermMatrix):
-        lengths[: len(text.matches)] = text.matches.lengths
-        return lengths
-    lengths[: len(text.matches)] = [length for length, _ in text.matches.values()]
-    return lengths
 
 
 def _best(lists: Iterable[tuple[Rows, Numbers]], size: int, missing: float) -> Numbers:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,25 +82,23 @@ def rank(
     table = _Table(candidates, features, dated, settings.reach)
     matches = _matches(candidates, table, settings, date_only=date_only)
     signs = _signs(query, matches, table, now, settings)
-    scores = np.clip(sum(signs.values(), np.zeros(len(features))) / (most := _most(settings)), 0.0, 1.0)
+    scores = (sum(signs.values(), np.zeros(len(features))) / (most := _most(settings))).clip(0.0, 1.0)
 
     cosines = candidates.cosines[table.rows]
-    matched: npt.NDArray[np.bool_] = (table.counts.max(axis=1, initial=0.0) > 0) | table.dated
-    if candidates.has_vectors:
-        answers = matched | (np.nan_to_num(cosines, nan=-2.0) >= (min_score or -2.0))
-    else:
-        answers = matched if candidates.idf.size < settings.context_terms else np.ones_like(matched)
-    order = np.lexsort((np.arange(len(features)), -scores))
-    ranked: list[Ranked] = []
-    left_out: list[LeftOut] = []
+    order = np.argsort(-scores, kind="stable")
     rows: list[int] = order.tolist()
-    for row, score, cosine, is_answer in zip(
-        rows, scores[order].tolist(), cosines[order].tolist(), answers[order].tolist(), strict=True
-    ):
-        if is_answer:
-            ranked.append(Ranked(features[row].id, score, None if cosine != cosine else cosine))
-        elif min_score and candidates.has_vectors:
-            left_out.append(LeftOut(memory_id=features[row].id, reason="below_min_score"))
+    columns = zip(rows, scores[order].tolist(), cosines[order].tolist(), strict=True)
+    ranked = [Ranked(features[row].id, score, None if cosine != cosine else cosine) for row, score, cosine in columns]
+    left_out: list[LeftOut] = []
+    is_narrow = bool(min_score) if candidates.has_vectors else candidates.idf.size < settings.context_terms
+    if is_narrow:
+        matched: npt.NDArray[np.bool_] = (table.counts.max(axis=1, initial=0.0) > 0) | table.dated
+        answers = matched | (cosines >= min_score) if candidates.has_vectors else matched  # NaN is not
+        found: list[bool] = answers[order].tolist()
+        if candidates.has_vectors:
+            below = (hit.id for hit, is_answer in zip(ranked, found, strict=True) if not is_answer)
+            left_out += [LeftOut(memory_id=memory_id, reason="below_min_score") for memory_id in below]
+        ranked = [*compress(ranked, found)]
     relevance = partial(_relevance, candidates, table, matches, scores, date_only=date_only)
     if settings.nothing_below and all(relevance(hit.id) < settings.nothing_below for hit in ranked[:_FIRST_HITS]):
         left_out += [LeftOut(memory_id=hit.id, reason="irrelevant") for hit in ranked]
@@ -119,7 +118,7 @@ class _Table:
         self.rows = np.array([candidates.rows.get(one.id, nothing) for one in features], dtype=np.intp)
         self.counts = candidates.counts[self.rows]
         self.dense = candidates.dense[self.rows]
-        self.dated = np.array([one.id in dated for one in features] if dated else [False] * last, dtype=np.bool_)
+        self.dated = np.array([one.id in dated for one in features], np.bool_) if dated else np.zeros(last, np.bool_)
         self.asks = np.array([one.asks for one in features], dtype=np.float64)
         numbers: dict[str, int] = {}
         # one without a session stands alone
@@ -138,9 +137,11 @@ class _Table:
         self._order = np.argsort(self._keys, kind="stable")
         self._sorted = self._keys[self._order]
 
-    def beside(self, step: int) -> npt.NDArray[np.intp]:
-        """The row of the turn so many steps further on in the session; one past the last row where there is none."""
-        wanted = self._keys + step
+    def beside(self, steps: Sequence[int]) -> npt.NDArray[np.intp]:
+        """For each number of steps the rows of the turns so far on in the session; one past the last row where there
+        is none.
+        """
+        wanted = self._keys + np.array(steps)[:, None]
         spots = np.searchsorted(self._sorted, wanted, "right") - 1
         found = self._placed & (spots >= 0) & (self._sorted[spots] == wanted)
         return np.where(found, self._order[spots], len(self.features))
@@ -165,33 +166,35 @@ class _Matches(NamedTuple):
 
 def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, date_only: bool) -> _Matches:
     counts, dense, lengths = table.counts, table.dense, candidates.lengths[table.rows]
-    padded, padded_dense = np.vstack([counts, np.zeros((1, counts.shape[1]))]), np.append(dense, 0.0)
-    window, window_dense, weights = counts.copy(), dense.copy(), np.ones(len(dense))
-    previous = table.beside(-1)
-    for step in range(1, settings.reach + 1):
-        for rows in (previous if step == 1 else table.beside(-step), table.beside(step)):
-            window += padded[rows] / 2**step
-            window_dense += padded_dense[rows] / 2**step
-            weights += (rows < len(dense)) / 2**step
+    # side by side, so that each step is one addition: the counts, the cosines, and that there is a turn at all
+    count, terms = counts.shape
+    padded = np.zeros((count + 1, terms + 2))
+    padded[:-1, :terms], padded[:-1, terms], padded[:-1, terms + 1] = counts, dense, 1.0
+    steps = [step for away in range(1, settings.reach + 1) for step in (-away, away)]
+    beside = table.beside(steps or [-1])
+    around = padded[:-1].copy()
+    for step, rows in zip(steps, beside, strict=False):
+        around += padded[rows] / 2 ** abs(step)
+    window, window_dense, weights = around[:, :terms], around[:, terms], around[:, terms + 1]
     size = int(table.sessions.max(initial=-1)) + 1
-    whole, nearest = np.zeros((size, counts.shape[1])), np.zeros(size)
+    whole, nearest = np.zeros((size, terms)), np.zeros(size)
     np.add.at(whole, table.sessions, counts)
     np.maximum.at(nearest, table.sessions, dense)
     # a session has no length here: of its turns only those that match and their neighbours are at hand
     by_session = bm25(candidates, whole, np.full(size, candidates.average_length), settings)
-    around = bm25(candidates, window, lengths, settings)
+    with_words = bm25(candidates, window, lengths, settings)
     levels = [
         fused(candidates, words, share_of_best(vectors), settings)
         for words, vectors in (
             (bm25(candidates, counts, lengths, settings), dense),
-            (around, window_dense / weights),
+            (with_words, window_dense / weights),
             (by_session[table.sessions], nearest[table.sessions]),
         )
     ]
     if date_only:
         levels = [np.maximum(level, table.dated) for level in levels]
     own, with_turns, of_session = levels
-    return _Matches(own, with_turns, of_session, around, window, previous)
+    return _Matches(own, with_turns, of_session, with_words, window, beside[0])
 
 
 def _relevance(

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from ...concurrency import LONG, LRU, cancel_and_wait, each_aside, run_in_thread
 from ...errors import ConfigurationError, InvalidInput, StoreError
-from ...records import Change, Filter, Memory, Revision, Scope, Vector
+from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
 from ..base import (
     Applied,
@@ -49,7 +49,6 @@ from .spaces import ATTEMPTS, AnySession, SpaceStore
 logger = logging.getLogger(__name__)
 
 CACHE_MB = 256
-EVERYTHING = Filter()
 CANDIDATES = 100
 SERVED = 100
 SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
