@@ -66,6 +66,8 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
     import numpy as np
 
     greatest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
+    if ((greatest >= 0.5**EASY_EXPONENT) & (greatest <= 2.0**EASY_EXPONENT)).all():
+        return rows.astype(np.float32)
     _, exponents = np.frexp(greatest)
     hard = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
     shift = np.where(hard, -exponents, 0)

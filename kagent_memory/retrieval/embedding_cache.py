@@ -10,6 +10,7 @@ import itertools
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .. import telemetry
@@ -145,8 +146,9 @@ class EmbeddingCache:
         if len(of_kind.filling) >= self._batch_size:
             self._send(kind, of_kind)
         elif of_kind.timer is None:
-            pause = FILLING_SECONDS if of_kind.batches else 0.0
-            of_kind.timer = asyncio.get_running_loop().call_later(pause, self._send, kind, of_kind)
+            loop = asyncio.get_running_loop()
+            later = partial(loop.call_later, FILLING_SECONDS) if of_kind.batches else loop.call_soon
+            of_kind.timer = later(self._send, kind, of_kind)
 
     def _send(self, kind: Kind, of_kind: _OfKind) -> None:
         if of_kind.timer is not None:
@@ -208,7 +210,7 @@ class _OfKind:
         self.under_way: dict[_Key, _Wanted] = {}
         self.filling: list[_Wanted] = []
         self.batches: set[_Batch] = set()
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None
         self.cleared = 0
 
     def came(self, one: _Wanted, row: Vector) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
+from psycopg.types.json import set_json_loads
 from typing_extensions import override
 
 from ...errors import ConfigurationError
@@ -270,6 +272,10 @@ async def lent(theirs: AsyncConnection[Any], target: Target) -> Connection:
     return face
 
 
+def _json(written: str | bytes) -> Any:
+    return {} if written == b"{}" else json.loads(str(written, "utf-8") if isinstance(written, bytes) else written)
+
+
 async def _set_up(connection: Connection, target: Target) -> None:
     greeted = connection.info.backend_pid
     values = {"schema": target.schema, "pooled": target.pooled, "pid": greeted, **target.limits}
@@ -282,6 +288,7 @@ async def _set_up(connection: Connection, target: Target) -> None:
     connection.row_security = found["row_security"]
     connection.settings = {"path": found["path"], **target.limits}
     connection.adapters.register_loader("uuid", IdLoader)
+    set_json_loads(_json, connection)
     if found["halfvec"] is not None:
         register_halfvec_info(connection, TypeInfo("halfvec", found["halfvec"], found["halfvecs"]))
         connection.adapters.register_loader(found["halfvec"], VectorLoader)
