@@ -80,12 +80,17 @@ class _RunningLoop(Generic[Resource]):
             raise _EndedError
         if (current := asyncio.current_task()) is not None:
             self._hold(current)
-        if not finish:
-            return await use(await self._open())
-        task = self._hold(self.loop.create_task(self.use(use, finish=False)))
-        self._outliving.add(task)
-        task.add_done_callback(self._outliving.discard)
-        return await asyncio.shield(task)
+        if finish:
+            task = self._hold(self.loop.create_task(self.use(use, finish=False)))
+            self._outliving.add(task)
+            task.add_done_callback(self._outliving.discard)
+            return await asyncio.shield(task)
+        # opened once for all who wait; a failed opening is tried again by the next
+        if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
+            outliving = contextvars.Context()  # the resource outlives the spans of the caller that came first
+            self._opening = self.loop.create_task(self._opener(), context=outliving)
+            self._opening.add_done_callback(_has_failed)  # marks it as seen when every waiter is gone
+        return await use(await asyncio.shield(self._opening))
 
     async def settle(self, seconds: float) -> bool:
         """On the loop: waits for what goes on without its callers; whether all of it ended in time."""
@@ -95,14 +100,6 @@ class _RunningLoop(Generic[Resource]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    async def _open(self) -> Resource:
-        """The resource, opened once for all who wait; a failed opening is tried again by the next."""
-        if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
-            outliving = contextvars.Context()  # the resource outlives the spans of the caller that came first
-            self._opening = self.loop.create_task(self._opener(), context=outliving)
-            self._opening.add_done_callback(_has_failed)  # marks it as seen when every waiter is gone
-        return await asyncio.shield(self._opening)
 
     async def end(self) -> None:
         """On the loop: lets running work finish, closes the resource, and ends the loop and with it the thread."""

@@ -17,31 +17,25 @@ page is written from the commands (`python -m kagent_memory.cli.reference`); a t
 
 def reference() -> str:
     """The whole page."""
-    return "\n".join(_lines()).rstrip() + "\n"
-
-
-def _lines() -> Iterator[str]:
-    yield HEAD
-    yield "## Options of every command that uses a store\n"
-    yield from _table((*STORE_OPTIONS, JSON_OPTION))
-    yield "Settings come from the command line, then the URI's query, then `KAGENT_MEMORY_*` in the environment.\n"
-    yield "## Exit codes\n"
-    yield "| code | meaning |\n|---|---|"
-    yield from (f"| {code} | {text} |" for code, text in EXIT_CODES.items())
-    yield (
+    lines = [
+        HEAD,
+        "## Options of every command that uses a store\n",
+        *_table((*STORE_OPTIONS, JSON_OPTION)),
+        "Settings come from the command line, then the URI's query, then `KAGENT_MEMORY_*` in the environment.\n",
+        "## Exit codes\n",
+        "| code | meaning |\n|---|---|",
+        *(f"| {code} | {text} |" for code, text in EXIT_CODES.items()),
         "\nAn error is one line on the error stream. With `--json` it is the document on standard output: "
-        '`{"error": {"family": "not-found", "message": "…", "exit_code": 3}}`. The families are those of `/api/v1`.'
-    )
+        '`{"error": {"family": "not-found", "message": "…", "exit_code": 3}}`. The families are those of `/api/v1`.',
+    ]
     for command in COMMANDS:
-        yield f"\n## {command.name}\n"
-        yield f"{command.help}\n"
-        yield "```console"
-        yield from (f"$ {example}" for example in command.examples)
-        yield "```\n"
+        examples = [f"$ {example}" for example in command.examples]
+        lines += [f"\n## {command.name}\n", f"{command.help}\n", "```console", *examples, "```\n"]
         if not command.uses_store:
-            yield "Takes none of the store's options.\n"
+            lines.append("Takes none of the store's options.\n")
         if command.options:
-            yield from _table(command.options)
+            lines += _table(command.options)
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _table(options: Sequence[Option]) -> Iterator[str]:

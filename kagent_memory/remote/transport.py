@@ -43,7 +43,10 @@ class Transport:
 
         content = None if body is None else json_text(body, "The request", compact=True).encode()
         headers = None if body is None else {"content-type": "application/json"}
-        params = {**_scope_query(scope), **(query or {})}
+        params = dict(query or {})
+        if scope is not None:  # without a tenant the server takes the token's, or its own
+            tenant = {"tenant": scope.tenant} if scope.tenant else {}
+            params = {"app": scope.app, "user": scope.user, **tenant, **params}
         try:
             answer = await self._client.request(method, path, params=params, content=content, headers=headers)
         except httpx.HTTPError as error:
@@ -92,13 +95,6 @@ class Transport:
 
 def _stranger(location: str) -> StoreError:
     return StoreError(f"What answers at {location} is not a kagent-memory server; check the host and port in the URI.")
-
-
-def _scope_query(scope: Scope | None) -> dict[str, str]:
-    if scope is None:
-        return {}
-    # without a tenant the server takes the token's, or its own
-    return {"app": scope.app, "user": scope.user, **({"tenant": scope.tenant} if scope.tenant else {})}
 
 
 def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
