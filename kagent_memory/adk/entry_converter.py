@@ -33,7 +33,7 @@ def to_entry(hit: Hit) -> MemoryEntry:
 
 
 def to_found(entry: MemoryEntry) -> Found:
-    """An entry of another service as a model reads it; a timestamp that is none gives it no day."""
+    """An entry of another service as a model reads it; an invalid timestamp is left out."""
     text = text_of(entry.content)
     fields = {"id": entry.id, "text": text, "happened_at": entry.timestamp, "author": entry.author}
     try:

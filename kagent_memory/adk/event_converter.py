@@ -199,7 +199,7 @@ class _Reading:
             return None
 
     def _seconds(self, timestamp: object, what: str) -> float | None:
-        """Epoch seconds, of clocks that count in smaller units too; None for what is no time."""
+        """Epoch seconds, of clocks that count in smaller units too; None for what is not a time."""
         try:
             value = float(cast("float", timestamp))
         except (TypeError, ValueError, OverflowError):

@@ -45,7 +45,7 @@ class PerService(Generic[State]):
 
 
 class Injected:
-    """The texts handed to each of the last sessions of this process, newest last."""
+    """The texts put before a model in each of the last sessions of this process, newest last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,5 +59,5 @@ class Injected:
             self._texts[key] = tuple(joined)[-MAX_TEXTS:]
 
     def of(self, session: Session) -> tuple[str, ...]:
-        """What was handed over in this session."""
+        """What was put before a model in this session."""
         return self._texts.get(session_key(session)) or ()

@@ -32,7 +32,7 @@ def _plain(
 def _plain_lines(
     verb: Callable[Concatenate[MemoryApi, Params], AsyncGenerator[str]],
 ) -> Callable[Concatenate[SyncMemories, Params], Iterator[str]]:
-    """`_plain` of the verb whose answer are lines."""
+    """`_plain` for the verb that yields lines."""
 
     @functools.wraps(verb)
     def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Iterator[str]:

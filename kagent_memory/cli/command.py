@@ -173,7 +173,7 @@ async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGener
     """The memories that the command line chooses; `works`: with the background work that a service has.
 
     Raises:
-        ConfigurationError: there are none, and the command makes none.
+        ConfigurationError: there are none, and the command does not create any.
     """
     from ..remote import is_remote, open_memories
 

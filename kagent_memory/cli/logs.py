@@ -56,9 +56,9 @@ class LoggedOutput(Output):
 
 
 def logged(format: Literal["text", "json"], say: Output, *, level: int = logging.INFO) -> Output:
-    """Logs to the error stream from now on; gives what a command says things by then.
+    """Logs to the error stream from now on; gives the output that the command uses then.
 
-    As JSON that is all that the error stream gets: warnings and what nobody foresaw too. A program that has set up its
+    As JSON that is all that the error stream gets: warnings and unexpected errors too. A program that has set up its
     own logging keeps it.
     """
     root = logging.getLogger()

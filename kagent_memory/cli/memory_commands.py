@@ -212,7 +212,7 @@ async def edit(args: argparse.Namespace, say: Output) -> int:
 
 
 async def pin(args: argparse.Namespace, say: Output) -> int:
-    """Pins, or lets go."""
+    """Pins or unpins a memory."""
     async with opened(args) as memories:
         memory = await memories.pin(await scope_of(args, memories), args.id, not args.off, who=WHO)
     say.value(memory)
@@ -308,7 +308,7 @@ async def history(args: argparse.Namespace, say: Output) -> int:
 
 
 async def undo(args: argparse.Namespace, say: Output) -> int:
-    """Takes the last change back."""
+    """Undoes the last change."""
     async with opened(args) as memories:
         restored = await memories.undo(await scope_of(args, memories), args.id, who=WHO)
     say.value(list(restored), list[Memory])

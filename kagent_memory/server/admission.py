@@ -19,7 +19,7 @@ MOST_KNOWN = 10_000
 
 
 class TooOften(Exception):
-    """The caller must wait.
+    """The caller has to wait before the next request.
 
     Attributes:
         seconds: how long.
@@ -31,7 +31,7 @@ class TooOften(Exception):
 
 
 class Admission:
-    """Lets callers in."""
+    """Decides who may call, and counts how often."""
 
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
         self._access, self._memories = access, memories
@@ -39,7 +39,7 @@ class Admission:
         self._known = LRU[str, str](MOST_KNOWN)  # digests of tokens that held, and their ids
 
     async def caller(self, headers: Headers, secret: str, address: str) -> Caller | None:
-        """Who calls; None when nobody is let in by what the call brings.
+        """Who calls; None when the call has no valid credentials.
 
         Raises:
             TooOften: the caller must wait.
@@ -63,8 +63,8 @@ class Admission:
         return proxied
 
     def _counted_as(self, address: str, token: str | None, proxied: Caller | None) -> str:
-        """By what a request is counted, before anything is looked up: what only claims to be a token is no caller yet,
-        unless all come from this machine, as they do through a proxy on it.
+        """The key of a request's rate limit, chosen before anything is looked up: an unverified token does not count as
+        a caller, except where all requests come from this machine, as they do through a proxy on it.
         """
         if proxied is not None:
             return f"proxy {(proxied.tenant, proxied.user, proxied.app)}"

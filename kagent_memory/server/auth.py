@@ -42,7 +42,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Somebody who was let in.
+    """An authenticated caller.
 
     Attributes:
         name: for the history ("who"); no secret.
@@ -81,7 +81,7 @@ LOCAL = Caller(name="local")
 
 
 def caller_of_token(token: Token) -> Caller:
-    """Whom a token stands for. An operator's is bound to nothing."""
+    """The caller that a token stands for; an operator's is not bound to a tenant or user."""
     name = f"token {token.label or token.id}"
     if token.is_operator:
         return Caller(name=name, id=token.id)
@@ -153,7 +153,7 @@ def network_of(host: str) -> str:
 
 
 def check_binding(host: str, access: Access) -> None:
-    """Refuses to serve strangers.
+    """Refuses an address that other machines reach when calls need no auth.
 
     Raises:
         ConfigurationError: `host` is not loopback and calls need no auth.

@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON read beside the event loop, bounded before it is, and checked before a route sees it."""
+"""Bodies of requests: JSON that is bounded, parsed off the event loop and validated before a route sees it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unreadable(ValueError):
 
 
 def parsed(text: str) -> tuple[JsonValue, int]:
-    """The first JSON value in a text, and where it ends; NaN and infinity are none.
+    """The first JSON value in a text, and where it ends; NaN and infinity are not JSON.
 
     Raises:
         Unreadable: there is none, or it is too much: too many values, members of one list or object, or levels.
@@ -64,7 +64,7 @@ def _spaced(text: str, at: int) -> int:
 
 
 class _Reader:
-    """Reads step by step, so that other threads have their turns; the interpreter's own reader lets none pass."""
+    """Reads step by step, so that other threads can run; the standard library's parser holds the GIL to its end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -173,7 +173,7 @@ class Strict(BaseModel):
 
 
 class BoundedRoute(APIRoute):
-    """A route whose body is read and checked beside the event loop when it is long, and never taken in unbounded."""
+    """A route whose body is bounded, and parsed and validated off the event loop when it is long."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

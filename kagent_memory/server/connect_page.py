@@ -66,7 +66,7 @@ def _own_address(request: Request) -> str:
     address = str(request.base_url).rstrip("/")
     try:
         urlsplit(address)
-    except ValueError:  # a Host that is none, such as "["
+    except ValueError:  # an invalid Host, such as "["
         return "http://127.0.0.1:8080"
     return address
 

@@ -19,12 +19,12 @@ def memories_of(request: Request) -> Memories:
 
 
 def access_of(request: Request) -> Access:
-    """How this app lets callers in."""
+    """How this app authenticates callers."""
     return request.app.state.access
 
 
 def caller_of(request: Request) -> Caller:
-    """Who calls; the gate has let them in."""
+    """Who calls, as the middleware found."""
     return request.state.caller
 
 

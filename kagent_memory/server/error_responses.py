@@ -79,7 +79,7 @@ def message_of(error: KagentMemoryError) -> str:
 
 
 def unauthorized(request: Request) -> Response:
-    """Asks who calls; a browser is led to the login page."""
+    """Asks for a token; a browser is redirected to the login page."""
     challenge = {"www-authenticate": "Bearer"}
     path = request.url.path
     if path.startswith(KAGENT_PREFIX):

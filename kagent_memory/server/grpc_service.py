@@ -68,7 +68,7 @@ AnyContext: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call that was let in."""
+    """One authenticated call."""
 
     memories: Memories
     caller: Caller
@@ -112,7 +112,7 @@ class _Verb(Generic[Asked]):
     """One method of the contract.
 
     Attributes:
-        read: makes of a message's fields what is asked, beside the event loop.
+        read: turns a message's fields into the request, off the event loop.
         answer: does it.
         failed: what is said when it fails.
     """
@@ -138,7 +138,7 @@ class _Unanswerable(Exception):
 
 
 class _Refusal(Exception):
-    """A call that is not let in, with the status that says why."""
+    """A call that is refused, with the status that says why."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -314,7 +314,7 @@ class _Reflection(reflection.aio.ReflectionServicer):
 async def serving(
     memories: Memories, access: Access, admission: Admission, *, host: str, port: int
 ) -> AsyncGenerator[int]:
-    """Serves until left, and then lets calls end; gives the port.
+    """Serves until the block is left, and then lets open calls finish; yields the port.
 
     Raises:
         ConfigurationError: the address cannot be bound, or calls from other machines would need no auth.

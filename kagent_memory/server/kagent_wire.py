@@ -27,7 +27,7 @@ VALUE = "kagent_value"  # holds metadata that is no object, since a memory's met
 
 
 class Refused(Exception):
-    """The request does not fit; the text is the answer's."""
+    """The request is invalid; the text is what kagent answers."""
 
 
 class _BadBody(Refused):

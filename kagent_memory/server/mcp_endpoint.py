@@ -1,4 +1,4 @@
-"""`/mcp`: finds out whose memories a request of MCP is about, and hands it on. Imports MCP's SDK when first asked."""
+"""`/mcp`: finds out whose memories a request of MCP is about, and passes it on. Imports MCP's SDK when first called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP's door: four tools over the memories of one scope, on standard input and output or below `/mcp`."""
+"""MCP: four tools over the memories of one scope, on standard input and output or at `/mcp`."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ async def _pass_readable(
 
 
 def _request_id(line: str) -> int | str | None:
-    """The id of a request that Python reads, though it is no JSON: half a surrogate pair, as JavaScript writes it."""
+    """The id of a request that Python reads though it is not valid JSON: JavaScript may write half a surrogate pair."""
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError):

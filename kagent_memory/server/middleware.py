@@ -94,13 +94,13 @@ class Gate:
             try:
                 async with asyncio.timeout(SEND_SECONDS):
                     await send(message)
-            except TimeoutError as error:  # nobody takes the answer
+            except TimeoutError as error:  # the client does not read the answer
                 raise ClientDisconnect from error
 
         try:
             await answer(request.scope, body.receive, hardened)
         except ClientDisconnect:
-            return  # nobody is left to be told
+            return  # the client is gone
         except Exception as error:
             if started:
                 raise
@@ -144,7 +144,7 @@ def _address(request: Request) -> str:
 def _host(request: Request) -> str:
     try:
         return (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
-    except ValueError:  # no host at all, such as "[": none of ours
+    except ValueError:  # an invalid Host, such as "["
         return ""
 
 

@@ -134,7 +134,7 @@ def checked_name(name: str) -> str:
 
 
 def to(path: str, scope: Scope | None = None, **query: str) -> Response:
-    """Leads the browser on after a form was done."""
+    """Redirects the browser after a form was handled."""
     text = scope_query(scope, **query) if scope else "&".join(f"{name}={value}" for name, value in query.items())
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 

@@ -166,7 +166,7 @@ async def add(request: Request) -> Response:
 
 @router.get("/memories/delete-all")
 async def confirm_delete_all(request: Request) -> Response:
-    """Asks before everything goes."""
+    """Asks before everything is deleted."""
     scope = page_scope(request)
     stats = await memories_of(request).stats(scope)
     return page(request, "delete_all.html", {"scope": scope, "stats": stats})
@@ -274,7 +274,7 @@ def _changed(value: Any, former: Any) -> Any:
 
 @router.post("/memories/{id}/pin")
 async def pin(request: Request, id: str) -> Response:
-    """Pins, or lets go."""
+    """Pins or unpins a memory."""
     scope, form, id = page_scope(request), await own_form(request), known_id(id, "memory")
     pinned = field(form, "pinned") == "yes"
     await memories_of(request).pin(scope, id, pinned, who=_who(request))
@@ -283,7 +283,7 @@ async def pin(request: Request, id: str) -> Response:
 
 @router.post("/memories/{id}/undo")
 async def undo(request: Request, id: str) -> Response:
-    """Takes the last change back."""
+    """Undoes the last change."""
     scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
     await memories_of(request).undo(scope, id, who=_who(request))
     return to(f"/memories/{id}", scope, done="undone")
@@ -305,7 +305,7 @@ async def login_form(request: Request) -> Response:
 
 @router.post("/login")
 async def login(request: Request) -> Response:
-    """Keeps the token in a cookie when it holds."""
+    """Keeps the token in a cookie when it is valid."""
     form = await own_form(request)
     secret = field(form, "token")
     if await memories_of(request).tokens.authenticate(secret) is None:

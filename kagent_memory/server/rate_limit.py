@@ -34,7 +34,7 @@ class TooSlow(HTTPException):
 
 
 class TooMuch(HTTPException):
-    """So much is being sent that there is no room for this body now."""
+    """So many long bodies are being sent that there is no room for this one now."""
 
     def __init__(self) -> None:
         super().__init__(503, "Too much is being sent at once; try again.", {"retry-after": "1"})
