@@ -114,6 +114,18 @@ def _time(value: object) -> datetime | None:
     return at if at is not None and at.tzinfo is not None else None
 
 
+def from_base64(text: object) -> bytes:
+    """The bytes that a Base64 text means, whose padding may be missing.
+
+    Raises:
+        ValueError: it is not Base64.
+    """
+    if not isinstance(text, str):
+        raise ValueError("not Base64")
+    bare = text.rstrip("=")
+    return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+
+
 def to_cursor(*parts: str | float | None) -> str:
     """An opaque cursor over the sort key of the last row of a page."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
@@ -168,16 +180,13 @@ def event_ids_in(payload: object) -> set[str]:
     """The source events that a queued payload names, at any depth, as `event_id` or `event_ids`."""
     if isinstance(payload, Mapping):
         items = cast("Mapping[str, object]", payload)
-        named = {value for value in [items.get("event_id"), *_several(items)] if isinstance(value, str) and value}
+        several = items.get("event_ids")
+        ids = [items.get("event_id"), *(cast("list[object]", several) if isinstance(several, list | tuple) else ())]
+        named = {value for value in ids if isinstance(value, str) and value}
         return named.union(*(event_ids_in(value) for value in items.values()))
     if isinstance(payload, list | tuple):
         return set[str]().union(*(event_ids_in(value) for value in cast("list[object]", payload)))
     return set()
-
-
-def _several(items: Mapping[str, object]) -> Iterable[object]:
-    several = items.get("event_ids")
-    return cast("list[object]", several) if isinstance(several, list | tuple) else ()
 
 
 def without_events(payload: object, event_ids: frozenset[str]) -> object:
@@ -189,10 +198,10 @@ def without_events(payload: object, event_ids: frozenset[str]) -> object:
         kept = {key: without_events(value, event_ids) for key, value in items.items()}
         return kept | ({"recalled": list[object]()} if "recalled" in kept else {})
     if isinstance(payload, list | tuple):
-        entries = cast("list[object]", payload)
-        return [without_events(entry, event_ids) for entry in entries if not _comes_from(entry, event_ids)]
+        stay: list[object] = [
+            entry
+            for entry in cast("list[object]", payload)
+            if not (isinstance(entry, Mapping) and cast("Mapping[str, object]", entry).get("event_id") in event_ids)
+        ]
+        return [without_events(entry, event_ids) for entry in stay]
     return payload
-
-
-def _comes_from(entry: object, event_ids: frozenset[str]) -> bool:
-    return isinstance(entry, Mapping) and cast("Mapping[str, object]", entry).get("event_id") in event_ids

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
 from collections.abc import Mapping
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from ..concurrency import LRU
 from ..errors import ConfigurationError, StoreError, needs_extra
+from .codec import from_base64
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -36,7 +35,8 @@ class KeyRing:
         self._keys = dict(keys)
         self._ciphers = LRU[tuple[str, bytes], "AESGCM"](CIPHERS)
         self._checks = {id: _derived(key, b"", b"check", CHECK_BYTES) for id, key in keys.items()}
-        self.header = self._header(next(iter(keys)))
+        id = self.current
+        self.header = FORMAT + bytes([len(id)]) + id.encode() + self._checks[id]
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
@@ -54,13 +54,18 @@ class KeyRing:
                 raise ConfigurationError(f"Entry {number} of encryption_keys is not id:key; write {_EXAMPLE}.")
             if id in keys:
                 raise ConfigurationError(f"encryption_keys names the key {id!r} twice; give each its own name.")
-            keys[id] = _decoded(id, digits)
+            try:
+                key = from_base64(digits.replace("-", "+").replace("_", "/"))
+            except ValueError:
+                key = b""
+            if len(key) != KEY_BYTES:
+                raise ConfigurationError(
+                    f"The key {id!r} in encryption_keys is not 32 bytes in Base64; write {_EXAMPLE}."
+                )
+            keys[id] = key
         if not keys:  # a variable that somebody forgot to fill: what is to be secret would be kept plain
             raise ConfigurationError(f"encryption_keys is set, but empty; write {_EXAMPLE}, or unset it.")
         return cls(keys)
-
-    def _header(self, id: str) -> bytes:
-        return FORMAT + bytes([len(id)]) + id.encode() + self._checks[id]
 
     @property
     def current(self) -> str:
@@ -134,14 +139,3 @@ def _derived(key: bytes, salt: bytes, use: bytes, length: int) -> bytes:
     except ImportError as error:
         raise needs_extra("encryption_keys", "encryption", error) from error
     return HKDF(algorithm=SHA256(), length=length, salt=salt or None, info=b"kagent_memory " + use).derive(key)
-
-
-def _decoded(id: str, digits: str) -> bytes:
-    plain = digits.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        key = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise ConfigurationError(f"The key {id!r} in encryption_keys is not 32 bytes in Base64; write {_EXAMPLE}.")
-    return key

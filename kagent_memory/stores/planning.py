@@ -113,22 +113,17 @@ def held_back(
 
     What would be merged into another text is held back with that text.
     """
-    merged = _merged_events(changes, stored)
+    # Group → the source events of the stored memories that it merges: what is merged is there, and comes from none.
+    merging = {change.group for change in changes if change.kind == "merge" and change.group is not None}
+    merged: dict[str, frozenset[str]] = {}
+    for change in changes:
+        former = stored.get(change.memory.id)
+        if former is not None and change.group is not None and change.group in merging:
+            merged[change.group] = merged.get(change.group, frozenset()) | frozenset(former.event_ids)
     held = {change.memory.id for change in changes if _is_held(change, stored, merged, stones, salt)}
     merges = {change.group for change in changes if change.kind == "merge" and change.memory.id in held}
     held |= {change.memory.id for change in changes if change.group in merges}
     return frozenset(held | {change.memory.id for change in changes if change.memory.superseded_by in held})
-
-
-def _merged_events(changes: Sequence[Change], stored: Mapping[str, Memory]) -> Mapping[str, frozenset[str]]:
-    """Group → the source events of the stored memories that it merges: what is merged is there, and comes from none."""
-    merging = {change.group for change in changes if change.kind == "merge" and change.group is not None}
-    found: dict[str, frozenset[str]] = {}
-    for change in changes:
-        former = stored.get(change.memory.id)
-        if former is not None and change.group is not None and change.group in merging:
-            found[change.group] = found.get(change.group, frozenset()) | frozenset(former.event_ids)
-    return found
 
 
 def _is_held(
@@ -177,11 +172,34 @@ class Plan:
     revisions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def take(self, change: Change) -> None:
-        """Adds one change to the plan."""
-        if change.kind == "add":
-            self._add(change)
-        else:
+        """Adds one change to the plan.
+
+        Raises:
+            NotFound: it changes a memory that is not there.
+            Conflict: it adds a memory under the id of another, or changes one that was changed since it was read.
+        """
+        if change.kind != "add":
             self._replace(change)
+            return
+        added = change.memory
+        if (there := self._there(change)) is not None:
+            self.given[added.id] = there
+            return
+        if added.id in self.stored or added.id in self.standing:
+            raise Conflict(f"The memory {added.id} already exists with other content.")
+        if added.session_id is not None:
+            position = self.positions.get(added.session_id, 0)
+            self.positions[added.session_id] = position + 1
+            added = replace(added, position=position)
+        self.standing[added.id] = added
+        self.fresh.append(added.id)
+        self.given[added.id] = added.id
+        if added.state == "active":
+            self.equal[self.texts.identity(added)] = added.id
+        elif added.state == "quarantined":
+            self.waiting[self.texts.identity(added)] = added.id
+        if change.group is not None:
+            self._note(change, None)
 
     def renew(self, memory_id: str) -> None:
         """Lets a memory that was met again live anew."""
@@ -204,24 +222,6 @@ class Plan:
                 raise Conflict(
                     f"Another memory already has the content that {memory.id} would get; forget one of them."
                 )
-
-    def _add(self, change: Change) -> None:
-        added = change.memory
-        if (there := self._there(change)) is not None:
-            self.given[added.id] = there
-            return
-        if added.id in self.stored or added.id in self.standing:
-            raise Conflict(f"The memory {added.id} already exists with other content.")
-        position = self._next_position(added.session_id)
-        self.standing[added.id] = added if position is None else replace(added, position=position)
-        self.fresh.append(added.id)
-        self.given[added.id] = added.id
-        if added.state == "active":
-            self.equal[self.texts.identity(added)] = added.id
-        elif added.state == "quarantined":
-            self.waiting[self.texts.identity(added)] = added.id
-        if change.group is not None:
-            self._note(change, None)
 
     def _there(self, change: Change) -> str | None:
         """What says the same as an added memory and stands for it; revived, unless the added one may not do that."""
@@ -268,13 +268,6 @@ class Plan:
             del self.equal[self.texts.identity(current)]
         if memory.state == "active":
             self.equal.setdefault(self.texts.identity(memory), memory.id)
-
-    def _next_position(self, session_id: str | None) -> int | None:
-        if session_id is None:
-            return None
-        position = self.positions.get(session_id, 0)
-        self.positions[session_id] = position + 1
-        return position
 
     def _note(self, change: Change, before: Memory | None) -> None:
         self.revisions.append(

@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from ...errors import ConfigurationError, KagentMemoryError, StoreError
+from ..codec import from_base64
 from .driver import Busy, Value
 from .location import Server
 
@@ -31,13 +32,6 @@ _AGAIN = (408, 425, 429, 502, 503, 504)
 
 class Failure(Exception):
     """The database refused a statement; says so in its own words."""
-
-
-def _from_base64(text: object) -> bytes:
-    if not isinstance(text, str):
-        raise ValueError("not base64")
-    bare = text.rstrip("=")  # sqld leaves the padding out
-    return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
 
 
 class _Null(TypedDict):
@@ -61,7 +55,7 @@ class _Text(TypedDict):
 
 class _Blob(TypedDict):
     type: Literal["blob"]
-    base64: Annotated[bytes, BeforeValidator(_from_base64)]
+    base64: Annotated[bytes, BeforeValidator(from_base64)]  # sqld leaves the padding out
 
 
 _Given: TypeAlias = Annotated[_Null | _Integer | _Float | _Text | _Blob, Field(discriminator="type")]

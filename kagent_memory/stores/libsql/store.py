@@ -13,7 +13,7 @@ from ..base import EmbeddingSpace, MemoryStore, OpenOptions, Pruned
 from ..codec import bounded
 from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SqlStore
-from ..values import ForgottenTenant
+from ..values import ForgottenTenant, Rotated
 from .database import Database, ErasingDatabase
 from .session import LibSQLSession
 from .vector_search import is_behind, nearest
@@ -119,9 +119,11 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         return erased
 
     @override
-    async def _rewritten(self, rows: int) -> None:
-        if rows:
+    async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
+        rotated = await super().rotate_keys(dry_run=dry_run)
+        if rotated.rows:  # what they said before must not stay in the log
             await self._file.erase()
+        return rotated
 
     async def _erase(self, file: ErasingDatabase) -> None:
         self._cache.drop()

@@ -31,12 +31,17 @@ async def forget(
     """See `Store.forget`."""
     if not dry_run:
         await touch(session, scope, 1)
-    chosen = await _chosen(session, scope, known(ids), session_id, everything)
+    chosen = known(ids)
+    if everything:
+        chosen = [row["id"] for row in await session.rows("scope_memories", {"scope_id": scope.id})]
+    elif session_id is not None:
+        said = await session.rows("session_memories", {"scope_id": scope.id, "session_id": session_id})
+        chosen = list(dict.fromkeys((*chosen, *(row["id"] for row in said))))
     lineage = await _with_lineage(session, scope, chosen)
     if dry_run:
         return tuple(lineage.erased)
     withdrawn = await delete_jobs(session, scope, session_id, everything)
-    tombstones = await _tombstones(session, scope, lineage)
+    tombstones = await lineage.tombstones(session, scope)
     tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
@@ -127,17 +132,6 @@ async def erase_widths(session: Session, *, tenant: str) -> None:
     await session.run("erase_widths", {"tenant": tenant})
 
 
-async def _chosen(
-    session: Session, scope: Scope, ids: list[str], session_id: str | None, everything: bool
-) -> list[str]:
-    if everything:
-        return [row["id"] for row in await session.rows("scope_memories", {"scope_id": scope.id})]
-    if session_id is None:
-        return ids
-    found = await session.rows("session_memories", {"scope_id": scope.id, "session_id": session_id})
-    return list(dict.fromkeys((*ids, *(row["id"] for row in found))))
-
-
 @dataclass(slots=True)
 class _Lineage:
     """What goes when some memories are forgotten.
@@ -151,6 +145,22 @@ class _Lineage:
     erased: dict[str, Whole] = field(default_factory=dict[str, Whole])
     made: set[str] = field(default_factory=set[str])
     reworded: list[Revision] = field(default_factory=list[Revision])
+
+    async def tombstones(self, session: Session, scope: Scope) -> set[tuple[str, str]]:
+        """The events and the texts of every state that the memories ever had.
+
+        What an undone decision made has its events from the memories that it was made of, and some of those may stay.
+        """
+        if not self.erased:
+            return set()
+        salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["key"]
+        found: set[tuple[str, str]] = set()
+        for id, one in self.erased.items():
+            states = every_state(one.memory, one.revisions)
+            found |= {("text", codec.forgotten_key(salt, state.session_id, state.content)) for state in states}
+            if id not in self.made:
+                found |= {("event", event) for source in (*states, *one.revisions) for event in source.event_ids}
+        return found
 
 
 async def _with_lineage(session: Session, scope: Scope, ids: Sequence[str]) -> _Lineage:
@@ -232,20 +242,3 @@ def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
         if not depth:
             return revisions[:count]
     return ()
-
-
-async def _tombstones(session: Session, scope: Scope, lineage: _Lineage) -> set[tuple[str, str]]:
-    """The events and the texts of every state these memories ever had.
-
-    What an undone decision made has its events from the memories that it was made of, and some of those may stay.
-    """
-    if not lineage.erased:
-        return set()
-    salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["key"]
-    found: set[tuple[str, str]] = set()
-    for id, one in lineage.erased.items():
-        states = every_state(one.memory, one.revisions)
-        found |= {("text", codec.forgotten_key(salt, state.session_id, state.content)) for state in states}
-        if id not in lineage.made:
-            found |= {("event", event) for source in (*states, *one.revisions) for event in source.event_ids}
-    return found

@@ -15,7 +15,7 @@ from .. import codec
 from ..base import Job, JobKind, JobState, PendingJobs, checked_job
 from ..codec import bounded, event_ids_in, is_id, without_events
 from .decoding import job_values, named, to_job
-from .session import Session
+from .session import Session, Values
 
 DUE_SECONDS = 1.0
 Candidate: TypeAlias = tuple[Scope, str, int]
@@ -115,21 +115,18 @@ async def _untaken(
 ) -> list[Mapping[str, Any]]:
     """The payloads without messages of events that are taken in already, or must not be."""
     said = [codec.messages_in(payload) for payload in payloads]
-    asked = [
-        ("taken_events", {"scope_id": job.scope.id, "session_id": job.session_id, "event_ids": _events(messages)})
-        for job, messages in zip(jobs, said, strict=True)
-        if messages
-    ]
+    asked: list[tuple[str, Values]] = []
+    for job, messages in zip(jobs, said, strict=True):
+        if messages:
+            events = [event for one in messages if isinstance(event := one.get("event_id"), str)]
+            values = {"scope_id": job.scope.id, "session_id": job.session_id, "event_ids": events}
+            asked.append(("taken_events", values))
     answers = iter(await session.several(asked) if asked else ())
     taken = [{row["event_id"] for row in next(answers)} if messages else set[str]() for messages in said]
     return [
         {**payload, "messages": [one for one in messages if one.get("event_id") not in gone]} if gone else payload
         for payload, messages, gone in zip(payloads, said, taken, strict=True)
     ]
-
-
-def _events(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [event for one in messages if isinstance(event := one.get("event_id"), str)]
 
 
 async def claimable(

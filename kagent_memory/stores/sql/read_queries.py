@@ -70,7 +70,13 @@ async def list_page(
     session: Session, scope: Scope, *, filter: Filter, order: Order, limit: int, cursor: str | None, now: datetime
 ) -> Page:
     """See `MemoryStore.list`."""
-    after_key, after_id = _after(cursor, order)
+    match codec.from_cursor(cursor, order) if cursor is not None else [None, None]:
+        case [None, None]:
+            after_key, after_id = None, None
+        case [str() | int() | float() as key, str() as id] if is_id(id):
+            after_key, after_id = key, id
+        case _:
+            raise InvalidInput("Invalid cursor; start without one.")
     limit = bounded(limit)
     values = {
         **filter_values(scope, filter, now),
@@ -84,16 +90,6 @@ async def list_page(
     found = await session.rows("list_memories", values)
     more = codec.to_cursor(order, found[limit - 1]["sort_key"], found[limit - 1]["id"]) if len(found) > limit else None
     return Page(memories=tuple(to_memory(row) for row in found[:limit]), cursor=more)
-
-
-def _after(cursor: str | None, order: Order) -> tuple[str | float | None, str | None]:
-    match codec.from_cursor(cursor, order) if cursor is not None else [None, None]:
-        case [None, None]:
-            return None, None
-        case [str() | int() | float() as key, str() as id] if is_id(id):
-            return key, id
-        case _:
-            raise InvalidInput("Invalid cursor; start without one.")
 
 
 async def passing(session: Session, scope: Scope, filter: Filter, now: datetime) -> Sequence[str] | None:

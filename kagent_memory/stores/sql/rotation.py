@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...records import Scope
 from .queue import touch
 from .sealing import sealed_error
-from .session import Row, Session
+from .session import Session
 
 KINDS = ("memory", "revision", "job")
 _PLURALS = ("memories", "revisions", "jobs")
@@ -30,7 +30,15 @@ async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -
     """
     await touch(session, scope, 0)
     which = {"scope_id": scope.id, "limit": limit, **_marks(header)}
-    done = await _reseal_salt(session, scope, which)
+    done = 0
+    if await session.rows("stale_salt", which):
+        [row] = await session.rows("scope_row", {"scope_id": scope.id})
+        # A plain salt means plain hashes of contents; from now on it keys all of them.
+        hashes = await session.rows("content_hashes", which) if row["key"] == row["salt"] else ()
+        await session.run_many("replace_salt", [{"scope_id": scope.id, "salt": row["key"]}])
+        if hashes:
+            await session.run_many("replace_hash", [{**one, "scope_id": scope.id} for one in hashes])
+        done = 1
     for kind, plural in zip(KINDS, _PLURALS, strict=True):
         found = await session.rows(f"stale_{plural}", which)
         if found:
@@ -45,15 +53,3 @@ def _marks(header: bytes) -> dict[str, object]:
     """How what the current key sealed begins: values, and the texts of errors."""
     text = sealed_error(header)
     return {"header": header, "width": len(header), "text_header": text, "text_width": len(text)}
-
-
-async def _reseal_salt(session: Session, scope: Scope, which: dict[str, object]) -> int:
-    """The salt too; where it was plain, so were the hashes of contents, and all of them are keyed by it from now on."""
-    if not await session.rows("stale_salt", which):
-        return 0
-    [row] = await session.rows("scope_row", {"scope_id": scope.id})
-    hashes: Sequence[Row] = () if row["key"] != row["salt"] else await session.rows("content_hashes", which)
-    await session.run_many("replace_salt", [{"scope_id": scope.id, "salt": row["key"]}])
-    if hashes:
-        await session.run_many("replace_hash", [{**one, "scope_id": scope.id} for one in hashes])
-    return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from typing_extensions import override
@@ -13,6 +13,7 @@ from typing_extensions import override
 from ...errors import InvalidInput, StoreError
 from ...records import Vector
 from ..base import EXTERNAL, EmbeddingSpace, Store, checked_vector
+from ..values import SpaceState
 from . import maintenance
 from .session import Database, Session
 
@@ -57,9 +58,6 @@ class SpaceStore(Store, Generic[AnySession]):
         dimensions = await self._dimensions_of(space_number)
         return [checked_vector(vector, dimensions) for vector in vectors]
 
-    async def _fitting(self, vectors: Mapping[int, Vector]) -> Mapping[int, Vector]:
-        return {number: (await self._checked_vectors(number, [vector]))[0] for number, vector in vectors.items()}
-
     @override
     async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
         return await self._database.read(maintenance.embedding_spaces)
@@ -83,9 +81,14 @@ class SpaceStore(Store, Generic[AnySession]):
         raise StoreError("Several processes are registering embedders at the same time; try again.")
 
     async def _made(
-        self, session: AnySession, name: str, dimensions: int, probe: Vector | None
+        self,
+        session: AnySession,
+        name: str,
+        dimensions: int,
+        probe: Vector | None,
+        state: SpaceState = "current",
     ) -> EmbeddingSpace | None:
-        space = await maintenance.insert_embedding_space(session, name, dimensions, probe)
+        space = await maintenance.insert_embedding_space(session, name, dimensions, probe, state)
         if space is not None:
             await self._make_vectors(session, space)
         return space
@@ -101,11 +104,9 @@ class SpaceStore(Store, Generic[AnySession]):
         replaced = any(one.state == "current" and not one.name.startswith(EXTERNAL) for one in known)
         space = maintenance.found(known, name, dimensions)
         if space is None:
-            state = "filling" if replaced else "current"
-            space = await maintenance.insert_embedding_space(session, name, dimensions, probe, state)
-            if space is None:
-                return None
-            await self._make_vectors(session, space)
+            space = await self._made(session, name, dimensions, probe, "filling" if replaced else "current")
+        if space is None:
+            return None
         if space.state != "current":
             await session.run("fill_embedding_space", {"number": space.number})
         if not replaced:

@@ -181,11 +181,14 @@ class SqlStore(SpaceStore[AnySession]):
     ) -> Sequence[Restored]:
         changes = [Change(kind="add", memory=one.memory) for one in memories]
         await run_in_thread(sum(map(_length, changes)), partial(planning.checked, Batch(changes=changes), None))
-        memories = [replace(one, vectors=await self._fitting(one.vectors)) for one in memories]
+        fitting: list[Whole] = []
+        for one in memories:
+            vectors = {n: (await self._checked_vectors(n, [vector]))[0] for n, vector in one.vectors.items()}
+            fitting.append(replace(one, vectors=vectors))
         texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
         database = self._database.within(scope)
         run = database.read if dry_run else database.write
-        return await run(transfer.restore, scope, memories, texts=texts, dry_run=dry_run)
+        return await run(transfer.restore, scope, fitting, texts=texts, dry_run=dry_run)
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
@@ -579,11 +582,7 @@ class SqlStore(SpaceStore[AnySession]):
                 while not dry_run and (done := await database.write(rotation.reseal, scope, header, limit=RESEALED)):
                     rows += done
             after = some[-1][0]
-        await self._rewritten(rows)
         return Rotated(key=self._ring.current, scopes=scopes, rows=rows)
-
-    async def _rewritten(self, rows: int) -> None:
-        """What an adapter does after so many rows were written anew whose former text must not stay anywhere."""
 
     @override
     async def about(self) -> Mapping[str, str]:

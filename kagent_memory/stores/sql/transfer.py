@@ -15,7 +15,7 @@ from ..values import Restored, Whole
 from .decoding import to_memory, to_revision
 from .queue import touching
 from .session import Row, Session
-from .write_queries import column_values
+from .write_queries import column_values, tombstoned
 
 
 async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
@@ -93,7 +93,9 @@ async def _outcomes(
     hashes = {"scope_id": scope.id, "hashes": list({key for memory in active for key in texts.keys(memory)})}
     alike = await session.rows("equal_memories", hashes) if active else ()
     equal = {bytes(row["content_hash"]) for row in alike if row["state"] == "active"}  # not those of a session alone
-    tombstones = await _tombstones(session, scope, memories, salt)
+    marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
+    events, said = ([key for kind, key in marks if kind == wanted] for wanted in ("event", "text"))
+    tombstones = await tombstoned(session, scope, events, said)
     outcomes: list[Restored] = []
     for one in memories:
         memory = one.memory
@@ -118,15 +120,3 @@ def _marks(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
     if salt:
         marks |= {("text", codec.forgotten_key(salt, memory.session_id, memory.content)) for memory in every}
     return marks
-
-
-async def _tombstones(
-    session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes
-) -> frozenset[tuple[str, str]]:
-    marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
-    values = {
-        "scope_id": scope.id,
-        "events": [key for kind, key in marks if kind == "event"],
-        "texts": [key for kind, key in marks if kind == "text"],
-    }
-    return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))

@@ -16,7 +16,7 @@ from ..planning import Plan, Texts, held_back, slot_of
 from .decoding import entry_of, to_memory
 from .index_cache import MOST_COMING, Packed, Written
 from .queue import put, touching
-from .session import Row, Session
+from .session import Session
 
 _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
 
@@ -33,16 +33,9 @@ async def apply(
         raise Conflict(f"The scope is no longer at version {batch.expected_version}; read it again and retry.")
     if batch.calls or batch.tokens:
         await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
-    await _end_job(session, scope, batch)
     await _take(session, scope, batch, met, now)
     plan, held = await _planned(session, scope, batch, met, texts, now)
     await _write(session, scope, plan, met.version)
-    # A memory that says something else has no vector until one comes for the new text.
-    reworded = _reworded(plan)
-    if reworded:
-        values = {"scope_id": scope.id, "ids": reworded}
-        for row in await session.rows("embedding_spaces", {}):
-            await session.run_many("erase_vectors", [values], space_number=row["number"])
     vectors = {
         plan.given.get(id, id): vector
         for id, vector in batch.vectors.items()
@@ -53,14 +46,11 @@ async def apply(
         await session.run_many("put_vector", values, space_number=batch.space_number)
     await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
-    return Applied(ids=ids, version=met.version), _written(plan, met) if step else None
-
-
-def _written(plan: Plan, met: _Met) -> Written | None:
+    applied = Applied(ids=ids, version=met.version)
     fresh = [plan.standing[id] for id in plan.fresh]
-    if len(fresh) != len(plan.standing) or len(fresh) > MOST_COMING:
-        return None
-    return Written(met.salt, met.version, [entry_of(memory, plan.texts.postings(memory)) for memory in fresh])
+    if not step or len(fresh) != len(plan.standing) or len(fresh) > MOST_COMING:
+        return applied, None
+    return applied, Written(met.salt, met.version, [entry_of(one, texts.postings(one)) for one in fresh])
 
 
 async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
@@ -118,13 +108,17 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     found = dict(zip(asked, answers[len(scopes) :], strict=True))
     stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
     equal, held = ([row["id"] for row in found.get(name, ())] for name in ("equal_memories", "quarantined_memories"))
-    stored.update(await _stored(session, scope, {*equal, *held}.difference(stored)))
+    if unread := known({*equal, *held}.difference(stored)):
+        rows = await session.rows("stored_memories", {"scope_id": scope.id, "ids": unread})
+        stored |= {row["id"]: to_memory(row) for row in rows}
     brief = [id for id in equal if id in stored and stored[id].state == "short_term"]
     twins, waiting, short_term = (
         {texts.identity(stored[id]): id for id in ids if id in stored}
         for ids in ({*equal}.difference(brief), held, brief)
     )
     spaces = found.get("written_spaces", ())
+    own = next((one["state"] for one in spaces if one["number"] == batch.space_number), "dropped")
+    embedding = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
     return _Met(
         version=row["version"],
         salt=row["key"],
@@ -134,15 +128,9 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
         short_term=short_term,
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
         taken=bool(found.get("taken_pairs")),
-        writable=any(one["number"] == batch.space_number and one["state"] != "dropped" for one in spaces),
-        embedders=_replacing(spaces, batch.space_number),
+        writable=own != "dropped",
+        embedders=[one["name"] for one in spaces if one["number"] != batch.space_number and one["state"] == embedding],
     )
-
-
-def _replacing(spaces: Sequence[Row], written: int | None) -> Sequence[str]:
-    own = next((one["state"] for one in spaces if one["number"] == written), "dropped")
-    by = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
-    return [one["name"] for one in spaces if one["number"] != written and one["state"] == by]
 
 
 def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
@@ -173,15 +161,12 @@ def _pairs(taken: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {"session_ids": [pair[0] for pair in pairs], "event_ids": [pair[1] for pair in pairs]}
 
 
-async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
-    if batch.job is None:
-        return
-    id, fence = batch.job
-    if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
-        raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
-
-
 async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime) -> None:
+    """Ends the job that the batch is the work of, and takes its events in."""
+    if batch.job is not None:
+        id, fence = batch.job
+        if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
+            raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
     if met.taken:
         raise Conflict("An event of this batch was already ingested; read which ones and retry without them.")
     if events := _events(batch):
@@ -194,7 +179,12 @@ async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: da
 async def _planned(
     session: Session, scope: Scope, batch: Batch, met: _Met, texts: Texts, now: datetime
 ) -> tuple[Plan, frozenset[str]]:
-    held = held_back(batch.changes, met.stored, await _stones(session, scope, batch, met.salt), met.salt)
+    stones: frozenset[tuple[str, str]] = frozenset()
+    if bound := [change for change in batch.changes if not change.explicit]:
+        events = {event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}
+        texts_said = [codec.forgotten_key(met.salt, one.memory.session_id, one.memory.content) for one in bound]
+        stones = await tombstoned(session, scope, list(events), texts_said)
+    held = held_back(batch.changes, met.stored, stones, met.salt)
     live = [change for change in batch.changes if change.memory.id not in held]
     # What stops being active makes room for what says the same from now on.
     stays = {change.memory.id: change.memory.state == "active" for change in live}
@@ -216,28 +206,20 @@ async def _planned(
     return plan, held
 
 
-async def _stored(session: Session, scope: Scope, ids: Iterable[str]) -> dict[str, Memory]:
-    wanted = known(ids)
-    if not wanted:
-        return {}
-    found = await session.rows("stored_memories", {"scope_id": scope.id, "ids": wanted})
-    return {row["id"]: to_memory(row) for row in found}
-
-
-async def _stones(session: Session, scope: Scope, batch: Batch, salt: bytes) -> frozenset[tuple[str, str]]:
-    bound = [change for change in batch.changes if not change.explicit]
-    if not bound:
-        return frozenset()
-    values = {
-        "scope_id": scope.id,
-        "events": list({event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}),
-        "texts": [codec.forgotten_key(salt, one.memory.session_id, one.memory.content) for one in bound],
-    }
+async def tombstoned(
+    session: Session, scope: Scope, events: Sequence[str], texts: Sequence[str]
+) -> frozenset[tuple[str, str]]:
+    """Which of these events, and of these keys of texts, a tombstone stands for, each after its kind."""
+    values = {"scope_id": scope.id, "events": events, "texts": texts}
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
 
 
 async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> None:
-    reworded = _reworded(plan)
+    reworded = [
+        id
+        for id, memory in plan.standing.items()
+        if id in plan.stored and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
+    ]
     postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
 
     def row(memory: Memory) -> dict[str, Any]:
@@ -252,6 +234,10 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
     if plan.revisions:
         revisions = [{"scope_id": scope.id, "sealed": None, **values} for values in plan.revisions]
         await session.run_many("insert_revision", revisions)
+    if reworded:  # what says something else has no vector until one comes for the new text
+        values = {"scope_id": scope.id, "ids": reworded}
+        for space in await session.rows("embedding_spaces", {}):
+            await session.run_many("erase_vectors", [values], space_number=space["number"])
 
 
 def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
@@ -264,14 +250,6 @@ def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
         "slot": slot_of(memory),
         "sealed": None,
     }
-
-
-def _reworded(plan: Plan) -> list[str]:
-    return [
-        id
-        for id, memory in plan.standing.items()
-        if id in plan.stored and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
-    ]
 
 
 async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
