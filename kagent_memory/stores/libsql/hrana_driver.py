@@ -118,7 +118,9 @@ class Cursor:
         self.description: Sequence[tuple[str, None, None, None, None, None, None]] | None = [
             (column.name or "", None, None, None, None, None, None) for column in columns
         ]
-        self._rows: list[tuple[Any, ...]] = [tuple(map(_decoded, row)) for row in result.rows] if result else []
+        self._rows: list[tuple[Any, ...]] = (
+            [tuple(value.get("base64", value.get("value")) for value in row) for row in result.rows] if result else []
+        )  # a null has neither
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows."""
@@ -148,7 +150,9 @@ class Connection:
         if sql.startswith("BEGIN"):
             self._begin, self._writes = sql, sql != "BEGIN"
         elif sql == "COMMIT":
-            self._commit()
+            if self._baton is not None:
+                self._request([_step("COMMIT", ())], ends=True, keeps=self._writes)
+            self._leave()
         elif sql == "ROLLBACK":
             self._abandon()
         else:
@@ -183,11 +187,6 @@ class Connection:
         self._begin = None
         return done[len(begins) :]
 
-    def _commit(self) -> None:
-        if self._baton is not None:
-            self._request([_step("COMMIT", ())], ends=True, keeps=self._writes)
-        self._leave()
-
     def _abandon(self) -> None:
         """Ends the stream, and with it a transaction; where the server does not hear of it, it does so by itself."""
         if self._baton is not None:
@@ -215,7 +214,14 @@ class Connection:
         if self._baton is None and time.monotonic() < self._resting_until:
             self._leave()
             raise StoreError(f"The libSQL server {self._server.url} did not answer in time a moment ago.")
-        requests = [_batch(steps)] if steps else []
+        requests: list[dict[str, Any]] = []
+        if steps:  # each runs only when the one before it succeeded
+            first, *others = steps
+            after = [
+                {"stmt": statement, "condition": {"type": "ok", "step": number}}
+                for number, statement in enumerate(others)
+            ]
+            requests = [{"type": "batch", "batch": {"steps": [{"stmt": first}, *after]}}]
         body = {"baton": self._baton, "requests": [*requests, {"type": "close"}] if ends else requests}
         try:
             response = self._client.post(f"{self._url}/v2/pipeline", content=json.dumps(body, ensure_ascii=False))
@@ -298,15 +304,6 @@ def _step(sql: str, parameters: Sequence[Value]) -> dict[str, Any]:
     return {"sql": sql, "args": [_encoded(value) for value in parameters]}
 
 
-def _batch(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One request that runs each of the statements only when the one before it succeeded."""
-    steps = [
-        {"stmt": statement, "condition": {"type": "ok", "step": number - 1}} if number else {"stmt": statement}
-        for number, statement in enumerate(statements)
-    ]
-    return {"type": "batch", "batch": {"steps": steps}}
-
-
 def _results(answer: _Answer, steps: int, *, ends: bool) -> Sequence[_Result]:
     """The results of so many statements.
 
@@ -344,9 +341,3 @@ def _encoded(value: Value) -> dict[str, Any]:
     if isinstance(value, int):
         return {"type": "integer", "value": str(value)}
     return {"type": "float" if isinstance(value, float) else "text", "value": value}
-
-
-def _decoded(value: _Given) -> Value:
-    if value["type"] == "null":
-        return None
-    return value["base64"] if value["type"] == "blob" else value["value"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ...errors import ConfigurationError
@@ -25,6 +26,36 @@ class Server:
     url: str
     token: str = field(repr=False)
 
+    @classmethod
+    def parse(cls, uri: str) -> Self:
+        """The server that a URI means.
+
+        Raises:
+            ConfigurationError: it means none, or has what no server takes.
+        """
+        parts = urlsplit(uri)
+        try:
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
+            # in words of our own: the URI may hold the token
+            raise ConfigurationError(
+                "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; no user and no "
+                "password stand in it."
+            )
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        if parts.fragment or any(name != "authToken" for name, _ in given) or len(given) > 1:
+            raise ConfigurationError("The URI of a libSQL server takes one query parameter, authToken.")
+        token = given[0][1] if given else ""
+        if given and not (token and token.isascii() and token.isprintable() and " " not in token):
+            raise ConfigurationError(
+                "authToken is empty or holds what no token does; take the one that the server gave."
+            )
+        named = f"[{host}]" if ":" in host else host
+        at = f":{port}" if port else ""
+        return cls(f"{_HTTP[parts.scheme]}://{named}{at}{parts.path.rstrip('/')}", token)
+
 
 def to_place(uri: str) -> str | Server:
     """The path in `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the server in `libsql://host`.
@@ -34,7 +65,7 @@ def to_place(uri: str) -> str | Server:
     """
     parts = urlsplit(uri)
     if parts.netloc or parts.scheme != "libsql":
-        return _server(uri)
+        return Server.parse(uri)
     path = unquote(parts.path.removeprefix("/"))
     if parts.query or parts.fragment:
         raise ConfigurationError(
@@ -43,30 +74,6 @@ def to_place(uri: str) -> str | Server:
     if not path or "\0" in path:
         raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///kagent_memory.db.")
     return path
-
-
-def _server(uri: str) -> Server:
-    parts = urlsplit(uri)
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if (
-        not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc)
-    ):  # in words of our own: the URI may hold the token
-        raise ConfigurationError(
-            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; no user and no "
-            "password stand in it."
-        )
-    given = parse_qsl(parts.query, keep_blank_values=True)
-    if parts.fragment or any(name != "authToken" for name, _ in given) or len(given) > 1:
-        raise ConfigurationError("The URI of a libSQL server takes one query parameter, authToken.")
-    token = given[0][1] if given else ""
-    if given and not (token and token.isascii() and token.isprintable() and " " not in token):
-        raise ConfigurationError("authToken is empty or holds what no token does; take the one that the server gave.")
-    named = f"[{host}]" if ":" in host else host
-    at = f":{port}" if port else ""
-    return Server(f"{_HTTP[parts.scheme]}://{named}{at}{parts.path.rstrip('/')}", token)
 
 
 def check_file(path: str) -> None:

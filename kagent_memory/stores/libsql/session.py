@@ -6,7 +6,7 @@ Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vecto
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, ParamSpec, TypeVar, cast
@@ -159,8 +159,11 @@ class LibSQLSession:
         """The named statement once for each set of values."""
         text = sql(query, space_number)
         if query in SIDE_BY_SIDE:
-            for chunk in (chunk for one in values for chunk in _chunks(SIDE_BY_SIDE[query], one)):
-                self.connection.run(text, bound(text, chunk))
+            for one in values:
+                columns = ([_element(item) for item in one[name]] for name in SIDE_BY_SIDE[query])
+                rows = list(zip(*columns, strict=True))
+                for start in range(0, len(rows), CHUNK_ROWS):
+                    self.connection.run(text, bound(text, {**one, "rows": rows[start : start + CHUNK_ROWS]}))
         else:
             names = statement(text).names
             sent = [await self._sent(query, one) for one in values]
@@ -170,10 +173,3 @@ class LibSQLSession:
 def bound(text: str, values: Values) -> dict[str, Any]:
     """The values that the statement names, encoded; scripts may give more."""
     return {name: encoded(values[name]) for name in statement(text).names if name in values}
-
-
-def _chunks(lists: Sequence[str], values: Values) -> Iterator[Values]:
-    columns = ([_element(one) for one in values[name]] for name in lists)
-    rows = list(zip(*columns, strict=True))
-    for start in range(0, len(rows), CHUNK_ROWS):
-        yield {**values, "rows": rows[start : start + CHUNK_ROWS]}

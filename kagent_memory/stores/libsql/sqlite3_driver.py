@@ -20,7 +20,12 @@ def connect(path: str, key: str | None) -> Driver:
     Raises:
         ConfigurationError: this Python's SQLite is too old, or built without JSON.
     """
-    _check_library(sqlite3.sqlite_version_info, sqlite3.sqlite_version)
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise ConfigurationError(
+            f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or newer: take a newer "
+            'Python or system, or install the other driver (pip install "kagent-memory[libsql]") and add '
+            "?driver=libsql to the URI."
+        )
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=STATEMENTS)
     if sqlite3.sqlite_version_info < (3, 41):
         connection.create_function("unhex", 1, bytes.fromhex, deterministic=True)
@@ -30,11 +35,3 @@ def connect(path: str, key: str | None) -> Driver:
 def is_failure(error: BaseException) -> bool:
     """Whether an error is the driver's."""
     return isinstance(error, sqlite3.Error)
-
-
-def _check_library(found: tuple[int, int, int], version: str) -> None:
-    if found < OLDEST:
-        raise ConfigurationError(
-            f"This Python has SQLite {version}, and a memory file needs 3.35 or newer: take a newer Python or system, "
-            'or install the other driver (pip install "kagent-memory[libsql]") and add ?driver=libsql to the URI.'
-        )

@@ -117,7 +117,7 @@ class TenantFile(LibSQLStore):
 
     async def all_spaces(self) -> Sequence[Row]:
         """The rows of all embedding spaces there ever were."""
-        return await self.database.read(_rows, "all_embedding_spaces")
+        return await self.database.read(LibSQLSession.rows, "all_embedding_spaces", {})
 
     async def number_spaces(self, spaces: Sequence[Row]) -> bool:
         """Gives the embedding spaces the numbers and states of these, which hold all that it has; whether any moved."""
@@ -150,17 +150,17 @@ class TenantFile(LibSQLStore):
 
     async def tenant(self) -> str | None:
         """Whose file it is, where that is still known."""
-        return next((row["tenant"] for row in await self.database.read(_rows, "a_tenant")), None)
+        return next((row["tenant"] for row in await self.database.read(LibSQLSession.rows, "a_tenant", {})), None)
 
     async def next_work(self) -> Row:
         """How many `jobs` there are, and when the next of them may be due."""
-        [row] = await self.database.read(_rows, "next_work")
+        [row] = await self.database.read(LibSQLSession.rows, "next_work", {})
         return row
 
     async def copy_chain(self, tenant: str, other: TenantFile) -> int:
         """Adds to the receipts of a tenant here those that another file has beyond them; gives how many it has."""
         id = chain_id(tenant)
-        [*whose] = await other.database.read(_chain, id)
+        whose = await other.database.read(LibSQLSession.rows, "chain", {"chain": id})
         for row in whose:
             known = await self.chain(id)
             if (known.length if known else 0) < row["length"]:
@@ -180,14 +180,6 @@ def _numbers(spaces: Sequence[Row]) -> dict[tuple[str, int], int]:
     return {(row["name"], row["dimensions"]): row["number"] for row in spaces if row["state"] != "dropped"}
 
 
-async def _rows(session: LibSQLSession, query: str) -> Sequence[Row]:
-    return await session.rows(query, {})
-
-
-async def _chain(session: LibSQLSession, chain: str) -> Sequence[Row]:
-    return await session.rows("chain", {"chain": chain})
-
-
 async def _continue(
     session: LibSQLSession, chain: str, key: bytes, known: ReceiptChain | None, beyond: Sequence[Receipt]
 ) -> None:
@@ -203,13 +195,9 @@ async def _remove(session: LibSQLSession, path: str, copied: int) -> bool:
     lengths = [(await receipts.chain(session, id)) for id in await receipts.chains(session)]
     if tenants or sum(one.length for one in lengths if one) != copied:
         return False
-    _unlink(path)
-    return True
-
-
-def _unlink(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
-        Path(path + suffix).unlink(missing_ok=True)
+        Path(path + suffix).unlink(missing_ok=True)  # noqa: ASYNC240 this is the driver thread
+    return True
 
 
 @dataclass(eq=False, slots=True)
@@ -259,7 +247,9 @@ class OpenFiles:
                 if known.file is None and is_current:
                     del self._known[tenant]
                 elif not is_current or self._waiting:
-                    self._begin(self._close(tenant, known))
+                    task = asyncio.create_task(self._close(tenant, known))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
 
     def let_go(self, tenant: str, file: TenantFile) -> None:
         """Closes a file as soon as those who use it now have ended; who comes next opens another."""
@@ -311,11 +301,6 @@ class OpenFiles:
             await asyncio.sleep(IDLE_SECONDS / 4)
             for tenant, known in self._idle(IDLE_SECONDS):
                 await self._close(tenant, known)
-
-    def _begin(self, closing: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(closing)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _close(self, tenant: str, known: _Open) -> None:
         async with known.turn:

@@ -350,7 +350,7 @@ class TenantFileStore(LibSQLStore):
         self._indexes.drop()
         self._cache.drop()
         if erased.done:
-            await self._catalogue.database.write(_run_with, "forget_work", {"tenant": tenant})
+            await self._catalogue.database.write(LibSQLSession.run, "forget_work", {"tenant": tenant})
             await self._catalogue.database.erase()
             self._long_names.pop(file_name(tenant), None)
         return replace(erased, tokens=tokens)
@@ -378,7 +378,7 @@ class TenantFileStore(LibSQLStore):
     async def _note(self, tenant: str, due: datetime | None, *, seconds: float | None = None) -> None:
         """Has somebody look into a file for jobs from then on, or in so many seconds."""
         values = {"tenant": tenant, "due_at": "9999" if due is None else due, "seconds": seconds}
-        await self._catalogue.database.write(_run_with, "note_work", values)
+        await self._catalogue.database.write(LibSQLSession.run, "note_work", values)
         self._noted[tenant] = time.monotonic()
 
     @asynccontextmanager
@@ -393,7 +393,7 @@ class TenantFileStore(LibSQLStore):
 
     async def _working_tenants(self) -> Sequence[str]:
         """Those whose files may hold jobs."""
-        found = await self._catalogue.database.read(_rows_with, "working_tenants", {})
+        found = await self._catalogue.database.read(LibSQLSession.rows, "working_tenants", {})
         return [row["tenant"] for row in found]
 
     @override
@@ -406,7 +406,7 @@ class TenantFileStore(LibSQLStore):
 
         failed: KagentMemoryError | None = None
         asked = {"now": now, "served": list(self._turns)}
-        for row in await self._catalogue.database.read(_rows_with, "due_work", asked):
+        for row in await self._catalogue.database.read(LibSQLSession.rows, "due_work", asked):
             whose = {"tenant": row["tenant"], "notes": row["notes"]}
             try:
                 job, work = await self._run(row["tenant"], one)
@@ -511,14 +511,6 @@ def _by_tenant(items: Iterable[T], scope_of: Callable[[T], Scope]) -> Mapping[st
     for item in items:
         found[scope_of(item).tenant].append(item)
     return found
-
-
-async def _rows_with(session: LibSQLSession, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
-    return await session.rows(query, values)
-
-
-async def _run_with(session: LibSQLSession, query: str, values: Mapping[str, Any]) -> int:
-    return await session.run(query, values)
 
 
 async def _looked(session: LibSQLSession, whose: Mapping[str, Any], work: Row) -> None:

@@ -168,8 +168,17 @@ class Connection(AsyncConnection[Row]):
             self.pgconn.finish()
             raise psycopg.OperationalError(f"the database did not answer within {seconds:g} s") from None
         except asyncio.CancelledError:
+            # The driver's own way is to cancel the statement and to drop what it was doing; a pipeline then waits for
+            # answers that were never asked for. So the step that was begun comes to its end, soon, or the connection
+            # does.
             self.hurry()
-            await self._settle(steps)
+            try:
+                async with asyncio.timeout(SETTLE_SECONDS):
+                    await waiting.wait_async(steps, self.pgconn.socket, _LOOK_SECONDS)
+            except psycopg.Error:
+                pass  # what the caller who left would have been told
+            except (_Late, TimeoutError, asyncio.CancelledError):
+                self.pgconn.finish()
             raise
 
     @asynccontextmanager
@@ -189,17 +198,6 @@ class Connection(AsyncConnection[Row]):
     def hurry(self) -> None:
         """Whoever uses it was cancelled: what is left to do, a rollback, must come to its end soon."""
         self.patience = min(self.patience, SETTLE_SECONDS)
-
-    async def _settle(self, steps: PQGen[Any]) -> None:
-        # The driver's own way is to cancel the statement and to drop what it was doing; a pipeline then waits for
-        # answers that were never asked for. So the step that was begun comes to its end, soon, or the connection does.
-        try:
-            async with asyncio.timeout(SETTLE_SECONDS):
-                await waiting.wait_async(steps, self.pgconn.socket, _LOOK_SECONDS)
-        except psycopg.Error:
-            return  # what the caller who left would have been told
-        except (_Late, TimeoutError, asyncio.CancelledError):
-            self.pgconn.finish()
 
     @property
     def reusable(self) -> bool:

@@ -11,6 +11,7 @@ import psycopg
 
 from ...records import Scope
 from ..encryption import KeyRing
+from ..sql.session import Row
 from . import embedded_server as server
 from .connection import Connection
 from .errors import ours
@@ -31,6 +32,7 @@ class PostgresDatabase:
         scope: whose rows alone its scripts see where row level security is on; None: it acts for maintenance.
         ring: the keys that rows are encrypted with; None: they are not.
         wrote: is told which scopes a transaction moved, and up to where the log holds it; None: nobody asks.
+        check: is given the server's row of the statement `node` with whatever is read; None: it is not asked.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class PostgresDatabase:
         *,
         ring: KeyRing | None = None,
         wrote: Callable[[Set[bytes], int], None] | None = None,
+        check: Callable[[Row], None] | None = None,
     ) -> None:
         self.pool = pool
+        self._check = check
         self._wrote = wrote
         self._ring = ring
         self._directory = directory
@@ -62,9 +66,6 @@ class PostgresDatabase:
             begun.append((statement("act_for_all", prefix=prefix), {}))
         return begun
 
-    def _session(self, connection: Connection) -> PostgresSession:
-        return PostgresSession(connection, self._preamble(connection), ring=self._ring)
-
     async def read(
         self,
         script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
@@ -75,7 +76,8 @@ class PostgresDatabase:
         """What a script reads, each statement for itself."""
         connection = await self.pool.take()
         try:
-            return await script(self._session(connection), *args, **kwargs)
+            session = PostgresSession(connection, self._preamble(connection), ring=self._ring, check=self._check)
+            return await script(session, *args, **kwargs)
         except psycopg.Error as error:
             raise ours(error) from error
         finally:

@@ -60,7 +60,8 @@ class Pool:
         Raises:
             StoreError: the database is away, all connections stayed at work too long, or the pool is closed.
         """
-        deadline = asyncio.get_running_loop().time() + self._wait_seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._wait_seconds
         waited = False
         while True:
             if self._closed:
@@ -68,7 +69,7 @@ class Pool:
             if self._idle:
                 if await self._answers(connection := self._idle.pop()):
                     return connection
-            elif self._may_dial():
+            elif not self._count or (self._count < self._size and loop.time() >= self._dial_after):
                 if (made := await self._made()) is not None:
                     return made
             elif (handed := await self._turn(deadline, first=waited)) is not None:
@@ -120,10 +121,6 @@ class Pool:
             raise
         connection.patience = connection.answer_seconds
         return True
-
-    def _may_dial(self) -> bool:
-        room = self._count < self._size
-        return room and (not self._count or asyncio.get_running_loop().time() >= self._dial_after)
 
     async def _made(self) -> Connection | None:
         # None: the server takes no more (too many clients, say), but there are others that will be given back.

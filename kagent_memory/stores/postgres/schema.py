@@ -95,26 +95,21 @@ async def _migrate(connection: Connection, schema: str) -> None:
     applied = await _applied(connection, schema)
     if not applied:
         await connection.execute(text["make_ledger"])
-        await _tell_of_others(connection, schema)
+        others = await (await connection.execute(text["installations"])).fetchall()
+        if others:  # who corrects a slip of the prefix would otherwise look for memories that are elsewhere
+            logger.warning(
+                "A further installation is made in the schema %s, with table_prefix=%r; beside it stands one with %s. "
+                "Neither finds the memories of the other.",
+                schema,
+                connection.table_prefix,
+                " and one with ".join(f"table_prefix={row['prefix']!r}" for row in others),
+            )
     if connection.row_security and any(step.number not in applied for step in steps):
         await connection.execute(text["unguard_tables"])
     for step in steps:
         if step.number not in applied:
             await connection.execute(step.script)
             await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
-
-
-async def _tell_of_others(connection: Connection, schema: str) -> None:
-    # Who corrects a slip of the prefix would otherwise look for memories that are elsewhere.
-    cursor = await connection.execute(queries(DIALECT, connection.table_prefix)["installations"])
-    if others := [row["prefix"] for row in await cursor.fetchall()]:
-        logger.warning(
-            "A further installation is made in the schema %s, with table_prefix=%r; beside it stands one with %s. "
-            "Neither finds the memories of the other.",
-            schema,
-            connection.table_prefix,
-            " and one with ".join(f"table_prefix={prefix!r}" for prefix in others),
-        )
 
 
 async def _ensure_extension(connection: Connection) -> None:

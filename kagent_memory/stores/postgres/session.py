@@ -58,20 +58,16 @@ def _encoded(name: str, value: Any) -> Any:
         return uuid.UUID(bytes=value)
     if isinstance(value, np.ndarray):
         return HalfVector(cast("Any", value))
-    if isinstance(value, list | tuple):
-        return _list(name, cast("Sequence[Any]", value))
     if isinstance(value, Mapping):
         return Json(value)
-    return value
-
-
-def _list(name: str, values: Sequence[Any]) -> Any:
-    if values and isinstance(values[0], bytes) and name in ("scope_id", "scope_ids", "served"):
-        return [uuid.UUID(bytes=value) for value in values]
+    if not isinstance(value, list | tuple):
+        return value
+    values = cast("Sequence[Any]", value)
     if values and isinstance(values[0], np.ndarray):
-        return [HalfVector(value) for value in values]
+        return [HalfVector(one) for one in values]
     if values and isinstance(values[0], bytes):
-        return list(values)
+        is_ids = name in ("scope_id", "scope_ids", "served")
+        return [uuid.UUID(bytes=one) for one in values] if is_ids else list(values)
     # An array's text is JSON's in braces, so long as nothing had to be escaped; the driver's own way is far slower.
     written = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
@@ -91,7 +87,8 @@ def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
     made, so that neither side holds much, and the event loop goes on in between.
     """
     if query in RECORDS:
-        for texts in _portions((_record(one) for one in values), len):
+        rows = (_RECORD.encode({**one, "scope_id": one["scope_id"].hex()}) for one in values)
+        for texts in _portions(rows, len):
             yield [{"scope_id": values[0]["scope_id"], "rows": f"[{','.join(texts)}]"}]
     elif query in STACKED:
         for some in _portions(values, _size):
@@ -113,11 +110,6 @@ def _portions(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]
         held += size(item)
     if portion:
         yield portion
-
-
-def _record(values: Values) -> str:
-    row = {**values, "scope_id": values["scope_id"].hex()}
-    return _RECORD.encode(row)
 
 
 def _size(values: Values) -> int:

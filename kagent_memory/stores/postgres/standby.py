@@ -221,7 +221,10 @@ async def look_at(uri: str, read_uri: str, *, schema: str, table_prefix: str) ->
         target = Target(conninfo=place, schema=schema, table_prefix=table_prefix, statement_seconds=LOOK_SECONDS)
         pool = Pool(target, size=1, wait_seconds=LOOK_SECONDS)
         try:
-            told.append(await PostgresDatabase(pool, None).read(_told))
+            answers = await PostgresDatabase(pool, None).read(
+                PostgresSession.several, [("node", {}), ("cluster", {}), ("replayed", {})]
+            )
+            told.append({name: value for [row] in answers for name, value in row.items()})
         finally:
             pool.close()
     primary, standby = told
@@ -235,18 +238,13 @@ async def look_at(uri: str, read_uri: str, *, schema: str, table_prefix: str) ->
     )
 
 
-async def _told(session: PostgresSession) -> Mapping[str, Any]:
-    [node], [cluster], [replayed] = await session.several([("node", {}), ("cluster", {}), ("replayed", {})])
-    return {**node, **cluster, **replayed}
-
-
 class StandbyDatabase(PostgresDatabase):
     """The standby's connections for one reader: every answer comes from the same server, and holds what it must."""
 
     def __init__(
         self, pool: Pool, scope: Scope | None = None, *, ring: KeyRing | None, standby: Standby, answers: _Answers
     ) -> None:
-        super().__init__(pool, None, scope, ring=ring)
+        super().__init__(pool, None, scope, ring=ring, check=self._check_node)
         self._standby_pool, self._standby, self._answers = pool, standby, answers
 
     @override
@@ -273,11 +271,7 @@ class StandbyDatabase(PostgresDatabase):
         self._answers.counted = True
         return found
 
-    @override
-    def _session(self, connection: Connection) -> PostgresSession:
-        return PostgresSession(connection, self._preamble(connection), ring=self._ring, check=self._check)
-
-    def _check(self, node: Row) -> None:
+    def _check_node(self, node: Row) -> None:
         self._standby.check(self._scope, node)
         self._answers.server = self._answers.server or node["started_at"]
         if self._answers.server != node["started_at"]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import psycopg
+from psycopg import AsyncConnection, sql
 from typing_extensions import Unpack, override
 
 from ...concurrency import LRU, cancel_and_wait
@@ -29,7 +30,6 @@ from .distribution import drop_local_rows, is_distributed, left_to_distribute
 from .errors import check_loop, ours, refused
 from .lent_pool import LentPool
 from .pool import Pool
-from .presence import is_present
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .standby import Standby
@@ -40,6 +40,13 @@ INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
 MOST_AT_ONCE = 2**22  # numbers in the vectors that come in one answer
 MOST_ASKED = 10_000
+LOOK_SECONDS = 10
+_LOOK = """
+SELECT to_regclass(%s) IS NOT NULL,
+    EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
+        OR EXISTS (SELECT FROM pg_extension WHERE extname = 'vector'),
+    to_regnamespace(%s) IS NOT NULL OR has_database_privilege(current_database(), 'CREATE')
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +159,28 @@ class PostgresStore(SqlStore[PostgresSession]):
     @override
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
-        return await is_present(uri, schema, table_prefix)
+        if uri.startswith("pgserver:"):
+            return (server.directory_of(uri) / "PG_VERSION").exists()
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                connection = await AsyncConnection.connect(
+                    uri, autocommit=True, connect_timeout=LOOK_SECONDS, prepare_threshold=None
+                )
+                async with connection:
+                    ledger = sql.Identifier(schema, f"{table_prefix}schema_migration").as_string(connection)
+                    names = (ledger, sql.Identifier(schema).as_string(connection))
+                    [(there, extension, right)] = await (await connection.execute(_LOOK, names)).fetchall()
+        except (psycopg.Error, TimeoutError):
+            return True
+        if not there and not extension:
+            raise ConfigurationError(
+                "The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector installed on the server."
+            )
+        if not there and not right:
+            raise ConfigurationError(
+                f"The database user lacks a privilege: CREATE on the database, to make {schema!r}."
+            )
+        return bool(there)
 
     @override
     @classmethod

@@ -9,9 +9,8 @@ changed, and a row that was sealed is refused rather than shown empty.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -46,7 +45,6 @@ class Sealing:
     def __init__(self, ring: KeyRing | None) -> None:
         self.ring = ring
         self._salts: dict[bytes, _Salt] = {}
-        self._changes = {} if ring is None else self._changes_by(ring)
 
     def lacks_salt(self, query: str, values: Values) -> bool:
         """Whether the statement compares what is keyed by its scope's salt, which must be read first."""
@@ -58,11 +56,28 @@ class Sealing:
 
     def sent(self, query: str, values: Values) -> Values:
         """The values of a statement as the database is to keep or compare them."""
-        if self.ring is None:
+        if (ring := self.ring) is None:
             return values
-        if (change := self._changes.get(query)) is not None:
-            return change(values)
-        return self._filter(values) if "sealed_topics" in values else values
+        match query:
+            case "insert_memory" | "replace_memory" | "reseal_memory":
+                return self._memory(ring, values)
+            case "insert_revision" | "restore_revision" | "reseal_revision":
+                place = _place("revision", values["memory_id"], values["revision"])
+                said = _json({name: values[name] for name in ("before", "who", "why")})
+                sealed = ring.seal(said, values["scope_id"], place)
+                return {**values, "before": None, "who": "", "why": "", "sealed": sealed}
+            case "insert_job" | "coalesce_job" | "release_job" | "replace_payload" | "reseal_job":
+                return self._job(ring, values)
+            case "put_index_part":
+                place = _place("index", values["first_id"])
+                return {**values, "packed": ring.seal(values["packed"], values["scope_id"], place)}
+            case "replace_salt":
+                self._salts[values["scope_id"]] = _Salt(values["salt"], True)
+                return {**values, "salt": ring.seal(values["salt"], values["scope_id"], b"salt")}
+            case "touch_scope":
+                return {**values, "salt": ring.seal(values["salt"], values["scope_id"], b"salt")}
+            case _:
+                return self._compared(query, values)
 
     def given(self, query: str, values: Values, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows of a query as they were before they were sealed.
@@ -81,7 +96,7 @@ class Sealing:
         if "salt" in first:
             return [self._scope(row, values) for row in rows]
         if "is_sealed" in first:
-            return [self._indexed(row, values) if row["is_sealed"] else row for row in rows]
+            return [{**row, **self._postings(row, values)} if row["is_sealed"] else row for row in rows]
         if query in ("equal_memories", "quarantined_memories") and self.ring is not None:
             former = {self._hash(values["scope_id"], one): one for one in values["hashes"]}
             return [{**row, "content_hash": former[bytes(row["content_hash"])]} for row in rows]
@@ -105,7 +120,7 @@ class Sealing:
             if name in opened:
                 opened[name] = tuple(opened[name])
         if "postings" in row:
-            opened["postings"] = self._postings(row, scope_id)[1]
+            opened["postings"] = self._postings(row, values)["postings"]
         return {**row, **opened}
 
     def _queued(self, row: Row, values: Values) -> Row:
@@ -118,13 +133,11 @@ class Sealing:
             opened["error"] = self._open(sealed, _scope_id(row, values), _place("error", row["id"])).decode()
         return {**row, **opened} if opened else row
 
-    def _indexed(self, row: Row, values: Values) -> Row:
-        told, postings = self._postings(row, _scope_id(row, values))
-        return {**row, **told, "postings": postings}
-
-    def _postings(self, row: Row, scope_id: bytes) -> tuple[dict[str, Any], bytes]:
-        told, _, postings = self._open(bytes(row["postings"]), scope_id, _place("postings", row["id"])).partition(b"\n")
-        return json.loads(told), postings
+    def _postings(self, row: Row, values: Values) -> dict[str, Any]:
+        """What the index reads of a memory, and its terms as "postings"."""
+        opened = self._open(bytes(row["postings"]), _scope_id(row, values), _place("postings", row["id"]))
+        told, _, postings = opened.partition(b"\n")
+        return {**json.loads(told), "postings": postings}
 
     def _scope(self, row: Row, values: Values) -> Row:
         scope_id, stored = _scope_id(row, values), bytes(row["salt"])
@@ -136,21 +149,6 @@ class Sealing:
         return {**row, "key": salt}
 
     # -- values ---------------------------------------------------------------------------------
-
-    def _changes_by(self, ring: KeyRing) -> dict[str, Callable[[Values], Values]]:
-        memory, revision, job = partial(self._memory, ring), partial(self._revision, ring), partial(self._job, ring)
-        return {
-            "touch_scope": partial(self._touched, ring),
-            "replace_salt": partial(self._salt_again, ring),
-            "replace_hash": self._hashed,
-            "put_index_part": partial(self._index, ring),
-            "equal_memories": self._equal,
-            "quarantined_memories": self._equal,
-            "in_slots": self._slots,
-            **dict.fromkeys(("insert_memory", "replace_memory", "reseal_memory"), memory),
-            **dict.fromkeys(("insert_revision", "restore_revision", "reseal_revision"), revision),
-            **dict.fromkeys(("insert_job", "coalesce_job", "release_job", "replace_payload", "reseal_job"), job),
-        }
 
     def _digest(self, scope_id: bytes, kind: bytes, data: str) -> str:
         return blake2b(data.encode(), key=self._salts[scope_id].value, digest_size=16, person=kind).hexdigest()
@@ -171,16 +169,30 @@ class Sealing:
             if values.get(name) is not None:
                 said[name] = self._digest(scope_id, name.encode(), values[name])
         if values.get("metadata") is not None:
-            said["metadata"] = {
-                self._digest(scope_id, b"name", name): self._digest(scope_id, b"value", _canonical(value))
-                for name, value in values["metadata"].items()
-            }
+            said["metadata"] = {}
+            for name, value in values["metadata"].items():
+                if isinstance(value, float) and value.is_integer():
+                    value = int(value)  # a filter takes 1 and 1.0 for the same
+                canonical = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+                digest = self._digest(scope_id, b"value", canonical)
+                said["metadata"][self._digest(scope_id, b"name", name)] = digest
         return said
 
-    def _filter(self, values: Values) -> Values:
-        if values["scope_id"] not in self._salts:
+    def _compared(self, query: str, values: Values) -> Values:
+        """The values with digests in the place of, or beside, what the database compares with those that it keeps."""
+        scope_id = values.get("scope_id")
+        if query in ("equal_memories", "quarantined_memories"):
+            return {**values, "hashes": [self._hash(values["scope_id"], one) for one in values["hashes"]]}
+        if query == "replace_hash":
+            return {**values, "content_hash": self._hash(values["scope_id"], values["content_hash"])}
+        if scope_id not in self._salts:
             return values
-        told = self._told(values["scope_id"], values)
+        if query == "in_slots":
+            digests = (self._digest(scope_id, b"slot", one) for one in values["slots"])
+            return {**values, "slots": [*values["slots"], *digests]}
+        if "sealed_topics" not in values:
+            return values
+        told = self._told(scope_id, values)
         return {**values, **{f"sealed_{name}": told[name] for name in _FILTERS if name in told}}
 
     def _memory(self, ring: KeyRing, values: Values) -> Values:
@@ -196,11 +208,6 @@ class Sealing:
         hidden["postings"] = ring.seal(told + b"\n" + terms, scope_id, _place("postings", id))
         return {**values, **hidden}
 
-    def _revision(self, ring: KeyRing, values: Values) -> Values:
-        place = _place("revision", values["memory_id"], values["revision"])
-        sealed = ring.seal(_json({name: values[name] for name in ("before", "who", "why")}), values["scope_id"], place)
-        return {**values, "before": None, "who": "", "why": "", "sealed": sealed}
-
     def _job(self, ring: KeyRing, values: Values) -> Values:
         scope_id, id = values["scope_id"], values["id"]
         hidden: dict[str, Any] = {}
@@ -211,34 +218,6 @@ class Sealing:
             error = ring.seal(values["error"].encode(), scope_id, _place("error", id))
             hidden["error"] = sealed_error(error)
         return {**values, **hidden}
-
-    def _touched(self, ring: KeyRing, values: Values) -> Values:
-        return {**values, "salt": ring.seal(values["salt"], values["scope_id"], b"salt")}
-
-    def _salt_again(self, ring: KeyRing, values: Values) -> Values:
-        scope_id = values["scope_id"]
-        self._salts[scope_id] = _Salt(values["salt"], True)
-        return {**values, "salt": ring.seal(values["salt"], scope_id, b"salt")}
-
-    def _hashed(self, values: Values) -> Values:
-        return {**values, "content_hash": self._hash(values["scope_id"], values["content_hash"])}
-
-    def _index(self, ring: KeyRing, values: Values) -> Values:
-        return {
-            **values,
-            "packed": ring.seal(values["packed"], values["scope_id"], _place("index", values["first_id"])),
-        }
-
-    def _equal(self, values: Values) -> Values:
-        return {**values, "hashes": [self._hash(values["scope_id"], one) for one in values["hashes"]]}
-
-    def _slots(self, values: Values) -> Values:
-        if (scope_id := values["scope_id"]) not in self._salts:
-            return values
-        return {
-            **values,
-            "slots": [*values["slots"], *(self._digest(scope_id, b"slot", one) for one in values["slots"])],
-        }
 
 
 _FILTERS = ("topics", "tags", "metadata", "author", "category")
@@ -263,10 +242,3 @@ def _place(table: str, id: object, *more: object) -> bytes:
 
 def _json(value: Mapping[str, Any]) -> bytes:
     return json_text(value, "The value", compact=True).encode()
-
-
-def _canonical(value: object) -> str:
-    """A metadata value as text that is the same where a filter takes two values for the same: 1 and 1.0."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
