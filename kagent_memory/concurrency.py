@@ -152,13 +152,9 @@ async def each_aside(items: Sequence[Item], size: Callable[[Item], int], work: C
         portion.append(item)
         weight += size(item)
         if weight >= PORTION or number == len(items):
-            done += await run_in_thread(weight, _work_each, work, portion)
+            done += await run_in_thread(weight, list[T], map(work, portion))
             portion, weight = [], 0
     return done
-
-
-def _work_each(work: Callable[[Item], T], portion: Sequence[Item]) -> list[T]:
-    return [work(item) for item in portion]
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:

@@ -83,28 +83,18 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
     except KagentMemoryError as error:
         return [Finding("settings", "bad", str(error), "Correct the setting or the URI.")]
     found = [Finding("settings", "ok", "All settings fit.")]
-    parts = urlsplit(bare.removeprefix("kagent+"))
-    is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
-    is_file = is_file and "{tenant}" not in unquote(parts.path)
-    place = Path(parts.path.removeprefix("/")) if is_file else None
     try:
-        if place is not None and not place.exists():
-            return [*found, _absent(place)]
-        if not await store_exists(bare, schema=settings.postgres_schema, table_prefix=settings.table_prefix):
-            if place is not None:
-                text = f"{place} holds nothing of ours; tables are made in it at first use."
-            elif (named := bare.removeprefix("kagent+")).startswith("pgserver:"):
-                text = f"{named} does not exist yet; it is made at first use."
-            elif named.startswith("libsql"):
-                text = "It answers, without tables of ours; they are made at first use."
-            else:
-                text = f"It answers, without a schema {settings.postgres_schema}; that is made at first use."
-            advice = "Make it with `kagent-memory migrate`, or correct the URI."
-            return [*found, Finding("database", "note", text, advice)]
+        if (missing := await _missing(bare, settings)) is not None:
+            return [*found, missing]
         quiet: dict[str, Any] = {**options, "worker": False}
         memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
+    except ConfigurationError as error:
+        told = str(error)
+        part, advice = next((about for sign, *about in _UNOPENED if sign in told), _WRONG_PLACE)
+        return [*found, Finding(part, "bad", told, advice)]
     except KagentMemoryError as error:
-        return [*found, _unopened(error)]
+        advice = "Start the database, and check host, port and password."
+        return [*found, Finding("database", "bad", str(error), advice)]
     async with memories:
         answers = await memories.check()
         found += _of_store(memories.location, answers)
@@ -112,8 +102,46 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
         found.append(_embedder(answers))
         found.append(await _model(settings.llm if llm is None else llm, settings))
         found.append(await of_queue(memories.jobs, utc_now()))
-        found += await _encryption(memories, settings)
+        try:  # whether what some scopes keep can be read with the keys at hand
+            for scope in await memories.scopes(limit=SCOPES):
+                await memories.list(scope, limit=1)
+        except KagentMemoryError as error:
+            advice = "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it."
+            found.append(Finding("encryption", "bad", str(error), advice))
+        else:
+            ring = KeyRing.parse(settings.encryption_keys)
+            told = f"What is written is encrypted with the key {ring.current!r}." if ring else ""
+            found += [Finding("encryption", "ok", told)] if ring else []
     return found
+
+
+async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
+    """What is to be known of a database that is not there yet; None: it is."""
+    bare = uri.removeprefix("kagent+")
+    parts = urlsplit(bare)
+    is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
+    is_file = is_file and "{tenant}" not in unquote(parts.path)
+    place = Path(parts.path.removeprefix("/")) if is_file else None
+    if place is not None and not place.exists():
+        parent = next((above for above in place.absolute().parents if above.exists()), Path("/"))
+        if parent != place.absolute().parent:
+            return Finding(
+                "database", "bad", f"The directory of {place} does not exist.", "Make it, or correct the URI."
+            )
+        if not os.access(parent, os.W_OK):
+            return Finding("permissions", "bad", f"{parent} may not be written.", "Give this user the right to write.")
+        return Finding("database", "note", f"{place} does not exist yet; it is made at first use.")
+    if await store_exists(uri, schema=settings.postgres_schema, table_prefix=settings.table_prefix):
+        return None
+    if place is not None:
+        text = f"{place} holds nothing of ours; tables are made in it at first use."
+    elif bare.startswith("pgserver:"):
+        text = f"{bare} does not exist yet; it is made at first use."
+    elif bare.startswith("libsql"):
+        text = "It answers, without tables of ours; they are made at first use."
+    else:
+        text = f"It answers, without a schema {settings.postgres_schema}; that is made at first use."
+    return Finding("database", "note", text, "Make it with `kagent-memory migrate`, or correct the URI.")
 
 
 async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
@@ -141,18 +169,6 @@ async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
     return [Finding("standby", "note", text, advice)]
 
 
-async def _encryption(memories: Memories, settings: MemorySettings) -> list[Finding]:
-    """Whether what some scopes keep can be read with the keys at hand; nothing where none is encrypted."""
-    ring = KeyRing.parse(settings.encryption_keys)
-    try:
-        for scope in await memories.scopes(limit=SCOPES):
-            await memories.list(scope, limit=1)
-    except KagentMemoryError as error:
-        advice = "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it."
-        return [Finding("encryption", "bad", str(error), advice)]
-    return [Finding("encryption", "ok", f"What is written is encrypted with the key {ring.current!r}.")] if ring else []
-
-
 def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
     """What a server's own check says, as findings; only its database's rights to write are not tried."""
     server = Finding("server", "ok", f"{location} answers.")
@@ -160,23 +176,6 @@ def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
         advice = "Take a token that is bound to nothing, or ask where the server is started."
         return [server, Finding("check", "bad", answers["store"], advice)]
     return [server, *_of_store("Its database", answers), _embedder(answers)]
-
-
-def _absent(place: Path) -> Finding:
-    parent = next((above for above in place.absolute().parents if above.exists()), Path("/"))
-    if parent != place.absolute().parent:
-        return Finding("database", "bad", f"The directory of {place} does not exist.", "Make it, or correct the URI.")
-    if not os.access(parent, os.W_OK):
-        return Finding("permissions", "bad", f"{parent} may not be written.", "Give this user the right to write.")
-    return Finding("database", "note", f"{place} does not exist yet; it is made at first use.")
-
-
-def _unopened(error: KagentMemoryError) -> Finding:
-    if not isinstance(error, ConfigurationError):
-        return Finding("database", "bad", str(error), "Start the database, and check host, port and password.")
-    told = str(error)
-    part, advice = next((found for sign, *found in _UNOPENED if sign in told), _WRONG_PLACE)
-    return Finding(part, "bad", told, advice)
 
 
 def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:

@@ -386,24 +386,29 @@ def compose(
     if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise ConfigurationError(f"settings takes MemorySettings(…), not {type(settings).__name__}.")
     base = settings or MemorySettings()
-    environment = {} if settings else _from_environment(environ)
-    bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     known = {field.name for field in fields(base)}
+    ours = {} if settings else {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    named = {name.removeprefix(PREFIX).lower(): value for name, value in ours.items()}
+    for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
+        if near := get_close_matches(name, known, n=1, cutoff=NEAR):
+            logger.warning("%s%s has no effect; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
+    environment = {name: value for name, value in named.items() if name in known}
+    bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     if secret := next((name for name, _ in pairs if name in ("encryption_keys", "file_encryption_key")), None):
         raise ConfigurationError(
             f"{secret} does not belong into a URI, which is logged and shown; set KAGENT_MEMORY_{secret.upper()}."
         )
     others = [pair for pair in pairs if pair[0] not in known]
-    if others and not bare.removeprefix("kagent+").startswith("postgres"):
-        name = next((name for name, _ in others if name != "authToken" or not _is_libsql_server(bare)), None)
-        if name is not None and _is_libsql_server(bare) and name.casefold().replace("_", "").startswith("sync"):
-            raise ConfigurationError(
-                f"{name}: embedded replicas are not supported; leave it out to work on the server itself, or name a "
-                "file: libsql:///memory.db."
-            )
-        if name is not None:
-            raise ConfigurationError(f"Unknown query parameter {name!r}; {_known_names(name, known)}.")
+    is_server, is_postgres = _is_libsql_server(bare), bare.removeprefix("kagent+").startswith("postgres")
+    unknown = None if is_postgres else next((name for name, _ in others if name != "authToken" or not is_server), None)
+    if unknown is not None and is_server and unknown.casefold().replace("_", "").startswith("sync"):
+        raise ConfigurationError(
+            f"{unknown}: embedded replicas are not supported; leave it out to work on the server itself, or name a "
+            "file: libsql:///memory.db."
+        )
+    if unknown is not None:
+        raise ConfigurationError(f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}.")
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
@@ -510,12 +515,3 @@ def _default_uri(environ: Mapping[str, str]) -> str:
         "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "
         f"it, or MEMORY_BACKEND=libsql to keep them in a file, or name the store in {PREFIX}URI."
     )
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    known = {field.name for field in fields(MemorySettings)}
-    named = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
-    for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
-        if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-            logger.warning("%s%s has no effect; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
-    return {name: value for name, value in named.items() if name in known}

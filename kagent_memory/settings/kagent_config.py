@@ -76,22 +76,18 @@ def _documents(config: object) -> Iterator[Document]:
     if config is None:
         return
     if isinstance(config, str):
-        config = _parsed(config)
+        import yaml
+
+        try:
+            config = list(yaml.safe_load_all(config))
+        except yaml.YAMLError as error:
+            raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
     if isinstance(config, bytes) or not isinstance(config, Mapping | Sequence):
         raise ConfigurationError(f"kagent's configuration must be objects or text, not {type(config).__name__}.")
     several = [cast("object", config)] if isinstance(config, Mapping) else cast("Sequence[object]", config)
     for document in several:
         if document is not None:
             yield _mapping(document, "the configuration")
-
-
-def _parsed(text: str) -> list[object]:
-    import yaml
-
-    try:
-        return list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
-        raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
 
 
 def _resolved(name: str, agent: Document, documents: Sequence[Document]) -> Document:

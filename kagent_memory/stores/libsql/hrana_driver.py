@@ -301,7 +301,20 @@ def is_failure(error: BaseException) -> bool:
 
 
 def _step(sql: str, parameters: Sequence[Value]) -> dict[str, Any]:
-    return {"sql": sql, "args": [_encoded(value) for value in parameters]}
+    arguments: list[dict[str, Any]] = []
+    for value in parameters:
+        match value:
+            case None:
+                arguments.append({"type": "null"})
+            case bytes():
+                arguments.append({"type": "blob", "base64": base64.b64encode(value).decode()})
+            case int():
+                arguments.append({"type": "integer", "value": str(value)})
+            case float():
+                arguments.append({"type": "float", "value": value})
+            case str():
+                arguments.append({"type": "text", "value": value})
+    return {"sql": sql, "args": arguments}
 
 
 def _results(answer: _Answer, steps: int, *, ends: bool) -> Sequence[_Result]:
@@ -331,13 +344,3 @@ def _results(answer: _Answer, steps: int, *, ends: bool) -> Sequence[_Result]:
 
 def _told(error: _Error) -> str:
     return f"{error.message} ({error.code})" if error.code else error.message
-
-
-def _encoded(value: Value) -> dict[str, Any]:
-    if value is None:
-        return {"type": "null"}
-    if isinstance(value, bytes):
-        return {"type": "blob", "base64": base64.b64encode(value).decode()}
-    if isinstance(value, int):
-        return {"type": "integer", "value": str(value)}
-    return {"type": "float" if isinstance(value, float) else "text", "value": value}

@@ -16,7 +16,7 @@ from ..sql.store import CACHE_MB, SqlStore
 from ..values import ForgottenTenant, Rotated
 from .database import Database, ErasingDatabase
 from .session import LibSQLSession
-from .vector_search import is_behind, nearest
+from .vector_search import get_unchanged, nearest
 
 
 class LibSQLStore(SqlStore[LibSQLSession]):
@@ -163,16 +163,9 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         )
 
     @override
-    async def _unchanged(
-        self,
-        session: LibSQLSession,
-        scope: Scope,
-        ids: Sequence[str],
-        *,
-        version: int,
-        marks: Mapping[int, int],
-        now: datetime,
+    async def get_unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
-        if any(is_behind(session, scope, number, mark) for number, mark in marks.items()):
-            return None
-        return await super()._unchanged(session, scope, ids, version=version, marks={}, now=now)
+        return await self._database.within(scope).read(
+            get_unchanged, self._indexes, scope, ids, version=version, marks=marks, now=now
+        )

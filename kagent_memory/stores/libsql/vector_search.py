@@ -6,24 +6,37 @@ scope's version, and then the count tells whether what is kept is still all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 
 from ...errors import StoreError
-from ...records import Filter, Scope, Vector
+from ...records import Filter, Memory, Scope, Vector
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from ..vector_index import ScopeVectors, VectorCache, search
 from .session import LibSQLSession, sql
 
 
-def is_behind(session: LibSQLSession, scope: Scope, space_number: int, mark: int) -> bool:
-    """Whether vectors were set since those that `nearest_known` answered from, or dropped by another process."""
-    values = {"scope_id": scope.id, "seq": mark, "limit": 1}
-    try:
-        return bool(session.connection.tuples(sql("vectors_since", space_number), values))
-    except StoreError:  # the table is gone; if it is something else, the search that follows meets it too
-        return True
+async def get_unchanged(
+    session: LibSQLSession,
+    indexes: Indexes,
+    scope: Scope,
+    ids: Sequence[str],
+    *,
+    version: int,
+    marks: Mapping[int, int],
+    now: datetime,
+) -> Mapping[str, Memory] | None:
+    """See `MemoryStore.get_unchanged`; a vector that was set since one of the marks tells that it is out of date."""
+    for space_number, mark in marks.items():
+        values = {"scope_id": scope.id, "seq": mark, "limit": 1}
+        try:
+            later = session.connection.tuples(sql("vectors_since", space_number), values)
+        except StoreError:  # the table is gone; if it is something else, the search that follows meets it too
+            return None
+        if later:
+            return None
+    return await read_queries.get_unchanged(session, indexes, scope, ids, version=version, marks={}, now=now)
 
 
 async def nearest(

@@ -88,10 +88,11 @@ def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
     """
     if query in RECORDS:
         rows = (_RECORD.encode({**one, "scope_id": one["scope_id"].hex()}) for one in values)
-        for texts in _portions(rows, len):
+        for texts in _portions((len(row), row) for row in rows):
             yield [{"scope_id": values[0]["scope_id"], "rows": f"[{','.join(texts)}]"}]
     elif query in STACKED:
-        for some in _portions(values, _size):
+        sizes = (sum(kept.nbytes for kept in one.values() if isinstance(kept, np.ndarray)) for one in values)
+        for some in _portions(zip(sizes, values, strict=True)):
             lists = {name: [one[name] for one in some] for name in some[0] if name != "scope_id"}
             yield [{"scope_id": some[0]["scope_id"], **lists}]
     else:
@@ -99,21 +100,18 @@ def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
             yield values[start : start + PIECE_ROWS]
 
 
-def _portions(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+def _portions(items: Iterable[tuple[int, T]]) -> Iterator[list[T]]:
+    """Items in portions of a bounded size; each comes with its own."""
     portion: list[T] = []
     held = 0
-    for item in items:
-        if portion and held + size(item) > PIECE_BYTES:
+    for size, item in items:
+        if portion and held + size > PIECE_BYTES:
             yield portion
             portion, held = [], 0
         portion.append(item)
-        held += size(item)
+        held += size
     if portion:
         yield portion
-
-
-def _size(values: Values) -> int:
-    return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))
 
 
 _VALUE = re.compile(r"%\((\w+)\)s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Self
 
 from ...records import Revision, Scope, every_state, with_after
 from .. import codec
@@ -37,7 +38,7 @@ async def forget(
     elif session_id is not None:
         said = await session.rows("session_memories", {"scope_id": scope.id, "session_id": session_id})
         chosen = list(dict.fromkeys((*chosen, *(row["id"] for row in said))))
-    lineage = await _with_lineage(session, scope, chosen)
+    lineage = await _Lineage.of(session, scope, chosen)
     if dry_run:
         return tuple(lineage.erased)
     withdrawn = await delete_jobs(session, scope, session_id, everything)
@@ -146,6 +147,28 @@ class _Lineage:
     made: set[str] = field(default_factory=set[str])
     reworded: list[Revision] = field(default_factory=list[Revision])
 
+    @classmethod
+    async def of(cls, session: Session, scope: Scope, ids: Sequence[str]) -> Self:
+        """Of these memories: what was made of them, whatever it was made by, goes too."""
+        lineage, seen, fresh = cls(), {*ids}, ids
+        stretches: dict[tuple[str, int], Sequence[Revision]] = {}
+        while fresh:
+            found = {one.memory.id: one for one in await whole(session, scope, fresh)}
+            lineage.erased |= {id: found[id] for id in fresh if id in found}
+            near = [row["id"] for row in await session.rows("kin", {"scope_id": scope.id, "ids": fresh})]
+            made = await _undone(session, scope, [(one, one.revisions) for one in found.values()], stretches)
+            lineage.made |= made - seen.union(near)
+            fresh = [id for id in dict.fromkeys((*near, *sorted(made))) if id not in seen]
+            seen.update(fresh)
+        clean: dict[tuple[str, int], Revision] = {}
+        for (id, _), (first, *others) in sorted(stretches.items(), reverse=True):  # of nested ones the outer is last
+            if id not in lineage.erased and first.before is not None:
+                for one in (first, *others):
+                    before = replace(first.before, revision=one.revision)
+                    clean[id, one.revision] = replace(one, before=before, event_ids=())
+        lineage.reworded += clean.values()
+        return lineage
+
     async def tombstones(self, session: Session, scope: Scope) -> set[tuple[str, str]]:
         """The events and the texts of every state that the memories ever had.
 
@@ -161,28 +184,6 @@ class _Lineage:
             if id not in self.made:
                 found |= {("event", event) for source in (*states, *one.revisions) for event in source.event_ids}
         return found
-
-
-async def _with_lineage(session: Session, scope: Scope, ids: Sequence[str]) -> _Lineage:
-    lineage, seen, fresh = _Lineage(), {*ids}, ids
-    stretches: dict[tuple[str, int], Sequence[Revision]] = {}
-    while fresh:
-        found = {one.memory.id: one for one in await whole(session, scope, fresh)}
-        lineage.erased |= {id: found[id] for id in fresh if id in found}
-        near = [row["id"] for row in await session.rows("kin", {"scope_id": scope.id, "ids": fresh})]
-        made = await _undone(session, scope, [(one, one.revisions) for one in found.values()], stretches)
-        lineage.made |= made - seen.union(near)
-        fresh = [id for id in dict.fromkeys((*near, *sorted(made))) if id not in seen]
-        seen.update(fresh)
-    clean: dict[tuple[str, int], Revision] = {}
-    for (id, _), (first, *others) in sorted(stretches.items(), reverse=True):  # of nested ones the outer is the last
-        if id not in lineage.erased and first.before is not None:
-            former = first.before
-            for one in (first, *others):
-                before = replace(former, revision=one.revision)
-                clean[id, one.revision] = replace(one, before=before, event_ids=())
-    lineage.reworded += clean.values()
-    return lineage
 
 
 async def _undone(

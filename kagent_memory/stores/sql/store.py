@@ -264,7 +264,9 @@ class SqlStore(SpaceStore[AnySession]):
     async def get_unchanged(
         self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
-        return await self._reads.within(scope).read(self._unchanged, scope, ids, version=version, marks=marks, now=now)
+        return await self._reads.within(scope).read(
+            reading.get_unchanged, self._indexes, scope, ids, version=version, marks=marks, now=now
+        )
 
     @override
     async def nearest_known(
@@ -284,19 +286,6 @@ class SqlStore(SpaceStore[AnySession]):
     async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
         """The vectors of a scope whose index stands, as far as they are at hand."""
         return self._cache.known((scope.id, space_number))
-
-    async def _unchanged(
-        self,
-        session: AnySession,
-        scope: Scope,
-        ids: Sequence[str],
-        *,
-        version: int,
-        marks: Mapping[int, int],
-        now: datetime,
-    ) -> Mapping[str, Memory] | None:
-        """The script of `get_unchanged`."""
-        return await reading.get_unchanged(session, self._indexes, scope, ids, version=version, marks=marks, now=now)
 
     @override
     async def places(
