@@ -16,10 +16,10 @@ from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch, MemoryStore
 from kagent_memory.stores.libsql.database import Database as LibSQLDatabase
 from kagent_memory.stores.libsql.session import LibSQLSession
+from kagent_memory.stores.libsql.store import LibSQLStore
 from kagent_memory.stores.postgres.database import PostgresDatabase
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.postgres.store import PostgresStore
-from kagent_memory.stores.sql.store import SqlStore
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -51,7 +51,8 @@ def asked(monkeypatch):
         monkeypatch.setattr(cls, name, spied)
 
     for name in ("search_texts", "search_known", "get", "get_unchanged"):
-        spy(SqlStore, name)
+        spy(LibSQLStore, name)
+        spy(PostgresStore, name)
     return answers
 
 
