@@ -399,22 +399,19 @@ class ScopeIndex:
         column, number = np.zeros(len(terms), np.int64), np.full(self._count, -1)
         column[found] = np.arange(len(found))
         weights = np.bincount(held.rows, 1 / often[held.terms], minlength=self._count).astype(np.float64)
-        best = self._best(weights.round(12), limit)
+        weights = weights.round(12)  # so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
+        best = np.flatnonzero(weights)
+        if len(best) > limit:
+            best = best[weights[best] >= np.partition(weights[best], len(best) - limit)[len(best) - limit]]
+        columns = self._columns
+        by_id = (columns["low"][best], columns["high"][best])  # those that tie, later ids first
+        best = best[np.lexsort((*by_id, weights[best]))[::-1]][:limit]
         number[best] = np.arange(len(best))
         kept = held.where(number[held.rows] >= 0)
         counts = np.zeros((len(best), len(found)), np.int64)
         counts[number[kept.rows], column[kept.terms]] = kept.counts
-        lengths = self._columns["length"][best].astype(np.int64)
+        lengths = columns["length"][best].astype(np.int64)
         return TermMatrix(self._ids_of(best), [terms[place] for place in found.tolist()], lengths, counts)
-
-    def _best(self, weights: npt.NDArray[np.float64], limit: int) -> Rows:
-        # Rounded weights, so that 1/2 and 1/3 + 1/6 tie whatever order they were added in; ties by id, later first.
-        rows = np.flatnonzero(weights)
-        if len(rows) > limit:
-            rows = rows[weights[rows] >= np.partition(weights[rows], len(rows) - limit)[len(rows) - limit]]
-        columns = self._columns
-        order = np.lexsort((columns["low"][rows], columns["high"][rows], weights[rows]))[::-1]
-        return rows[order][:limit]
 
     def places(self, ids: Iterable[str], reach: int, now: datetime) -> list[RankFeatures]:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""

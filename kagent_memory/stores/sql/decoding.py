@@ -43,9 +43,10 @@ def to_job(row: Row) -> Job:
     return Job(scope=scope, **{name: row[name] for name in _JOB})
 
 
-def to_place(row: Row) -> RankFeatures:
-    """The place of a row of `places`."""
-    return RankFeatures(**{name: row[name] for name in _PLACE})
+def to_entry(row: Row) -> Entry:
+    """What the index holds of a row of `indexed`."""
+    place = RankFeatures(**{name: row[name] for name in _PLACE})
+    return Entry(place, bool(row["active"]), None if row["pinned"] else row["expires_at"], bytes(row["postings"]))
 
 
 def entry_of(memory: Memory, postings: bytes) -> Entry:

@@ -13,7 +13,7 @@ from ...records import Scope
 from ..codec import ids_in
 from ..text_index import Entry, Part, Parts, ScopeIndex
 from ..values import StandbyBehind
-from .decoding import to_place
+from .decoding import to_entry
 from .session import Row, Session
 
 LOAD_ROWS = 250
@@ -245,11 +245,6 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequ
     wanted = ids_in(ids or "")
     for start in range(0, len(wanted), LOAD_ROWS):
         some = {"scope_id": scope.id, "ids": wanted[start : start + LOAD_ROWS]}
-        index.load([_entry(one) for one in await session.rows("indexed", some)])
+        index.load([to_entry(one) for one in await session.rows("indexed", some)])
     index.version = max(row["version"], index.version)
     return index
-
-
-def _entry(row: Row) -> Entry:
-    expires_at = None if row["pinned"] else row["expires_at"]
-    return Entry(to_place(row), bool(row["active"]), expires_at, bytes(row["postings"]))
