@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -98,18 +98,22 @@ class Deliveries:
         """
         async with self._writing:
             left, self._waiting, self._rows = self._waiting, {}, 0
+            writes: list[list[Delivery]] = []
+            rows = ROWS_AT_ONCE
+            for scope, tally in left.items():
+                if rows >= ROWS_AT_ONCE:
+                    writes.append([])
+                    rows = 0
+                writes[-1].append(
+                    Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
+                )
+                rows += tally.rows
             try:
-                while left:
-                    some = _first(left)
-                    await self._store.count(
-                        [
-                            Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
-                            for scope, tally in some
-                        ]
-                    )
-                    telemetry.delivered(sum(tally.delivered.total() for _, tally in some))
-                    for scope, _ in some:
-                        del left[scope]
+                for deliveries in writes:
+                    await self._store.count(deliveries)
+                    telemetry.delivered(sum(sum(one.delivered.values()) for one in deliveries))
+                    for one in deliveries:
+                        del left[one.scope]
             except Exception:
                 for scope, tally in left.items():
                     self._take(scope, tally)
@@ -151,14 +155,3 @@ class Deliveries:
                 logger.warning("Deliveries could not be counted yet; trying again: %s", error)
                 self._noted.set()
                 failures += 1
-
-
-def _first(waiting: Mapping[Scope, _Tally]) -> list[tuple[Scope, _Tally]]:
-    """As many scopes as one write takes."""
-    some: list[tuple[Scope, _Tally]] = []
-    rows = 0
-    for scope, tally in waiting.items():
-        some.append((scope, tally))
-        if (rows := rows + tally.rows) >= ROWS_AT_ONCE:
-            break
-    return some
