@@ -12,8 +12,8 @@ from ..language.guard import adds
 from ..language.handing_on import core_of, telling_terms
 from ..language.tokenizer import normalised
 from ..records import Message
+from .extraction.splitting import SENTENCE_END
 
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 _PART = re.compile(r"[,;:—–](?=\s)|[，；、]|\s(?=(?:and|but|while|whereas|although|though|und|aber|et|mais|y|pero)\s)")
 _NAMED = re.compile(
     r"\b(?:name is|name's|user is called|user is named|I am called|I'm called|call me)\s"
@@ -128,7 +128,7 @@ class _Statements:
 
     def _add(self, text: str, ids: frozenset[str], beside: str) -> None:
         pieces: list[str] = []
-        for sentence in dict.fromkeys(_split(_SENTENCE, text)):
+        for sentence in dict.fromkeys(_split(SENTENCE_END, text)):
             if len(sentence) <= _WINDOW:
                 pieces.append(sentence)
             else:  # every part that is shorter than the window is within one of two neighbours
@@ -235,7 +235,7 @@ def _split(expression: re.Pattern[str], text: str) -> list[str]:
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text with the white space behind them; what is too long to be one, in parts."""
-    sentences = _split(_SENTENCE, text)
+    sentences = _split(SENTENCE_END, text)
     return [part for one in sentences for part in (_cut(one, _WINDOW) if len(one) > _WINDOW else (one,))]
 
 

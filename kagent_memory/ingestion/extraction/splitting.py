@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...language.tokenizer import estimated_tokens, tokens_of
 from ...records import Message
 
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
 LEAST_HALF_TOKENS = 64
 
@@ -57,7 +57,7 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
 def _sentences(text: str, most_tokens: int) -> Iterator[str]:
     """The sentences with the white space behind them; what has no end is cut where it must be."""
     at = 0
-    for end in (*(match.end() for match in _SENTENCE.finditer(text)), len(text)):
+    for end in (*(match.end() for match in SENTENCE_END.finditer(text)), len(text)):
         while end - at > 4 * most_tokens or estimated_tokens(text[at:end]) > most_tokens:
             fits = max(most_tokens, 1)  # as many characters as tokens always fit
             if estimated_tokens(text[at : min(end, at + fits * 4)]) <= fits:
