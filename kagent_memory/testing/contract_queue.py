@@ -128,9 +128,9 @@ class QueueContract(ContractPart):
 
     async def test_a_renewed_lease_holds_longer(self, store: Store) -> None:
         await queued(store, a_scope())
-        job = await claimed(store, lease_seconds=2)
+        job = await claimed(store, lease_seconds=0.5)
         assert await store.renew(job, lease_seconds=300)
-        await asyncio.sleep(2.1)
+        await asyncio.sleep(0.6)
         assert await store.claim("other", now=LATER, lease_seconds=30) is None
         assert await store.renew(job, lease_seconds=0.01)
         assert (await ended_and_claimed(store, "other")).id == job.id
@@ -376,10 +376,10 @@ class QueueContract(ContractPart):
         assert (await claimed(store)).failures == 3
 
     async def test_a_named_lease_is_held_by_one_until_it_ends(self, store: Store) -> None:
-        assert await store.lease("prune", "a", seconds=1)
+        assert await store.lease("prune", "a", seconds=0.5)
         assert await store.lease("other", "b", seconds=30)
         assert await store.lease("prune", "a", seconds=300)
-        await asyncio.sleep(1.1)
+        await asyncio.sleep(0.6)
         assert not await store.lease("prune", "b", seconds=30)
         assert await store.lease("prune", "a", seconds=0.01)
         await asyncio.sleep(0.05)

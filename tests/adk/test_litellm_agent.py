@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
-import pytest
 from loopback import Loopback
 
 TALK = """
@@ -44,16 +44,17 @@ async def told(service):
 
 ASYNC = """
 async def main():
-    runner, service = made(sys.argv[1], **json.loads(sys.argv[2]))
-    session = await runner.session_service.create_session(app_name="demo", user_id="ada")
-    for number in range(6):
-        async for _ in runner.run_async(
-            user_id="ada", session_id=session.id, new_message=said(f"Fact: Shelf {number} is full.")
-        ):
-            pass
-        await asyncio.sleep(0.05)
-    await told(service)
-    gc.collect()
+    for uri, options in json.loads(sys.argv[1]):
+        runner, service = made(uri, **options)
+        session = await runner.session_service.create_session(app_name="demo", user_id="ada")
+        for number in range(6):
+            async for _ in runner.run_async(
+                user_id="ada", session_id=session.id, new_message=said(f"Fact: Shelf {number} is full.")
+            ):
+                pass
+            await asyncio.sleep(0.05)
+        await told(service)
+        gc.collect()
 
 asyncio.run(main())
 gc.collect()
@@ -96,13 +97,18 @@ def run(program: str, *arguments: str, timeout: float = 300) -> tuple[str, str]:
     return ran.stdout, ran.stderr
 
 
-@pytest.mark.parametrize("options", ["{}", '{"embedding": "openai/text-embedding-3-small"}', '{"llm": "openai/any"}'])
-async def test_an_agent_on_litellm_with_auto_save_logs_no_error(provider: Loopback, uri: str, options: str) -> None:
-    provider.plan(*[answers] * 200) if "embedding" not in options else provider.plan(*[by_route] * 400)
-    out, err = run(ASYNC, uri, options)
+OPTIONS = [{}, {"embedding": "openai/text-embedding-3-small"}, {"llm": "openai/any"}]
+
+
+async def test_an_agent_on_litellm_with_auto_save_logs_no_error(provider: Loopback, tmp_path: Path) -> None:
+    provider.plan(*[by_route] * 800)
+    uris = [f"libsql:///{tmp_path}/memory{number}.db" for number in range(len(OPTIONS))]
+    out, err = run(ASYNC, json.dumps(list(zip(uris, OPTIONS, strict=True))))
     stored = [line.split() for line in out.splitlines() if line.startswith("STORED")]
-    assert int(stored[0][1]) >= 6
-    assert int(stored[0][2]) >= 6, "the agent's own model was asked"
+    assert len(stored) == len(OPTIONS)
+    for _, memories, calls in stored:
+        assert int(memories) >= 6
+        assert int(calls) >= 6, "the agent's own model was asked"
     check_quiet(err)
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -333,15 +333,20 @@ def test_a_client_that_takes_no_answer_ends_it_quietly(uri: str):
         ((*OF_ADA, "--set", "search_limit=many"), 5, "search_limit"),
     ],
 )
-def test_a_start_that_does_not_fit_is_one_line_and_no_protocol(uri: str, words: tuple[str, ...], code: int, text: str):
-    process = started(uri, *words)
-    out, err = process.communicate(timeout=180)
-    assert (out, process.returncode) == ("", code)
-    assert text in err
-    assert "Traceback" not in err
+def test_a_start_that_does_not_fit_is_one_line_and_no_protocol(
+    uri: str, words: tuple[str, ...], code: int, text: str, capsys: pytest.CaptureFixture[str]
+):
+    try:
+        ended: Any = main(["mcp", "--uri", uri, *words])
+    except SystemExit as end:  # argparse's way
+        ended = end.code
+    said = capsys.readouterr()
+    assert (said.out, ended) == ("", code)
+    assert text in said.err
+    assert "Traceback" not in said.err
 
 
-def test_a_database_that_is_away_is_told_at_the_start(tmp_path: Path):
+def test_a_database_that_is_away_is_told_at_the_start():
     process = started("postgresql://ada@127.0.0.1:1/none")
     out, err = process.communicate(timeout=180)
     assert (out, process.returncode) == ("", 6)
@@ -429,8 +434,8 @@ async def test_an_agent_of_adk_remembers_through_its_own_toolset(
 # -- streamable HTTP
 
 
-@pytest.fixture
-def guarded(uri: str) -> Iterator[tuple[str, dict[str, str]]]:
+@contextmanager
+def wanting_tokens(uri: str) -> Iterator[tuple[str, dict[str, str]]]:
     """A server that wants tokens, and some: of ada, of a tenant, of another tenant, revoked."""
     tokens: dict[str, str] = {}
 
@@ -445,6 +450,19 @@ def guarded(uri: str) -> Iterator[tuple[str, dict[str, str]]]:
 
     with served(opened, Access(required=True)) as address:
         yield f"{address}/mcp", tokens
+
+
+@pytest.fixture
+def guarded(uri: str) -> Iterator[tuple[str, dict[str, str]]]:
+    with wanting_tokens(uri) as given:
+        yield given
+
+
+@pytest.fixture(scope="module")
+def refusing() -> Iterator[tuple[str, dict[str, str]]]:
+    """One for all who are not let in."""
+    with wanting_tokens("libsql:///:memory:") as given:
+        yield given
 
 
 async def test_a_token_opens_what_it_is_bound_to(guarded: tuple[str, dict[str, str]]):
@@ -517,9 +535,9 @@ async def test_the_history_names_who_saved(guarded: tuple[str, dict[str, str]], 
     ],
 )
 async def test_a_caller_out_of_scope_gets_one_clear_error_of_json_rpc(
-    guarded: tuple[str, dict[str, str]], query: str, token: str, status: int, text: str
+    refusing: tuple[str, dict[str, str]], query: str, token: str, status: int, text: str
 ):
-    url, tokens = guarded
+    url, tokens = refusing
     secret = tokens.get(token, token)
     headers = {"accept": "application/json, text/event-stream"} | (
         {"authorization": f"Bearer {secret}"} if secret else {}
