@@ -159,7 +159,7 @@ async def one_turn(service: KagentMemoryService) -> tuple[list[str], list[dict[s
     )
     agent = enable_memory(
         assistant(model),
-        tools=[PreloadMemoryTool(timeout_seconds=3), LoadMemoryTool(), SaveMemoryTool()],
+        tools=[PreloadMemoryTool(timeout_seconds=20), LoadMemoryTool(), SaveMemoryTool()],
         auto_save=AutoSave(every_turns=1),
     )
     events = await asyncio.wait_for(Chat(agent, service).say(f"Where is my spare key? {SAID}"), SOON)

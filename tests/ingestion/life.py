@@ -87,7 +87,7 @@ async def _live(uri: str, user: str, point: str, acknowledged: Sequence[str], re
             if session_id not in acknowledged:
                 await memories.remember(scope_of(user), messages, session_id)
                 report.send(session_id)
-        if not await memories.drain(30):
+        if not await memories.drain(120):
             raise TimeoutError("not drained")
     report.send("done")
 

@@ -45,7 +45,7 @@ class Lives:
         process = FORKS.Process(target=life.live, args=(self.uri, self.user, point, tuple(self.acknowledged), far))
         process.start()
         far.close()
-        process.join(60 if seconds is None else seconds)
+        process.join(240 if seconds is None else seconds)
         if process.is_alive():
             process.kill()
             process.join()

@@ -8,10 +8,11 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from kagent_memory.memories import Memories
 from kagent_memory.memories.tokens import new_token
@@ -84,18 +85,28 @@ async def _filled() -> Memories:
     return memories
 
 
+PATIENCE = 120_000.0  # milliseconds; what is waited for is there in some tens of them
+expect.set_options(timeout=PATIENCE)
+
+
 @pytest.fixture
 async def browser(chromium: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium)
+        launched = await playwright.chromium.launch(executable_path=chromium, timeout=PATIENCE)
         yield launched
         await launched.close()
 
 
+async def patient(browser: Browser, **options: Any) -> BrowserContext:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @pytest.fixture
 async def page(browser: Browser, server: str) -> AsyncIterator[Page]:
-    context = await browser.new_context(
-        base_url=server, java_script_enabled=False, viewport={"width": 1280, "height": 800}
+    context = await patient(
+        browser, base_url=server, java_script_enabled=False, viewport={"width": 1280, "height": 800}
     )
     yield await context.new_page()
     await context.close()
@@ -192,6 +203,7 @@ async def test_a_dead_letter_is_retried_and_a_job_dropped(page: Page):
     await page.goto(f"/jobs?{QUERY}")
     await page.get_by_role("button", name="Retry").click()
     await expect(page.get_by_role("status")).to_have_text("The job is queued again.")
+    await page.wait_for_load_state()
     before = await page.locator("tbody tr").count()
     await page.locator("summary").get_by_text("Drop", exact=True).first.click()
     await page.get_by_role("button", name="Drop this job").first.click()
@@ -239,8 +251,8 @@ PAGES = (
 async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
     browser: Browser, server: str, width: int, scheme: str
 ):
-    context = await browser.new_context(
-        base_url=server, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True
+    context = await patient(
+        browser, base_url=server, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True
     )
     page = await context.new_page()
     first = page.locator("td.main a").first
@@ -266,7 +278,7 @@ async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
 
 
 async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server: str):
-    context = await browser.new_context(base_url=server, viewport={"width": 390, "height": 844})
+    context = await patient(browser, base_url=server, viewport={"width": 390, "height": 844})
     page = await context.new_page()
     alarms: list[str] = []
     page.on("dialog", lambda dialog: alarms.append(dialog.message))
@@ -298,7 +310,7 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp
     server = live(opener, Access(required=True))
     address = await asyncio.to_thread(server.__enter__)
     try:
-        context = await browser.new_context(base_url=address, java_script_enabled=False)
+        context = await patient(browser, base_url=address, java_script_enabled=False)
         page = await context.new_page()
         await page.goto("/")
         await page.get_by_label("Token").fill("kmem_wrong")
@@ -310,7 +322,8 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp
         await page.goto("/memories?app=travel_agent&user=bob")
         await expect(page.get_by_role("heading")).to_have_text("Not found")
         await page.goto("/")
-        await page.get_by_role("button", name="Log out").click()
+        async with page.expect_navigation():
+            await page.get_by_role("button", name="Log out").click()
         await page.goto("/")
         await expect(page.get_by_role("heading")).to_have_text("Log in")
         await context.close()

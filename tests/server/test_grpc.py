@@ -379,14 +379,16 @@ async def test_one_caller_s_calls_that_never_send_hold_up_no_other(memories: Mem
 async def test_a_connection_that_says_nothing_or_calls_nothing_is_given_up_and_a_client_s_is_made_anew(
     memories: Memories, stubs: Stubs, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(grpc_service, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(grpc_service, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(grpc_service, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(grpc_service, "IDLE_SECONDS", 2.0)
     access = Access()
     async with (
         serving(memories, access, Admission(access, lambda: memories), host="127.0.0.1", port=0) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         client = Client(stubs, channel)
+        async with asyncio.timeout(60):
+            await channel.channel_ready()
         assert await client.list() == []
         for said in (
             b"",
@@ -398,6 +400,8 @@ async def test_a_connection_that_says_nothing_or_calls_nothing_is_given_up_and_a
             async with asyncio.timeout(60):
                 await reader.read()  # to its end
             writer.close()
+        async with asyncio.timeout(60):
+            await channel.channel_ready()
         assert await client.list() == []
 
 
