@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.routing import Route
 
 from .. import __version__
@@ -44,6 +44,21 @@ STATIC_FILES: Mapping[str, tuple[str, str]] = {
     "/static/icon.svg": ("icon.svg", "image/svg+xml"),
     "/favicon.ico": ("icon.svg", "image/svg+xml"),
 }
+ROUTES = APIRouter()
+"""What every application of this process answers; each route is made ready once, by the first request of all."""
+for _router in (
+    kagent.router,
+    api.router,
+    upkeep.router,
+    transfer.router,
+    pages.router,
+    oversight.router,
+    policies.router,
+    jobs.router,
+    dashboard.router,
+    setup.router,
+):
+    ROUTES.include_router(_router)
 
 
 def create_app(
@@ -85,19 +100,7 @@ def create_app(
     app.state.access = access
     if isinstance(memories, Memories):
         app.state.memories = memories
-    for router in (
-        kagent.router,
-        api.router,
-        upkeep.router,
-        transfer.router,
-        pages.router,
-        oversight.router,
-        policies.router,
-        jobs.router,
-        dashboard.router,
-        setup.router,
-    ):
-        app.include_router(router)
+    app.router.routes.extend(ROUTES.routes)
     app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
     app.add_api_route("/healthz", healthy, include_in_schema=False)
     app.add_api_route("/readyz", ready, include_in_schema=False)
