@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 
 from ...errors import ConfigurationError
 from ..codec import to_iso
@@ -18,6 +19,7 @@ _CREATE_LEDGER = (
 )
 _APPLIED = "SELECT number FROM schema_migration"
 _RECORD = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:number, :name, :at)"
+_statements = cache(split)  # a process may open thousands of new files, one for each tenant
 
 
 def migrate(connection: Connection, known: Sequence[Migration] | None = None) -> None:
@@ -34,7 +36,7 @@ def migrate(connection: Connection, known: Sequence[Migration] | None = None) ->
         if not has_ledger(connection):
             connection.run(_CREATE_LEDGER, {})
         for step in _missing(connection, steps):
-            connection.run_script(split(step.script))
+            connection.run_script(_statements(step.script))
             record = {"number": step.number, "name": step.name, "at": to_iso(datetime.now(UTC))}
             connection.run(_RECORD, record)
 
