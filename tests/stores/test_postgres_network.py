@@ -176,14 +176,14 @@ async def test_every_verb_ends_when_the_database_goes_silent_and_works_again_aft
     async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=len(verbs)) as store:
         await asyncio.gather(*(store.version(SCOPE) for _ in verbs))  # each has a connection that was good
         getattr(relay, way)()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             ended = await asyncio.gather(*(VERBS[verb](store) for verb in verbs), return_exceptions=True)
         told = {verb: f"{type(one).__name__}: {one}"[:30] for verb, one in zip(verbs, ended, strict=True)}
         assert told == dict.fromkeys(verbs, "StoreError: memory unavailable")
         relay.flow()
         relay.cut()
         for verb in verbs:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 while True:
                     try:
                         await VERBS[verb](store)
@@ -219,7 +219,7 @@ async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatc
     start = time.monotonic()
     with pytest.raises(StoreError, match="did not answer"):
         await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=a_memory("word " * 800_000))]), now=NOW)
-    assert 3 < time.monotonic() - start < 60
+    assert 3 < time.monotonic() - start < 240
 
 
 async def test_a_store_cannot_be_opened_where_everything_is_swallowed_and_says_so_soon():
@@ -227,7 +227,7 @@ async def test_a_store_cannot_be_opened_where_everything_is_swallowed_and_says_s
         start = time.monotonic()
         with pytest.raises(StoreError, match="memory unavailable"):
             await open_store(relay.uri)
-        assert time.monotonic() - start < 60
+        assert time.monotonic() - start < 240
 
 
 async def test_who_waits_while_the_database_is_silent_is_told_with_those_who_asked(relayed):
@@ -236,7 +236,7 @@ async def test_who_waits_while_the_database_is_silent_is_told_with_those_who_ask
     start = time.monotonic()
     told = await asyncio.gather(*(store.version(SCOPE) for _ in range(200)), return_exceptions=True)
     assert {type(error) for error in told} == {StoreError}
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 240
 
 
 async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
@@ -256,7 +256,7 @@ async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go
     task.cancel()
     start = time.monotonic()
     await asyncio.wait([task])
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 240
 
 
 async def test_an_event_loop_that_was_held_up_longer_than_the_bound_loses_no_answer(postgres_uri, monkeypatch):
@@ -310,12 +310,12 @@ async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(post
 
             vanished = asyncio.ensure_future(gone._database.write(vanish))  # type: ignore[attr-defined]
             await held.wait()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 await store.apply(SCOPE, adding("goes on"), now=NOW)
             vanished.cancel()
             start = time.monotonic()
             await asyncio.wait([vanished])
-            assert time.monotonic() - start < 60
+            assert time.monotonic() - start < 240
             relay.flow()
 
 
