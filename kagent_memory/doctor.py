@@ -116,7 +116,7 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
 
 
 async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
-    """What is to be known of a database that is not there yet; None: it is."""
+    """What is said of a database that does not exist yet; None if it does."""
     bare = uri.removeprefix("kagent+")
     parts = urlsplit(bare)
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path

@@ -30,7 +30,7 @@ STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
 _TABLE_PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,23}|")
-NEAR = 0.8  # likeness of two names from which on one is taken for a slip of the other
+NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
 
 
 class Backend(StrEnum):
@@ -485,7 +485,7 @@ def _is_libsql_server(uri: str) -> bool:
 
 
 def _known_names(wrong: str, known: Iterable[str]) -> str:
-    """What to write instead of a name that is none."""
+    """What to write instead of an unknown name."""
     near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
 

@@ -115,7 +115,7 @@ def _time(value: object) -> datetime | None:
 
 
 def from_base64(text: object) -> bytes:
-    """The bytes that a Base64 text means, whose padding may be missing.
+    """The bytes that a Base64 text stands for; its padding may be missing.
 
     Raises:
         ValueError: it is not Base64.

@@ -125,7 +125,7 @@ def key_id(sealed: bytes) -> str:
 
 
 def missing_key(id: str) -> ConfigurationError:
-    """What is said where a key is not at hand."""
+    """The error where a key is missing."""
     return ConfigurationError(
         f"What is stored here was encrypted with the key {id!r}, which is not in encryption_keys; add it there "
         f"(KAGENT_MEMORY_ENCRYPTION_KEYS={id}:…). Without that key it cannot be read."

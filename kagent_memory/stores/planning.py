@@ -202,7 +202,7 @@ class Plan:
             self._note(change, None)
 
     def renew(self, memory_id: str) -> None:
-        """Lets a memory that was met again live anew."""
+        """Starts the lifetime of a memory anew that was met again."""
         current = self.standing.get(memory_id) or self.stored.get(memory_id)
         if current is not None and current.state == "active":
             self.standing[memory_id] = codec.renewed(current, self.now)

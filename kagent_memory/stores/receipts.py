@@ -78,7 +78,7 @@ def chain_id(tenant: str) -> str:
 
 
 def keyed_digest(key: bytes, what: bytes) -> str:
-    """A digest that tells nothing to who has not the key."""
+    """A digest that tells nothing to anyone without the key."""
     return hashlib.blake2b(what, key=key, digest_size=DIGEST_CHARS // 2).hexdigest()
 
 

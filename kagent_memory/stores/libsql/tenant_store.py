@@ -376,7 +376,7 @@ class TenantFileStore(LibSQLStore):
     # -- the queue ------------------------------------------------------------------------------
 
     async def _note(self, tenant: str, due: datetime | None, *, seconds: float | None = None) -> None:
-        """Has somebody look into a file for jobs from then on, or in so many seconds."""
+        """Has a worker look into a file for jobs from then on, or in so many seconds."""
         values = {"tenant": tenant, "due_at": "9999" if due is None else due, "seconds": seconds}
         await self._catalogue.database.write(LibSQLSession.run, "note_work", values)
         self._noted[tenant] = time.monotonic()
@@ -514,7 +514,7 @@ def _by_tenant(items: Iterable[T], scope_of: Callable[[T], Scope]) -> Mapping[st
 
 
 async def _looked(session: LibSQLSession, whose: Mapping[str, Any], work: Row) -> None:
-    """What a look into a file, where nothing was to be claimed, tells of when to look again."""
+    """Notes when to look into a file again in which there was nothing to claim."""
     if work["jobs"]:
         when = {"due_at": work["run_after"] or "9999", "look_at": work["look_at"] or "9999"}
         await session.run("put_off_work", {**whose, **when})

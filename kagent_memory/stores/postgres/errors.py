@@ -38,7 +38,7 @@ def check_loop() -> None:
 
 
 def ours(error: psycopg.Error) -> KagentMemoryError:
-    """The error of ours that says the same as the driver's."""
+    """Our error that says the same as the driver's."""
     words = " ".join(str(error).split())
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a privilege: {words}.")
@@ -54,7 +54,7 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
 
 
 def refused(error: psycopg.Error) -> KagentMemoryError:
-    """The error of ours for a connection that was never made."""
+    """Our error for a connection that was never made."""
     words = " ".join(str(error).split())
     if isinstance(error, psycopg.ProgrammingError):
         return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")

@@ -92,7 +92,7 @@ class LentPool:
         self._put_back(theirs)
 
     def forget(self) -> None:
-        """What was found out about the connections is no longer so."""
+        """Forgets what was found out about the connections: it is no longer true."""
         self._faces.clear()
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
 
 
 def _portions(items: Iterable[tuple[int, T]]) -> Iterator[list[T]]:
-    """Items in portions of a bounded size; each comes with its own."""
+    """Items in portions of a bounded size; each item comes with its own size."""
     portion: list[T] = []
     held = 0
     for size, item in items:

@@ -149,7 +149,7 @@ class _Lineage:
 
     @classmethod
     async def of(cls, session: Session, scope: Scope, ids: Sequence[str]) -> Self:
-        """Of these memories: what was made of them, whatever it was made by, goes too."""
+        """The lineage of these memories: what was made of them goes too, however it was made."""
         lineage, seen, fresh = cls(), {*ids}, ids
         stretches: dict[tuple[str, int], Sequence[Revision]] = {}
         while fresh:

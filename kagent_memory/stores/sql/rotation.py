@@ -50,6 +50,6 @@ async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -
 
 
 def _marks(header: bytes) -> dict[str, object]:
-    """How what the current key sealed begins: values, and the texts of errors."""
+    """How values and the texts of errors begin where the current key sealed them."""
     text = sealed_error(header)
     return {"header": header, "width": len(header), "text_header": text, "text_width": len(text)}

@@ -160,7 +160,7 @@ class Sealing:
         return blake2b(content_hash, key=salt.value, digest_size=16, person=b"content").digest()
 
     def _told(self, scope_id: bytes, values: Values) -> dict[str, Any]:
-        """What filters compare, of the values that are there."""
+        """The digests that filters compare, of those values that are set."""
         said: dict[str, Any] = {}
         for name in ("topics", "tags"):
             if values.get(name) is not None:
@@ -179,7 +179,7 @@ class Sealing:
         return said
 
     def _compared(self, query: str, values: Values) -> Values:
-        """The values with digests in the place of, or beside, what the database compares with those that it keeps."""
+        """The values with digests instead of, or beside, what the database compares with the digests that it keeps."""
         scope_id = values.get("scope_id")
         if query in ("equal_memories", "quarantined_memories"):
             return {**values, "hashes": [self._hash(values["scope_id"], one) for one in values["hashes"]]}

@@ -1,6 +1,6 @@
 """What a transaction script may ask of a database: named statements with bound values, and nothing else.
 
-The scripts (`sql/writing.py` and its neighbours) are written once for all dialects. An adapter supplies a `Session`
+The scripts (`write_queries.py` and its neighbours) are written once for all dialects. An adapter supplies a `Session`
 for the length of one transaction; it encodes the values (lists, times, JSON) as its driver wants them.
 """
 

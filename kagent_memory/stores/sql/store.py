@@ -106,7 +106,7 @@ class SqlStore(SpaceStore[AnySession]):
             logger.warning("A scope's index could not be kept; each process loads it memory by memory: %s", error)
 
     def _of(self, scopes: Collection[Scope]) -> Database[AnySession]:
-        """The database for scripts of these scopes: held to the one where it is one."""
+        """The database for scripts of these scopes, restricted to the scope where there is only one."""
         return self._database.within(*scopes) if len(scopes) == 1 else self._database
 
     # -- one scope: writing ---------------------------------------------------------------------
@@ -155,7 +155,7 @@ class SqlStore(SpaceStore[AnySession]):
         return gone
 
     async def _let_go(self, scope: Scope, gone: Sequence[str]) -> None:
-        """Of what is at hand of a scope that these memories were erased from."""
+        """Drops what is cached of a scope from which these memories were erased."""
         if (index := self._indexes.at_hand(scope)) is not None:
             await run_in_thread(index.size // SEARCHED_BYTES, index.discard, gone)
         for number in self._dimensions:
@@ -284,7 +284,7 @@ class SqlStore(SpaceStore[AnySession]):
         )
 
     async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
-        """The vectors of a scope whose index stands, as far as they are at hand."""
+        """The vectors of a scope whose index is current, as far as they are in memory."""
         return self._cache.known((scope.id, space_number))
 
     @override

@@ -114,7 +114,7 @@ async def _outcomes(
 
 
 def _marks(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
-    """What a tombstone of this memory would say, as it is and as it ever was."""
+    """What tombstones of this memory would say, in its present state and in every former one."""
     every = every_state(whole.memory, whole.revisions)
     marks = {("event", event) for memory in every for event in memory.event_ids}
     if salt:

@@ -134,7 +134,7 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
 
 
 def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
-    """The statements that tell what the batch meets, but for those that it cannot need."""
+    """The statements that tell what the batch meets, each only where the batch needs it."""
     added = [change.memory for change in batch.changes if change.kind == "add"]
     named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
     values = {
@@ -162,7 +162,7 @@ def _pairs(taken: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: datetime) -> None:
-    """Ends the job that the batch is the work of, and takes its events in."""
+    """Ends the job whose work the batch is, and notes its events as taken in."""
     if batch.job is not None:
         id, fence = batch.job
         if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
