@@ -417,15 +417,18 @@ class ScopeIndex:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
         with self.loading:
             visible = self.visible(now)
-            found = np.fromiter(self._among(ids, visible), np.int64)
+            found = np.array(list(self._among(ids, visible)), np.int64)
             if reach > 0 and len(found):
                 found = np.union1d(found, self._around(found, reach))
             found = found[visible[found]]
             order = np.lexsort((self._columns["low"][found], self._columns["high"][found]))
-            return [self._place(row) for row in found[order].tolist()]
+            known, rows = self._places, found[order].tolist()
+            return [known[row] if row in known else self._place(row) for row in rows]
 
     def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
-        return {row for id in ids if (row := self._row(id)) is not None and visible[row]}
+        known = self._texts
+        rows = {known[id] if id in known else self._row(id) for id in ids}
+        return {row for row in rows if row is not None and visible[row]}
 
     def _row(self, id: str) -> int | None:
         row = self._texts.get(id)
@@ -445,11 +448,10 @@ class ScopeIndex:
         placed = rows[(self._columns["session"][rows] >= 0) & (self._columns["position"][rows] != NONE)]
         own = self._keys(placed)
         starts, ends = np.searchsorted(keys, own - reach, "left"), np.searchsorted(keys, own + reach, "right")
-        found = [np.zeros(0, np.int64)]
-        for row, start, end in zip(placed.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            part = standing[start:end]
-            found.append(part[self._columns["session"][part] == self._columns["session"][row]])
-        return np.concatenate(found)
+        lengths = ends - starts
+        found = standing[np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)]
+        sessions = self._columns["session"]
+        return found[sessions[found] == np.repeat(sessions[placed], lengths)]
 
     def _keys(self, rows: Rows) -> Rows:
         # one key a place, 2^32 from the next session's; that of another session in reach is left out when it is found

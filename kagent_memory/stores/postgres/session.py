@@ -53,6 +53,9 @@ def bound(values: Values) -> Mapping[str, Any]:
     return {name: _encoded(name, value) for name, value in values.items()}
 
 
+_ARRAY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def _encoded(name: str, value: Any) -> Any:
     if isinstance(value, bytes) and name == "scope_id":
         return uuid.UUID(bytes=value)
@@ -69,7 +72,7 @@ def _encoded(name: str, value: Any) -> Any:
         is_ids = name in ("scope_id", "scope_ids", "served")
         return [uuid.UUID(bytes=one) for one in values] if is_ids else list(values)
     # An array's text is JSON's in braces, so long as nothing had to be escaped; the driver's own way is far slower.
-    written = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    written = _ARRAY.encode(values)
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
 
 
