@@ -32,6 +32,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 MAX_QUERY_CHARS = 16_384
+LONGEST_NAME = 1024  # characters of a tenant's, user's or app's
 MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
 DROPPED = ""  # in place of the id of what was not stored
@@ -88,6 +89,17 @@ def checked_text(value: str, what: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{what} is not valid Unicode ({error.reason}); decode it again.") from error
+    return value
+
+
+def checked_name(value: str, what: str) -> str:
+    """`value` itself, the name of a tenant, a user or an app.
+
+    Raises:
+        InvalidInput: no text that can be kept, or too long.
+    """
+    if len(checked_text(value, what)) > LONGEST_NAME:
+        raise InvalidInput(f"{what} has {len(value):,} characters; at most {LONGEST_NAME:,} are allowed.")
     return value
 
 
@@ -161,7 +173,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         for name in ("tenant", "user", "app"):
-            checked_text(getattr(self, name), f"The scope's {name}")
+            checked_name(getattr(self, name), f"The scope's {name}")
 
     @cached_property
     def id(self) -> bytes:
@@ -184,7 +196,7 @@ class Scopes:
     def __post_init__(self) -> None:
         for name in ("tenant", "user", "app"):
             if name == "tenant" or getattr(self, name) is not None:
-                checked_text(getattr(self, name), f"The {name} of the scopes")
+                checked_name(getattr(self, name), f"The {name} of the scopes")
 
 
 WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]
@@ -203,7 +215,7 @@ def tenant(name: str) -> Generator[None, None, None]:
     Raises:
         InvalidInput: it is empty, or can be no part of a scope.
     """
-    if not checked_text(name, "The tenant"):
+    if not checked_name(name, "The tenant"):
         raise InvalidInput("The tenant must not be empty; leave `with tenant(…)` out for the setting's.")
     before = _tenant.set(name)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, cast
@@ -94,8 +94,10 @@ def _check_kinds(fact: Fact) -> None:
         isinstance(ttl_days, bool) or not isinstance(ttl_days, int) or not 0 <= ttl_days <= 36_500  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
     ):
         raise InvalidInput("ttl_days must be a whole number between 0 (for ever) and 36,500.")
-    if isinstance(fact.event_ids, str):
-        raise InvalidInput("event_ids must be a list of strings, not a single string.")
+    for name in ("event_ids", "topics", "tags"):
+        labels = getattr(fact, name)
+        if isinstance(labels, str) or not isinstance(labels, Iterable):
+            raise InvalidInput(f"{name} must be a list of strings, not a single {type(labels).__name__}.")
 
 
 def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:
@@ -246,8 +248,6 @@ def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime
 
 
 def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:
-    if isinstance(labels, str):
-        raise InvalidInput(f"{what} must be a list of strings, not a single string.")
     return tuple(dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels))
 
 

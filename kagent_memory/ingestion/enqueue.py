@@ -43,7 +43,7 @@ class Enqueuer:
     ) -> str | None:
         """Queues what is new of a transcript, and arms the session's timer; see `Memories.remember`."""
         checked_minutes(end_after_minutes)
-        if sum(len(message.text) for message in messages) < LARGE_CHARS:
+        if sum(len(str(message.text)) for message in messages) < LARGE_CHARS:
             ready = prepared(messages, session_id, self._redact)
         else:
             ready = await asyncio.to_thread(prepared, messages, session_id, self._redact)

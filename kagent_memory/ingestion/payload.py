@@ -47,9 +47,18 @@ def prepared(messages: Sequence[Message], session_id: str, redact: Redactor) -> 
     return ready
 
 
-def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter[str]) -> Message:
+def _check_kinds(message: Message) -> None:
     if message.role not in ROLES:
         raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
+    for name in ("text", "author", "event_id"):
+        if not isinstance(value := getattr(message, name), str):
+            raise InvalidInput(f"A message's {name} must be text, not {type(value).__name__}.")
+    if not isinstance(message.recalled, list | tuple) or not all(isinstance(text, str) for text in message.recalled):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput("A message's recalled must be a list of texts.")
+
+
+def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter[str]) -> Message:
+    _check_kinds(message)
     message = replace(message, at=checked_time(message.at, "A message's time"))
     event_id = message.event_id
     if not event_id:
@@ -60,14 +69,14 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
         event_id = f"{digest}-{seen[digest]}"
     message = replace(
         message,
-        text=redact(_cleaned(message.text)),
-        author=_cleaned(message.author),
+        text=redact(valid_text(message.text)),
+        author=valid_text(message.author),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
     )
     recalled: list[str] = []
     for text in message.recalled:
         with suppress(PersonalDataRefused):  # it was remembered before that was refused; no message may say it again
-            recalled.append(redact(_cleaned(text)))
+            recalled.append(redact(valid_text(text)))
     compaction = message.compaction
     if compaction is not None:
         try:
@@ -78,13 +87,6 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
             raise InvalidInput(f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds.")
         compaction = start, end
     return replace(message, recalled=tuple(recalled), compaction=compaction)
-
-
-def _cleaned(text: str) -> str:
-    """The text, made valid: one such turn loses no session."""
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-        raise InvalidInput(f"A message's text must be text, not {type(text).__name__}.")
-    return valid_text(text)
 
 
 def checked_minutes(minutes: float | None) -> float | None:

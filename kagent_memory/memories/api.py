@@ -27,6 +27,7 @@ from ..records import (
     WhichScopes,
 )
 from ..settings import MemorySettings
+from .arguments import checked_arguments
 from .findings import MOST_FINDINGS, Audit, Defect, Progress
 from .options import ImportOptions, Source
 
@@ -562,6 +563,10 @@ class MemoryApi(ABC):
 
 class OpenedMemories(MemoryApi):
     """The verbs of memories that were opened, here or on a server, and are to be closed."""
+
+    def __init_subclass__(cls) -> None:
+        for name in MemoryApi.__abstractmethods__ & vars(cls).keys():
+            setattr(cls, name, checked_arguments(getattr(MemoryApi, name), vars(cls)[name]))
 
     @property
     @abstractmethod

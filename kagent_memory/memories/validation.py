@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from ..concurrency import PORTION, run_in_thread
 from ..errors import ConfigurationError, InvalidInput
 from ..ingestion.extraction import SummaryProvider, checked_provider
-from ..records import MAX_QUERY_CHARS, Fact, checked_text
+from ..records import MAX_QUERY_CHARS, Fact, checked_name, checked_text
 from ..redaction import Redactor, redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalData
@@ -155,7 +155,7 @@ def checked_tenant(tenant: str) -> str:
     Raises:
         InvalidInput: it is empty, most likely a variable that holds nothing, or can be no part of a scope.
     """
-    if not checked_text(tenant, "The tenant"):
+    if not checked_name(tenant, "The tenant"):
         raise InvalidInput("The tenant must not be empty; memories of no tenant are erased scope by scope with forget.")
     return tenant
 

@@ -52,7 +52,7 @@ from ..records import (
     checked_time,
 )
 from ..settings import MemorySettings, compose, scheme_of
-from ..stores.base import Job, Page, Pruned, ScopeStats
+from ..stores.base import Job, Page, Pruned, ScopeStats, checked_vector
 from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
 from .serialization import from_wire, to_wire
@@ -203,10 +203,14 @@ class RemoteMemories(OpenedMemories):
                 replace(fact, ttl_days=self._settings.ttl_days) if fact.ttl_days is None else fact for fact in facts
             ]
         vectors = options.pop("embedding", None)
+        # metadata as given: the record's own serialisation would make nulls and texts of what is not JSON
+        given = [dict(m) if isinstance(m := fact.metadata, Mapping) else m for fact in facts]  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         body = {
-            # metadata as given: the record's own serialisation would make nulls and texts of what is not JSON
-            "items": [{**to_wire(replace(fact, metadata={})), "metadata": dict(fact.metadata)} for fact in facts],
-            "vectors": None if vectors is None else [[float(x) for x in vector] for vector in vectors],
+            "items": [
+                {**to_wire(replace(fact, metadata={})), "metadata": metadata}
+                for fact, metadata in zip(facts, given, strict=True)
+            ],
+            "vectors": None if vectors is None else [checked_vector(vector, None).tolist() for vector in vectors],
             **options,
         }
         return (await self._server.request("POST", "/memories", scope, body))["ids"]
@@ -263,7 +267,7 @@ class RemoteMemories(OpenedMemories):
             "query": query,
             "as_of": as_of and as_of.isoformat(),
             "filter": to_wire(options.get("filter", Filter())),
-            "vector": None if vector is None else [float(x) for x in vector],
+            "vector": None if vector is None else checked_vector(vector, None).tolist(),
         }
         if isinstance(scope, Scope):
             return from_wire(await self._server.request("POST", "/memories/search", scope, body), Recall)

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Query, Request
 
 from ..errors import NotFound
 from ..memories import Memories
-from ..records import Scope
+from ..records import LONGEST_NAME, Scope
 from .auth import Access, Caller
 
 
@@ -30,9 +30,11 @@ def caller_of(request: Request) -> Caller:
 
 def scope_of(
     request: Request,
-    app: Annotated[str, Query(min_length=1, max_length=1024, description="The agent's app name.")],
-    user: Annotated[str, Query(min_length=1, max_length=1024, description="The user.")],
-    tenant: Annotated[str | None, Query(max_length=1024, description="Default: the caller's, or the server's.")] = None,
+    app: Annotated[str, Query(min_length=1, max_length=LONGEST_NAME, description="The agent's app name.")],
+    user: Annotated[str, Query(min_length=1, max_length=LONGEST_NAME, description="The user.")],
+    tenant: Annotated[
+        str | None, Query(max_length=LONGEST_NAME, description="Default: the caller's, or the server's.")
+    ] = None,
 ) -> Scope:
     """The scope that a request names.
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import InvalidInput
-from ..records import DEEPEST, Fact, Memory, Vector, too_deep
+from ..records import DEEPEST, LONGEST_NAME, Fact, Memory, Vector, too_deep
 from ..stores.base import checked_vector
 from .body import Unreadable, parsed
 
@@ -20,7 +20,6 @@ MOST_ITEMS = 50
 SEARCH_LIMIT = 5
 LONGEST_TTL_DAYS = 36_500
 LARGEST_LIMIT = 10_000
-LONGEST_NAME = 1024
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
 TOO_LONG = f"agent_name and user_id must have at most {LONGEST_NAME} characters"
 VALUE = "kagent_value"  # holds metadata that is no object, since a memory's metadata is one

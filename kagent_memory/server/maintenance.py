@@ -11,7 +11,7 @@ from ..errors import InvalidInput, NotFound
 from ..memories import Memories
 from ..memories.findings import DEFECTS, MOST_FINDINGS, Audit, Defect
 from ..memories.receipts import ReceiptCheck
-from ..records import Change, Scope, checked_text
+from ..records import LONGEST_NAME, Change, Scope, checked_text
 from ..stores.base import Job, JobState, Pruned
 from ..stores.receipts import Receipt
 from ..stores.values import ForgottenTenant
@@ -23,8 +23,8 @@ from .schemas import Drain, Drained, DryRun, ForgetTenant
 
 MOST_SCOPES = 10_000
 
-Name = Annotated[str | None, Query(min_length=1, max_length=1024)]
-TenantName = Annotated[str | None, Query(max_length=1024)]
+Name = Annotated[str | None, Query(min_length=1, max_length=LONGEST_NAME)]
+TenantName = Annotated[str | None, Query(max_length=LONGEST_NAME)]
 
 router = APIRouter(prefix="/api/v1", responses=PROBLEMS, route_class=BoundedRoute)
 

@@ -14,7 +14,6 @@ from ..records import Scope
 from .body import media_type
 from .dependencies import caller_of, memories_of, who
 
-LONGEST_NAME = 1024
 MOST_BESIDE = 20
 MISSING = "Name the agent and the user in the URL, /mcp?app=…&user=…; a user's token names the user by itself."
 FOREIGN = "What the URL names (app, user, tenant) is not open to this caller."
@@ -57,7 +56,5 @@ def _scopes_of(request: Request) -> list[Scope]:
     apps, users = named.getlist("beside_app"), named.getlist("beside_user")
     if len(apps) != len(users) or len(apps) > MOST_BESIDE or not all((*apps, *users)):
         raise InvalidInput(f"beside_app and beside_user go in pairs, at most {MOST_BESIDE} of them.")
-    if max(map(len, (app, user, tenant, *apps, *users))) > LONGEST_NAME:
-        raise InvalidInput(f"app, user and tenant have at most {LONGEST_NAME} characters.")
     pairs = ((app, user), *zip(apps, users, strict=True))
     return list(dict.fromkeys(caller.checked(Scope(tenant, user, app)) for app, user in pairs))

@@ -18,7 +18,6 @@ from .templating import render, scope_query
 
 CSRF_COOKIE = "kagent_memory_csrf"
 MOST_FIELDS = 50
-LONGEST_NAME = 1024
 DONE: Mapping[str, str] = {
     "added": "The memory is stored.",
     "edited": "The change is stored; the former text is in the history.",
@@ -117,20 +116,7 @@ def page_scope(request: Request) -> Scope:
     app, user = params.get("app", ""), params.get("user", "")
     if not app or not user:
         raise InvalidInput("Choose an agent and a user first.")
-    for name in (app, user, params.get("tenant", "")):
-        checked_name(name)
     return scope_of(request, app, user, params.get("tenant"))
-
-
-def checked_name(name: str) -> str:
-    """`name` itself.
-
-    Raises:
-        InvalidInput: too long for the name of an agent, a user or a tenant.
-    """
-    if len(name) > LONGEST_NAME:
-        raise InvalidInput(f"Names of agents, users and tenants have at most {LONGEST_NAME} characters.")
-    return name
 
 
 def to(path: str, scope: Scope | None = None, **query: str) -> Response:

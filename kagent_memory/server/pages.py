@@ -20,7 +20,6 @@ from .dependencies import caller_of, known_id, memories_of, scope_of, who
 from .error_responses import message_of
 from .maintenance import visible_scopes
 from .page_helpers import (
-    checked_name,
     field,
     listed,
     number,
@@ -95,7 +94,7 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
         }
         searched: list[Scope | Scopes] = [caller.checked(widths.get(params.get("width", ""), scope))]
         if also:  # another user of the same agent
-            searched.append(scope_of(request, scope.app, checked_name(also), scope.tenant))
+            searched.append(scope_of(request, scope.app, also, scope.tenant))
         values["hits"] = await memories.recall(
             searched, query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
         )

@@ -12,7 +12,19 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
 from ..memories.options import ForgetOptions, RecallOptions
-from ..records import DEEPEST, MAX_QUERY_CHARS, Fact, Filter, MemoryType, Message, Mode, Origin, Scope, Scopes
+from ..records import (
+    DEEPEST,
+    LONGEST_NAME,
+    MAX_QUERY_CHARS,
+    Fact,
+    Filter,
+    MemoryType,
+    Message,
+    Mode,
+    Origin,
+    Scope,
+    Scopes,
+)
 from ..stores.base import Order, checked_vector
 from .body import Strict
 
@@ -379,7 +391,7 @@ class DryRun(Strict):
 class ForgetTenant(Strict):
     """Which tenant is erased, and about how many memories of it in this call."""
 
-    tenant: str = Field(min_length=1, max_length=1024)
+    tenant: str = Field(min_length=1, max_length=LONGEST_NAME)
     limit: int = Field(default=1000, ge=1, le=10_000)
     who: Label = ""
 

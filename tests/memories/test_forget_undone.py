@@ -144,6 +144,29 @@ async def test_what_was_made_of_them_and_undone(memories):
     assert [id is None for id in stones.ids] == [False, True]
 
 
+async def test_what_was_made_and_undone_leaves_the_events_of_those_that_stay(memories):
+    """Forgotten by its own id it takes along the events that nothing stands on any more."""
+    ground = Ground(memories, "own")
+    cat, dog = await ground.add(Fact("a cat", event_ids=("e1",)), Fact("a dog", event_ids=("e2",)))
+    made = await ground.make("a cat and a dog", cat, dog)
+    row = await ground.of(made)
+    told = replace(row, content="a cat, a dog, a fish", event_ids=("e1", "e2", "e3"), revision=2)
+    await memories.store.apply(
+        ground.scope, Batch(changes=[Change(kind="edit", memory=told, event_ids=("e3",))]), now=memories._parts.clock()
+    )
+    await ground.undo(made)
+    await ground.undo(made)
+    assert await ground.forget(made) == {made}
+    await ground.forget(dog)
+    words = {"e1": "a hound", "e2": "a puppy", "e3": "a carp"}
+    changes = [
+        Change(kind="add", memory=replace(row, id=new_id(), content=text, event_ids=(event,), superseded_by=None))
+        for event, text in words.items()
+    ]
+    applied = await memories.store.apply(ground.scope, Batch(changes=changes), now=memories._parts.clock())
+    assert [id is not None for id in applied.ids] == [True, False, False]
+
+
 async def test_chains_of_what_was_made_and_undone(memories):
     ground = Ground(memories, "chains")
     told, dog, oslo, lima = await ground.add(TOLD, "Ada has a dog", "Ada was in Oslo", "Ada was in Lima")

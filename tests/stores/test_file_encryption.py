@@ -63,6 +63,7 @@ async def test_a_plain_file_is_refused_with_a_key_and_stays_as_it_is(tmp_path: P
         ("libsql:///{}/m.db", {"driver": "sqlite3"}, "driver=sqlite3 cannot encrypt"),
         ("libsql:///{}/m.db", {"file_encryption_key": ""}, "not empty"),
         ("libsql:///{}/m.db", {"file_encryption_key": "a\0b"}, "printable"),
+        ("libsql:///:memory:", {}, "memory: has none"),
         ("libsql+http://localhost:1", {}, "a server encrypts its own"),
         ("postgresql://localhost:1/none", {}, "use libsql:///"),
     ],

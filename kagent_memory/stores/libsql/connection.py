@@ -108,6 +108,8 @@ class Connection:
             self._driver = server = hrana_driver.connect(place)
             self._run_batch = server.execute_batch
             return
+        if key is not None and place == MEMORY:
+            raise ConfigurationError("file_encryption_key encrypts a file, and :memory: has none; leave it out.")
         module = load(driver, key)
         self._is_failure = module.is_failure
         path = place if place == MEMORY else str(Path(place).absolute())  # never one of the drivers' own "file:" URIs

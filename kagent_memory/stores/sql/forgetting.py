@@ -172,7 +172,8 @@ class _Lineage:
     async def tombstones(self, session: Session, scope: Scope) -> set[tuple[str, str]]:
         """The events and the texts of every state that the memories ever had.
 
-        What an undone decision made has its events from the memories that it was made of, and some of those may stay.
+        What an undone decision made has events from the memories that it was made of: those of the ones that stay stay
+        too.
         """
         if not self.erased:
             return set()
@@ -181,8 +182,19 @@ class _Lineage:
         for id, one in self.erased.items():
             states = every_state(one.memory, one.revisions)
             found |= {("text", codec.forgotten_key(salt, state.session_id, state.content)) for state in states}
-            if id not in self.made:
-                found |= {("event", event) for source in (*states, *one.revisions) for event in source.event_ids}
+            if id in self.made:
+                continue
+            events = _events_of(one)
+            if (one.memory.state, one.memory.superseded_by) == ("superseded", None):  # what it was made of may stay
+                groups = sorted({revision.group for revision in one.revisions if revision.group})
+                members = [
+                    row["memory_id"]
+                    for group in groups
+                    for row in await session.rows("revisions_in", {"scope_id": scope.id, "group": group})
+                ]
+                stays = sorted(set(members) - self.erased.keys())
+                events = events.difference(*map(_events_of, await whole(session, scope, stays)))
+            found |= {("event", event) for event in events}
         return found
 
 
@@ -243,3 +255,9 @@ def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
         if not depth:
             return revisions[:count]
     return ()
+
+
+def _events_of(one: Whole) -> set[str]:
+    """The events that any state of a memory came of."""
+    sources = (*every_state(one.memory, one.revisions), *one.revisions)
+    return {event for source in sources for event in source.event_ids}

@@ -1,0 +1,155 @@
+"""Arguments of another type than a verb declares: one typed error that names the parameter and what it takes, before
+anything is done; in process, without an event loop, and over a server."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from kagent_memory import Fact, Filter, KagentMemoryService, Memories, Scope, Scopes
+from kagent_memory.errors import InvalidInput, KagentMemoryError
+from kagent_memory.memories import MemoryApi, options
+from kagent_memory.records import Message
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+
+SCOPE = Scope("acme", "ada", "desk")
+VERBS = sorted(MemoryApi.__abstractmethods__)
+GIVEN: dict[str, Any] = {
+    "scope": SCOPE,
+    "messages": [Message(text="Ada sings", event_id="e1")],
+    "session_id": "s",
+    "items": ["Ada sails"],
+    "id": "01980000-0000-7000-8000-000000000000",
+    "job_id": "01980000-0000-7000-8000-000000000000",
+    "query": "Ada",
+    "tenant": "nobody",
+    "success": True,
+    "place": "/nowhere/none.jsonl",
+}
+fact: Any = Fact  # as callers without a type checker make them
+message: Any = Message
+OTHERS: tuple[Any, ...] = (
+    *(None, True, 5, -1, 1.5, "x", b"x", "", [], [5], [None], ["x"], ("x", 5), {"a": 1}, {5}, range(3)),
+    *(SCOPE, [SCOPE], Filter(), fact("x"), [fact("x")], message(text="x"), str, object(), Ellipsis, print),
+    *(
+        [fact(5)],
+        [fact("x", metadata=5)],
+        [fact("x", tags=5)],
+        [fact("x", author=5)],
+        [fact(object())],
+        [fact("x", metadata={"a": object()})],
+        [fact("x", happened_at="now")],
+    ),
+    *(
+        [message(text=object())],
+        [message(text=5)],
+        [message(text="x", at="now")],
+        [message(text="x", recalled=5)],
+        [message(text="x", author=5)],
+    ),
+    *([message(text="x", compaction=5)], [message(text="x", role=5)], [message(text="x", event_id=5)]),
+    *(datetime(2026, 1, 1, tzinfo=UTC), [0.5, 0.5], [[0.5, 0.5]], [["x"]], float("nan"), float("inf"), 10**400),
+)
+
+
+def parameters(verb: str) -> list[str]:
+    names: list[str] = []
+    for parameter in list(inspect.signature(getattr(MemoryApi, verb)).parameters.values())[1:]:
+        names += options.ImportOptions.__annotations__ if parameter.kind is parameter.VAR_KEYWORD else [parameter.name]
+    return names
+
+
+def needed(verb: str) -> dict[str, Any]:
+    signature = inspect.signature(getattr(MemoryApi, verb))
+    kept = [p.name for p in list(signature.parameters.values())[1:] if p.default is p.empty]
+    return {name: GIVEN[name] for name in kept if name in GIVEN}
+
+
+async def done(answer: Awaitable[object] | AsyncGenerator[str]) -> object:
+    if isinstance(answer, AsyncGenerator):
+        return [line async for line in answer]
+    return await answer
+
+
+@pytest.fixture(params=["in process", "remote"])
+async def memories(request: pytest.FixtureRequest) -> AsyncIterator[MemoryApi]:
+    async with AsyncExitStack() as stack:
+        local = await stack.enter_async_context(
+            await Memories.open("libsql:///:memory:", llm=False, worker=False, ttl_days=16)
+        )
+        if request.param == "in process":
+            yield local
+        else:
+            transport = httpx.ASGITransport(create_app(local))
+            yield await stack.enter_async_context(
+                await RemoteMemories.open("http://127.0.0.1", transport=transport, ttl_days=14)
+            )
+
+
+CASES = [(verb, name) for verb in VERBS for name in parameters(verb) if name != "embedding"]
+
+
+async def test_what_fits_no_parameter_is_refused_by_its_name(memories: MemoryApi) -> None:
+    for verb, name in CASES:
+        with pytest.raises(InvalidInput, match=rf"^{name} takes .*, not .*object\.$"):
+            await done(getattr(memories, verb)(**{**needed(verb), name: object()}))
+        if name in needed(verb) and verb != "feedback":
+            values = [object() if key == name else value for key, value in needed(verb).items()]
+            with pytest.raises(InvalidInput, match=rf"^{name} takes "):
+                await done(getattr(memories, verb)(*values))
+    assert not (await memories.list(SCOPE)).memories
+    assert not await memories.jobs()
+
+
+async def test_no_value_whatever_makes_another_error_than_ours(memories: MemoryApi) -> None:
+    wrong: list[str] = []
+    for verb in VERBS:
+        for name in set(parameters(verb)) - {"timeout" if verb == "drain" else ""}:  # any number would be waited for
+            for value in OTHERS:
+                try:
+                    await done(getattr(memories, verb)(**{**needed(verb), name: value}))
+                except KagentMemoryError:
+                    pass
+                except Exception as error:
+                    wrong.append(f"{verb}({name}={str(value)[:40]!r}): {error!r}"[:200])
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_program_without_an_event_loop_is_told_too() -> None:
+    with KagentMemoryService("libsql:///:memory:", llm=False) as memory:
+        sync: Any = memory.sync
+        for verb, name in CASES:
+            if verb == "export":
+                continue
+            with pytest.raises(InvalidInput, match=f"^{name} takes "):
+                getattr(sync, verb)(**{**needed(verb), name: object()})
+        with pytest.raises(InvalidInput, match=r"^tenant takes "):
+            next(sync.export(tenant=object()))
+
+
+async def test_an_iterator_is_read_once_and_whole(memories: MemoryApi) -> None:
+    ids = await memories.add(SCOPE, iter(["Ada sails", "Ada skis"]))  # pyright: ignore[reportArgumentType]
+    assert set(await memories.forget(SCOPE, set(ids))) == set(ids)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("part", ["tenant", "user", "app"])
+async def test_no_name_is_longer_than_a_server_takes(memories: MemoryApi, part: str) -> None:
+    names, told = {"tenant": "acme", "user": "ada", "app": "desk"}, f"{part} .*1,025 characters; at most 1,024 are"
+    with pytest.raises(InvalidInput, match=told):
+        Scope(**{**names, part: "x" * 1025})
+    with pytest.raises(InvalidInput, match=f"{part} .*1,025 characters"):
+        Scopes(**{**names, part: "x" * 1025})
+    for verb in VERBS:
+        if part in parameters(verb):
+            with pytest.raises(InvalidInput, match=told):
+                await done(getattr(memories, verb)(**{**needed(verb), part: "x" * 1025}))
+    scope = Scope(**{**names, part: "\U0001f980" * 1024})
+    [id] = await memories.add(scope, ["Ada sings"])
+    assert (await memories.get(scope, id)).content == "Ada sings"
