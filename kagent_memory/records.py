@@ -163,6 +163,19 @@ def checked_time(at: datetime | None, what: str) -> datetime | None:
         raise InvalidInput(f"{what} is out of range; use a time between the years 1 and 9999.") from error
 
 
+def parsed_time(value: Any, what: str) -> datetime:
+    """The moment that a text names in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        InvalidInput: it names none.
+    """
+    try:
+        at = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be an ISO 8601 date, such as 2026-01-31.") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True)
 class Scope:
     """Whose memories: the whole (tenant, user, app) triple, compared whole and never by a part."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from google.adk.memory.memory_entry import MemoryEntry
@@ -13,7 +13,7 @@ from google.genai import types
 
 from ..errors import InvalidInput
 from ..memories.tool_answers import Found, filled
-from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit
+from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit, parsed_time
 from .event_converter import attached, text_of
 
 T = TypeVar("T")
@@ -58,14 +58,10 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
         if entry.custom_metadata.get(mine) is not None and entry.custom_metadata.get(other) is None:
             given.pop(other, None)
     role = entry.content.role
-    try:
-        at = datetime.fromisoformat(entry.timestamp) if entry.timestamp else None
-    except ValueError as error:
-        raise InvalidInput("A memory's timestamp must be ISO 8601, such as 2026-01-31T09:30:00+00:00.") from error
     return Fact(
         text=text,
         author=entry.author,
-        happened_at=at.replace(tzinfo=UTC) if at and not at.tzinfo else at,
+        happened_at=parsed_time(entry.timestamp, "A memory's timestamp") if entry.timestamp else None,
         ttl_days=_ttl_days(given),
         session_id=_typed(given, "session_id", str, "text"),
         type=_one_of(given, "type", MEMORY_TYPES, "semantic"),

@@ -11,7 +11,6 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound, family_of
@@ -222,19 +221,6 @@ async def opened_here(args: argparse.Namespace, *, works: bool = False) -> Async
         if not isinstance(memories, Memories):
             raise ConfigurationError("This command works on the database itself; pass its URI instead of the server's.")
         yield memories
-
-
-def moment(given: str | None, name: str) -> datetime | None:
-    """A time of the command line; without a zone it is UTC.
-
-    Raises:
-        InvalidInput: not ISO 8601.
-    """
-    try:
-        at = None if given is None else datetime.fromisoformat(given)
-    except ValueError as error:
-        raise InvalidInput(f"{name} takes a time such as 2026-01-31 or 2026-01-31T09:30Z, not {given!r}.") from error
-    return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def beside(args: argparse.Namespace, memories: OpenedMemories) -> list[Scope]:

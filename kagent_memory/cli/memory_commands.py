@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, NotFound
-from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision, Scope, Scopes, WhichScopes
+from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Memory, Revision, Scope, Scopes, WhichScopes, parsed_time
 from .command import (
     BESIDE,
     DRY_RUN,
@@ -19,7 +19,6 @@ from .command import (
     Command,
     beside,
     exit_code,
-    moment,
     opened,
     option,
     scope_of,
@@ -60,7 +59,7 @@ def _filter(args: argparse.Namespace) -> Filter:
 
 async def search(args: argparse.Namespace, say: Output) -> int:
     """Searches, without counting deliveries."""
-    at = moment(args.as_of, "--as-of")
+    at = None if args.as_of is None else parsed_time(args.as_of, "--as-of")
     async with opened(args) as memories:
         whose = await _searched(args, memories)
         found = await memories.recall(
@@ -222,7 +221,10 @@ async def pin(args: argparse.Namespace, say: Output) -> int:
 
 async def forget(args: argparse.Namespace, say: Output) -> int:
     """Erases for good."""
-    before, after = moment(args.before, "--before"), moment(args.after, "--after")
+    before, after = (
+        None if given is None else parsed_time(given, name)
+        for name, given in (("--before", args.before), ("--after", args.after))
+    )
     named = [value for value in (args.session, args.tag, args.author, before, after) if value is not None]
     if sum((bool(args.ids), bool(named), args.everything)) != 1:
         raise InvalidInput(

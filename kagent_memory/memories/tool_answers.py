@@ -7,11 +7,11 @@ import math
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
-from ..records import DROPPED, Hit, Memory
+from ..records import DROPPED, Hit, Memory, parsed_time
 
 log = logging.getLogger("kagent_memory")
 SAVED = "Successfully saved information to long-term memory."
@@ -166,10 +166,4 @@ def whole(args: Mapping[str, Any], name: str) -> int | None:
 def moment(args: Mapping[str, Any], name: str) -> datetime | None:
     """A time in ISO 8601; without a zone it is UTC."""
     value = args.get(name)
-    if value is None or value == "":
-        return None
-    try:
-        at = datetime.fromisoformat(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be an ISO 8601 date, such as 2026-01-31.") from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return None if value is None or value == "" else parsed_time(value, name)

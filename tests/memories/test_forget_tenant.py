@@ -171,6 +171,23 @@ async def test_a_worker_in_the_middle_of_a_job_writes_nothing_afterwards(uri):
         assert await memories.scopes(tenant=GONE) == []
 
 
+async def test_a_scope_that_begins_anew_meanwhile_is_counted_once(monkeypatch):
+    async with await opened("libsql:///:memory:") as memories:
+        scope = Scope(GONE, "ada", "notes")
+        await memories.add(scope, ["Ada sails"])
+        let_go, again = memories.store._let_go, ["Ada skis"]
+
+        async def busy(*args: Any) -> None:
+            await let_go(*args)
+            if again:
+                await memories.add(scope, [again.pop()])
+
+        monkeypatch.setattr(memories.store, "_let_go", busy)
+        assert await memories.forget_tenant(GONE) == ForgottenTenant(scopes=1, memories=2)
+        assert not again
+        assert not await memories.scopes(tenant=GONE)
+
+
 async def test_saves_at_the_same_time_break_nothing(uri):
     scope = Scope(GONE, "ada", "notes")
     async with await opened(uri) as memories:

@@ -423,7 +423,7 @@ async def test_scopes_are_kept_apart_and_several_are_searched_together():
 @pytest.mark.parametrize("wrong", ["\0", "\ud800", "x" * 2000, 7], ids=["NUL", "surrogate", "long", "number"])
 async def test_a_session_that_can_be_none_is_refused(wrong):
     async with await opened() as memories:
-        with pytest.raises(InvalidInput, match="session[_ ]id"):
+        with pytest.raises(InvalidInput, match=r"session[_ ]id"):
             await memories.recall(SCOPE, "tea", session_id=wrong)
 
 

@@ -496,21 +496,21 @@ class SqlStore(SpaceStore[AnySession]):
     @override
     async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
         tokens = await self._database.write(forgetting.drop_tokens, tenant=tenant)
-        memories, gone, left = 0, 0, max(limit, 1)
+        memories, gone, left = 0, set[Scope](), max(limit, 1)
         while some := await self._database.read(forgetting.tenant_scopes, tenant=tenant, limit=SCOPES_AT_ONCE):
             for scope in some:
                 if left <= 0:
-                    return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens, done=False)
+                    return ForgottenTenant(scopes=len(gone), memories=memories, tokens=tokens, done=False)
                 database, ended = self._database.within(scope), False
                 while not ended and left > 0:
                     most = min(left, ERASED_AT_ONCE)
                     erased, ended = await database.write(forgetting.erase_some, scope, limit=most, who=who, now=now)
                     memories, left = memories + erased, left - max(erased, 1)
-                gone += ended
+                gone |= {scope} if ended else set()  # a worker may have begun it anew
                 self._indexes.drop(scope)
                 await self._let_go(scope, ())
         await self._database.write(forgetting.erase_widths, tenant=tenant)
-        return ForgottenTenant(scopes=gone, memories=memories, tokens=tokens)
+        return ForgottenTenant(scopes=len(gone), memories=memories, tokens=tokens)
 
     @override
     async def lacking_vectors(self, scopes: Sequence[Scope], space_number: int, *, now: datetime) -> Sequence[Scope]:
