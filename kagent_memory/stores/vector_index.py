@@ -5,7 +5,7 @@ What is kept is only what the vector table holds, never which memories are visib
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from datetime import datetime
 from functools import partial
 from threading import Lock
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .. import telemetry
 from ..concurrency import LRU
 from ..records import Vector
+from .base import EARLIEST
 from .text_index import ScopeIndex
 
 ID_BYTES = 200
@@ -32,12 +33,20 @@ class ScopeVectors:
 
     Attributes:
         version: the scope's version that they stand at.
+        erased: the scope's version when something was last erased from it.
+        salt: of the scope's row: one that was erased and made anew counts its versions from the beginning.
         mark: tells whether vectors were set since: in a file the `seq` of the last one.
+        is_behind: the database said so.
+        lacking: the memories that have no vector; None: not told yet.
         loading: held while it takes vectors in, and by whoever reads it beside that.
     """
 
-    def __init__(self, dimensions: int, *, version: int = -1, mark: int = 0) -> None:
-        self.version, self.mark = version, mark
+    def __init__(
+        self, dimensions: int, *, version: int = -1, erased: int = 0, salt: bytes = b"", mark: int = 0
+    ) -> None:
+        self.version, self.erased, self.salt, self.mark = version, erased, salt, mark
+        self.is_behind = False
+        self.lacking: set[str] | None = None
         self.loading = Lock()
         self.ids: list[str] = []
         self._rows: dict[str, int] = {}
@@ -71,6 +80,30 @@ class ScopeVectors:
         places, vectors = [self._place(id) for id in ids], halves.astype(np.float32)
         self._matrix[places] = vectors
         self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Lets go of these vectors, as far as they are here."""
+        for row in (self._rows.pop(id) for id in ids if id in self._rows):
+            last = self.ids.pop()
+            if row < len(self.ids):  # the last one takes its place
+                self.ids[row], self._rows[last] = last, row
+                self._matrix[row], self._norms[row] = self._matrix[len(self.ids)], self._norms[len(self.ids)]
+
+    def align(self, index: ScopeIndex) -> None:
+        """Lets go of the vectors of memories that the scope's index has no more, and tells those that lack one."""
+        with self.loading, index.loading:
+            ids = set(index.ids(index.visible(EARLIEST, superseded=True)))
+            self.remove(self._rows.keys() - ids)
+            self.lacking, self.erased = ids - self._rows.keys(), index.erased
+
+    def change(self, written: Iterable[str], ids: Sequence[str], halves: Halves, *, version: int, mark: int) -> None:
+        """Brings it up to a version: of the memories that were written since, these have vectors."""
+        with self.loading:
+            lacking = set(written).difference(ids)
+            self.remove(lacking)
+            self.take(ids, halves)
+            self.lacking = (self.lacking or set()).difference(ids) | lacking
+            self.version, self.mark, self.is_behind = version, mark, False
 
     def reserve(self, count: int) -> None:
         """Makes room for so many more at once: to grow part by part copies all that came before."""
@@ -160,6 +193,17 @@ class VectorCache:
     def keep(self, key: tuple[bytes, int], held: ScopeVectors) -> None:
         """Keeps a scope's vectors in place of those that were loaded before."""
         self._held[key] = held
+
+    def discard(self, key: tuple[bytes, int], ids: Collection[str]) -> None:
+        """Lets go of some of a scope's vectors; of all where those are many, or are being read."""
+        held = self._held.get(key)
+        if held is None or len(ids) > LOAD_ROWS or not held.loading.acquire(blocking=False):
+            self._held.pop(key)
+            return
+        try:
+            held.remove(ids)
+        finally:
+            held.loading.release()
 
     def drop(self, key: tuple[bytes, int] | None = None) -> None:
         """Lets go of one scope's vectors, or of all."""

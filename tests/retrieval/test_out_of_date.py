@@ -330,6 +330,49 @@ async def test_vectors_too_many_to_come_in_one_answer_come_in_several_beside_sea
         assert reads[2:] == ["read", "search_vector", "read", "unchanged_memories"]
 
 
+async def test_vectors_of_a_large_scope_are_brought_up_to_what_was_written_since(pair, reads, monkeypatch):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_AT_ONCE", 3 * 64)
+    here, there = pair
+    [first, second, *_] = await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
+    for _ in range(2):
+        await steady(here)
+    await brought(here.store)
+    [space] = await there.store.embedding_spaces()
+    [rome] = await HashEmbedder().embed(["rome"], kind="document")
+    writes = {
+        "added": lambda: here.add(SCOPE, ["a zebra in oslo"]),
+        "added there": lambda: there.add(SCOPE, ["a zebra in rome"]),
+        "set anew": lambda: there.store.apply(SCOPE, Batch(vectors={first: rome}, space_number=space.number), now=NOW),
+        "edited": lambda: there.edit(SCOPE, second, content="zebra, zebra"),
+        "forgotten": lambda: here.forget(SCOPE, [second]),
+        "forgotten there": lambda: there.forget(SCOPE, [first]),
+        "forgotten and begun anew": lambda: begun_anew(there),
+    }
+    for what, write in writes.items():
+        reads.clear()
+        await write()
+        if what != "added":
+            await steady(here)
+        await brought(here.store)
+        before = len(reads)
+        at_hand = await here.recall(SCOPE, "a zebra in rome", deliver=False, limit=20)
+        if isinstance(here.store, PostgresStore):
+            assert "changed_vectors" in reads, what
+            assert ("search_vector" in reads[before:]) == (what == "forgotten and begun anew"), what
+        here.store._cache.drop()
+        here.store._indexes.drop()
+        asked = await here.recall(SCOPE, "a zebra in rome", deliver=False, limit=20)
+        assert [hit.memory.id for hit in at_hand.hits] == [hit.memory.id for hit in asked.hits], what
+        for _ in range(2):
+            await steady(here)
+        await brought(here.store)
+
+
+async def begun_anew(memories: Memories) -> None:
+    await memories.forget_tenant(SCOPE.tenant)
+    await memories.add(SCOPE, [f"{word} letter" for word in WORDS])
+
+
 async def test_vectors_that_are_set_while_others_are_on_their_way_are_not_taken_for_known(pair, monkeypatch):
     here, there = pair
     if not isinstance(here.store, PostgresStore):
@@ -443,7 +486,7 @@ class Writers:
             await self.chance.choice((self.add, self.add, self.set_vector, self.set_vector, self.forget))()
 
 
-@pytest.mark.parametrize(("seed", "at_once"), [(0, 1000), (1, 1000), (2, 12)])
+@pytest.mark.parametrize(("seed", "at_once"), [(0, 1000), (1, 1000), (2, 12), (3, 12)])
 async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_date(
     store_uri, seed, at_once, monkeypatch
 ):

@@ -17,6 +17,7 @@ ALONE = {
     "postgres": {
         "search_vector",
         "scope_vectors",
+        "changed_vectors",
         "make_vectors",
         "make_wide_vectors",
         "tune_vectors",

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from typing_extensions import Unpack, override
 
-from ...concurrency import LRU, cancel_and_wait
+from ...concurrency import LRU, cancel_and_wait, run_in_thread
 from ...errors import ConfigurationError, KagentMemoryError
 from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
@@ -33,12 +33,13 @@ from .pool import Pool
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .standby import Standby
-from .vector_search import nearest, vectors_of
+from .vector_search import UNPACKED_BYTES, catch_up, nearest, vectors_of
 
 COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
 INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MOST_DIMENSIONS = 16_000  # of pgvector's halfvec
 MOST_AT_ONCE = 2**22  # numbers in the vectors that come in one answer
+MOST_CHANGED = 1000  # memories whose vectors are read anew; where more changed, all are
 MOST_ASKED = 10_000
 LOOK_SECONDS = 10
 _LOOK = """
@@ -265,20 +266,44 @@ class PostgresStore(SqlStore[PostgresSession]):
     async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
         key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
         known = self._cache.known(key)
-        if known is not None and known.version == index.version:
+        stands = known is not None and (known.version, known.erased) == (index.version, index.erased)
+        if known is not None and stands and not known.is_behind:
             return known
+        is_large = index.count * dimensions > MOST_AT_ONCE
+        if known is not None and is_large and key not in self._loading:
+            return await self._caught_up(scope, space_number, index, known)
         if not self._cache.has_room(index.count, dimensions) or key in self._loading:
             return None
         if self._asked.get(key) != index.version:  # a scope that is written to all the time is not read for one search
             self._asked[key] = index.version
             return None
-        if index.count * dimensions <= MOST_AT_ONCE:
+        if not is_large:
             return await self._load(scope, space_number, index.count)
         if not self._loads:
             task = asyncio.create_task(self._load_aside(scope, space_number, index.count), name="kagent-memory-vectors")
             self._loads.add(task)
             task.add_done_callback(self._loads.discard)
         return None
+
+    async def _caught_up(
+        self, scope: Scope, space_number: int, index: ScopeIndex, held: ScopeVectors
+    ) -> ScopeVectors | None:
+        key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
+        self._loading.add(key)
+        try:
+            if held.lacking is None or held.erased != index.erased:
+                await run_in_thread(held.size // UNPACKED_BYTES, held.align, index)
+            if len(held.lacking or ()) < MOST_CHANGED:
+                read = self._reads.within(scope).read(
+                    catch_up, scope, space_number, dimensions, held, most=MOST_CHANGED
+                )
+                if await self._searched(space_number, read):
+                    self._cache.keep(key, held)
+                    return held
+            self._cache.drop(key)
+            return None
+        finally:
+            self._loading.discard(key)
 
     async def _load_aside(self, scope: Scope, space_number: int, count: int) -> None:
         try:
@@ -308,7 +333,8 @@ class PostgresStore(SqlStore[PostgresSession]):
         found = await super().get_unchanged(scope, ids, version=version, marks=marks, now=now)
         if found is None:
             for number in marks:
-                self._cache.drop((scope.id, number))
+                if (held := self._cache.known((scope.id, number))) is not None:
+                    held.is_behind = True
         return found
 
 

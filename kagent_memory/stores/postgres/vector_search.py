@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
+from ...concurrency import SHORT
 from ...records import Filter, Scope, Vector
 from ..codec import id_text, ids_in
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from ..sql.session import Row, Session
-from ..vector_index import ScopeVectors
+from ..vector_index import Halves, ScopeVectors
 
 Nearest: TypeAlias = list[tuple[str, float]]
 UNPACKED_BYTES = 1000  # of vectors, to be made ready as long as it takes to read one character
@@ -66,22 +68,41 @@ async def vectors_of(
     while found := await session.rows("scope_vectors", values, space_number=space_number):
         [row] = found
         if held is None:
-            held = ScopeVectors(dimensions, version=row["version"], mark=row["mark"])
+            stand = {name: row[name] for name in ("version", "erased", "mark")}
+            held = ScopeVectors(dimensions, salt=bytes(row["salt"]), **stand)
             held.reserve(count)
         elif (held.version, held.mark) != (row["version"], row["mark"]):
             return None
         ids, sent = ids_in(row["ids"] or ""), row["sent"] or b""
-        await session.aside(len(sent) // UNPACKED_BYTES, _take, held, ids, sent, dimensions)
+        await session.aside(len(sent) // UNPACKED_BYTES, held.take, ids, _halves(sent, dimensions))
         if len(ids) < at_once:
             return held
         values["first"] = ids[-1]
     return None
 
 
-def _take(held: ScopeVectors, ids: Sequence[str], sent: bytes, dimensions: int) -> None:
-    # what `halfvec_send` gives: two shorts and the numbers, all big endian
-    vectors = np.frombuffer(sent, np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))["vector"]
-    held.take(ids, vectors.astype(np.float16))
+async def catch_up(
+    session: Session, scope: Scope, space_number: int, dimensions: int, held: ScopeVectors, *, most: int
+) -> bool:
+    """Brings the vectors of a scope up to what the database holds, unless more than so many were written since."""
+    lacking = sorted(held.lacking or ())
+    values = {"scope_id": scope.id, "version": held.version, "ids": lacking, "limit": most}
+    found = await session.rows("changed_vectors", values, space_number=space_number)
+    if not found:
+        return False
+    [row] = found
+    written = ids_in(row["written"] or "")
+    if bytes(row["salt"]) != held.salt or len(written) >= most:
+        return False
+    halves = _halves(row["sent"] or b"", dimensions)
+    change = partial(held.change, written, ids_in(row["ids"] or ""), halves, version=row["version"], mark=row["mark"])
+    await session.aside(SHORT + 1, change)  # in a thread: it waits for whoever reads them
+    return True
+
+
+def _halves(sent: bytes, dimensions: int) -> Halves:
+    """What `halfvec_send` gave of vectors: two shorts and the numbers each, all big endian."""
+    return np.frombuffer(sent, np.dtype([("head", ">i2", 2), ("vector", ">f2", dimensions)]))["vector"]
 
 
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:

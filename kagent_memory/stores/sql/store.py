@@ -159,7 +159,7 @@ class SqlStore(SpaceStore[AnySession]):
         if (index := self._indexes.at_hand(scope)) is not None:
             await run_in_thread(index.size // SEARCHED_BYTES, index.discard, gone)
         for number in self._dimensions:
-            self._cache.drop((scope.id, number))
+            self._cache.discard((scope.id, number), gone)
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:

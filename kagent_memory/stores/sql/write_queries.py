@@ -42,6 +42,10 @@ async def apply(
         if id not in held and (id in plan.given or id in plan.stored)
     }
     if vectors and met.writable:
+        if alone := sorted(vectors.keys() - plan.standing.keys()):
+            await session.run_many(
+                "touch_vectors", [{"scope_id": scope.id, "ids": alone}], space_number=batch.space_number
+            )
         values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
         await session.run_many("put_vector", values, space_number=batch.space_number)
     await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])

@@ -108,6 +108,13 @@ INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, wh
 )
 VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group, :sealed)
 
+-- name: touch_vectors
+-- Those of the memories that have a vector, which is set anew, count as written at the scope's version.
+UPDATE memory SET touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+    AND touched < (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
+    AND EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = :scope_id AND v.id = memory.id)
+
 -- name: put_vector
 -- A vector that is set anew takes a new row, and so a new "seq".
 INSERT OR REPLACE INTO memory_vector_{space} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)

@@ -35,7 +35,7 @@ WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
 
 -- name: scope_vectors
 -- The vectors of a scope from one id on: the ids, 36 characters each, and beside them what each is sent as.
-SELECT s.version, {mark} AS mark, v.ids, v.sent
+SELECT s.version, s.erased, s.salt, {mark} AS mark, v.ids, v.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
     SELECT string_agg(t.id::text, '' ORDER BY t.id) AS ids, string_agg(halfvec_send(t.embedding), '' ORDER BY t.id) AS sent
@@ -47,6 +47,26 @@ CROSS JOIN LATERAL (
         LIMIT %(limit)s
     ) AS t
 ) AS v
+WHERE s.scope_id = %(scope_id)s
+
+-- name: changed_vectors
+-- The memories of a scope that were written at this version or later, or are named, as far as the limit; and the vectors
+-- of those that have one, as in scope_vectors.
+SELECT s.version, s.salt, {mark} AS mark, c.written, c.ids, c.sent
+FROM scope AS s
+CROSS JOIN LATERAL (
+    SELECT
+        string_agg(w.id::text, '') AS written,
+        string_agg(v.id::text, '' ORDER BY v.id) AS ids,
+        string_agg(halfvec_send(v.embedding), '' ORDER BY v.id) AS sent
+    FROM (
+        SELECT m.id FROM memory AS m WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
+        UNION
+        SELECT given.id FROM unnest(%(ids)s::uuid[]) AS given (id)
+        LIMIT %(limit)s
+    ) AS w
+    LEFT JOIN memory_vector_{space} AS v ON v.scope_id = %(scope_id)s AND v.id = w.id
+) AS c
 WHERE s.scope_id = %(scope_id)s
 
 -- name: unchanged_memories

@@ -119,6 +119,13 @@ VALUES (
     %(sealed)s
 )
 
+-- name: touch_vectors
+-- Those of the memories that have a vector, which is set anew, count as written at the scope's version.
+UPDATE memory AS m SET touched = s.version
+FROM scope AS s
+WHERE m.scope_id = %(scope_id)s AND s.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.touched < s.version
+    AND EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = %(scope_id)s AND v.id = m.id)
+
 -- name: put_vector
 -- Takes the ids and vectors of all rows as lists (session.STACKED).
 INSERT INTO memory_vector_{space} (scope_id, id, embedding)
