@@ -205,7 +205,7 @@ DO $$ DECLARE name text; BEGIN
     LOOP
         IF name ~ '^{prefix}memory_vector_[0-9]+$' THEN
             EXECUTE format('DROP TABLE kagent_memory.%I', name);
-        ELSIF name <> '{prefix}schema_migration' THEN
+        ELSIF right(name, 16) <> 'schema_migration' THEN
             EXECUTE format('DELETE FROM kagent_memory.%I', name);
         END IF;
     END LOOP;
