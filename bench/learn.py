@@ -6,7 +6,8 @@ Every question is searched by the package's own index and ranking, with all weig
 they are; a weight vector is then tried in milliseconds. The weights minimise the cross-entropy of a softmax over a
 question's candidates, its evidence turns sharing the one, with an L2 penalty; both data sets and modes count alike.
 Shown: the defaults; learnt and shown on the same; nested cross-validation (each conversation by weights learnt on all
-others); cross-data (learnt on one set, shown on the other); and the defaults with each sign off.
+others); cross-data (learnt on one set, shown on the other); the defaults with each sign off; and what each sign gains
+in development (with it and without, learnt on the set that is shown) and across (learnt on the other).
 """
 
 from __future__ import annotations
@@ -152,10 +153,11 @@ def recall(questions: Sequence[Question], weights: np.ndarray) -> np.ndarray:
     return np.array(shares).mean(axis=0)
 
 
-def learn(parts: Sequence[Sequence[Question]]) -> np.ndarray:
-    """The weights that fit all parts alike, by Adam on the whole of them; none falls below 0."""
+def learn(parts: Sequence[Sequence[Question]], off: int | None = None) -> np.ndarray:
+    """The weights that fit all parts alike, by Adam on the whole of them; none falls below 0, that of `off` is 0."""
     packs = [_pack([one for one in part if one.evidence.any()]) for part in parts]
-    weights, first, second = np.ones(len(SIGNS)), np.zeros(len(SIGNS)), np.zeros(len(SIGNS))
+    used = (np.arange(len(SIGNS)) != off).astype(float)
+    weights, first, second = used, np.zeros(len(SIGNS)), np.zeros(len(SIGNS))
     for step in range(1, STEPS + 1):
         slope = 2 * PENALTY * weights
         for signs, wanted, numbers, starts in packs:
@@ -166,7 +168,7 @@ def learn(parts: Sequence[Sequence[Question]]) -> np.ndarray:
         first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope**2
         pace = RATE * (1 - 0.9 * step / STEPS)
         weights = weights - pace * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
-        weights = np.maximum(weights, 0.0)
+        weights = np.maximum(weights, 0.0) * used
     return weights
 
 
@@ -221,6 +223,21 @@ def show(parts: Parts) -> None:
     for place, name in enumerate(SIGNS):
         cells = [f"{one[place] / one[:3].sum() * given[:3].sum():.2f}" for one in (both, *alone.values())]
         print("| " + " | ".join((f"`{name}`", f"{given[place]:.2f}", *cells)) + " |")
+    print(
+        "\n| what a sign gains @5: development − across | "
+        + " | ".join(f"{name}, {mode}" for name, mode in parts)
+        + " |"
+    )
+    print("|---" * (len(parts) + 1) + "|")
+    for place, sign in enumerate(SIGNS):
+        lesser = {name: learn([part for (data, _), part in parts.items() if data == name], off=place) for name in names}
+        cells = list[str]()
+        for (name, _), part in parts.items():
+            here, across = (
+                recall(part, alone[data])[0] - recall(part, lesser[data])[0] for data in (name, others[name])
+            )
+            cells.append(f"{here:+.3f} − {across:+.3f} = {here - across:+.3f}")
+        print("| " + " | ".join((f"`{sign}`", *cells)) + " |", flush=True)
 
 
 async def main(options: argparse.Namespace) -> None:

@@ -49,7 +49,7 @@ save day days date week weeks weekend month months year years time morning after
 passiert geschah geschehen gemacht war ist ich wir haben habe los pasó hice hicimos passé fait
 """
 _COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_DAYS = {"day": 1, "week": 7}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,21 @@ def named_spans(query: str, now: datetime) -> list[Span]:
 
 def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
     """The spans of a known year as times in UTC, each once: from its first moment to the one after its last."""
-    found = (_window(span) for span in spans)
-    return list(dict.fromkeys(window for window in found if window))
+    found: dict[tuple[datetime, datetime], None] = {}
+    for span in spans:
+        if span.year is None or not MINYEAR <= span.year < MAXYEAR:
+            continue
+        first = _date(span.year, span.month or 1, span.day or 1)
+        if first is None:
+            continue
+        if span.day:
+            after = first + timedelta(days=1)
+        elif span.month:
+            after = date(span.year + span.month // 12, span.month % 12 + 1, 1)
+        else:
+            after = date(span.year + 1, 1, 1)
+        found[_midnight(first), _midnight(after)] = None
+    return list(found)
 
 
 def bare_dates(query: str) -> str | None:
@@ -102,8 +115,13 @@ def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]
     when = at.date()
     month = day = 0.0
     for span in spans:
-        month = max(month, float(_within(span, when)))
-        day = max(day, _nearness(span, when))
+        if (span.year is None or span.year == when.year) and (span.month is None or span.month == when.month):
+            month = 1.0
+        if span.day is None or span.month is None:
+            continue
+        for year in (span.year,) if span.year else (when.year - 1, when.year, when.year + 1):
+            if target := _date(year, span.month, span.day):
+                day = max(day, math.exp(-abs((when - target).days) / 5))
     return month, day
 
 
@@ -122,35 +140,8 @@ def _asking() -> frozenset[str]:
     return frozenset(tokens(_ASKING))
 
 
-def _within(span: Span, when: date) -> bool:
-    return (span.year is None or span.year == when.year) and (span.month is None or span.month == when.month)
-
-
-def _window(span: Span) -> tuple[datetime, datetime] | None:
-    if span.year is None or not MINYEAR <= span.year < MAXYEAR:
-        return None
-    first = _date(span.year, span.month or 1, span.day or 1)
-    if first is None:
-        return None
-    if span.day:
-        after = first + timedelta(days=1)
-    elif span.month:
-        after = date(span.year + span.month // 12, span.month % 12 + 1, 1)
-    else:
-        after = date(span.year + 1, 1, 1)
-    return _midnight(first), _midnight(after)
-
-
 def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-def _nearness(span: Span, when: date) -> float:
-    if span.day is None or span.month is None:
-        return 0.0
-    years = (span.year,) if span.year else (when.year - 1, when.year, when.year + 1)
-    days = [abs((when - target).days) for year in years if (target := _date(year, span.month, span.day))]
-    return math.exp(-min(days) / 5) if days else 0.0
 
 
 def _by_name(query: str) -> Iterator[Span]:
@@ -184,17 +175,13 @@ def _by_distance(query: str, today: date) -> Iterator[Span]:
         else:
             unit = found["unit"] or found["units"]
             count = int(found["count"]) if (found["count"] or "").isdigit() else _COUNTS.get(found["count"] or "", 1)
-            yield _before(today, unit, count)
-
-
-def _before(today: date, unit: str, count: int) -> Span:
-    then = today - timedelta(days=_DAYS[unit] * count)
-    if unit == "year":
-        return Span(today.year - count)
-    if unit == "month":
-        months = today.year * 12 + today.month - 1 - count
-        return Span(months // 12, months % 12 + 1)
-    return _on(then)
+            if unit == "year":
+                yield Span(today.year - count)
+            elif unit == "month":
+                months = today.year * 12 + today.month - 1 - count
+                yield Span(months // 12, months % 12 + 1)
+            else:
+                yield _on(today - timedelta(days=_DAYS[unit] * count))
 
 
 def _on(when: date) -> Span:

@@ -116,7 +116,8 @@ def _frame(text: str, words: Sequence[tuple[str, int, int]], names: Collection[s
         if told and (low in _CONNECTORS or low in _SUBJECTS):
             cut = place + (low in _CONNECTORS)
         elif low and not _is_around(low) and low not in names:
-            return told if 0 < dated < told and _speaks(words[:told]) and not _denies(words[:told]) else 0
+            speaks = any(low.split("'")[0] in ("you", "i", "we") for low, _, _ in words[:told])
+            return told if 0 < dated < told and speaks and not _denies(words[:told]) else 0
         elif low in _TELLING:
             told = place + 1
         elif not dated and low not in _AROUND and _is_dated(low):
@@ -141,10 +142,6 @@ def _may_deny(words: Sequence[tuple[str, int, int]]) -> bool:
     """Whether what is denied is nothing of the fact: "I haven't forgotten that …", "didn't you say …"."""
     lows = {low for low, _, _ in words}
     return not _denies(words) or not lows.isdisjoint(_HARMLESS_DENIED) or (words[0][0] in _ASKING and "you" in lows)
-
-
-def _speaks(words: Sequence[tuple[str, int, int]]) -> bool:
-    return any(low.split("'")[0] in ("you", "i", "we") for low, _, _ in words)
 
 
 def _without_end(text: str, names: Collection[str]) -> str:

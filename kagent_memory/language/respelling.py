@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 RESPELT_AT_MOST: Final = 3  # words of one query
@@ -26,7 +26,19 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
         known: those that some memory holds.
     """
     unknown = [term for term in terms if term not in known and _alphabet(term)][:RESPELT_AT_MOST]
-    return {term: list(dict.fromkeys(_edits(term))) for term in unknown}
+    found: dict[str, list[str]] = {}
+    for term in unknown:
+        letters, edits = _alphabet(term), list[str]()
+        for place in range(len(term) + 1):
+            before, after = term[:place], term[place:]
+            edits += (before + letter + after for letter in letters)
+            if len(after) > 1 and after[0] != after[1]:
+                edits.append(before + after[1] + after[0] + after[2:])
+            if after and len(term) >= _CERTAIN_LETTERS:
+                edits.append(before + after[1:])
+                edits += (before + letter + after[1:] for letter in letters if letter != after[0])
+        found[term] = list(dict.fromkeys(edits))
+    return found
 
 
 def respelt(terms: Sequence[str], tried: Mapping[str, Sequence[str]], known: Mapping[str, int]) -> dict[str, list[str]]:
@@ -48,17 +60,3 @@ def _alphabet(term: str) -> str:
     if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS:
         return ""
     return next((letters for letters in _ALPHABETS if all(map(letters.__contains__, term))), "")
-
-
-def _edits(term: str) -> Iterator[str]:
-    if not (letters := _alphabet(term)):
-        return
-    certain = len(term) >= _CERTAIN_LETTERS
-    for place in range(len(term) + 1):
-        before, after = term[:place], term[place:]
-        yield from (before + letter + after for letter in letters)
-        if len(after) > 1 and after[0] != after[1]:
-            yield before + after[1] + after[0] + after[2:]
-        if certain and after:
-            yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in letters if letter != after[0])

@@ -240,7 +240,9 @@ def is_function_word(word: str, codes: frozenset[str]) -> bool:
 @cache
 def field(name: str) -> Words:
     """The table of a field that is a list of words."""
-    return Words(_rows(name))
+    return Words(
+        (form, _entry(language, form, form)) for language in SPACED for form in getattr(language, name).split()
+    )
 
 
 @cache
@@ -287,7 +289,11 @@ def units() -> Words:
 @cache
 def opposites() -> Words:
     """Words → "axis:side"; words of different sides of one axis exclude each other."""
-    return Words(_opposites(SPACED))
+    return Words(
+        (form.rstrip("!"), _entry(language, form, f"{axis}:{number}{'!' * form.endswith('!')}"))
+        for language in SPACED
+        for axis, number, form in _sides(language)
+    )
 
 
 @cache
@@ -311,7 +317,12 @@ def synonyms() -> Words:
 def pieces(code: str) -> Pieces:
     """What tells in texts of a language without spaces."""
     language = next(one for one in UNSPACED if one.code == code)
-    return Pieces(_pieces(language))
+    rows = [(form, "harmless", "") for form in language.doubtful.split()]
+    rows += ((form, "negations", "denies") for form in language.negations.split())
+    rows += ((form, "dates", name) for name, form in _dates(language))
+    rows += ((form, "units", name) for name, form in _named(language.units))
+    rows += ((form, "opposites", f"{axis}:{number}") for axis, number, form in _sides(language))
+    return Pieces((form.replace("_", " ").strip(), kind, value) for form, kind, value in rows)
 
 
 @cache
@@ -420,12 +431,6 @@ def _named(text: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), form
 
 
-def _rows(name: str) -> Iterator[tuple[str, Entry]]:
-    for language in SPACED:
-        for form in getattr(language, name).split():
-            yield form, _entry(language, form, form)
-
-
 def _numbers(language: Language) -> Iterator[tuple[str, str]]:
     plain = language.numbers.split()
     more = dict(pair.split(":") for pair in language.more_numbers.split())
@@ -440,16 +445,13 @@ def _numbers(language: Language) -> Iterator[tuple[str, str]]:
     for ten, size in tens:
         for unit, word in enumerate(plain[:10]):
             if unit:
-                yield from ((form, str(size + unit)) for form in _joined(language, ten, word, unit))
-
-
-def _joined(language: Language, ten: str, word: str, unit: int) -> Iterator[str]:
-    if language.units_joined is not None:
-        yield word + language.units_joined + ten
-        if word.endswith("e"):
-            yield word + language.units_joined.replace("e", "ë", 1) + ten
-    if language.tens_joined is not None:
-        yield (ten[:-1] if unit in (1, 8) and language.code == "it" else ten) + word
+                value = str(size + unit)
+                if (joint := language.units_joined) is not None:
+                    yield word + joint + ten, value
+                    if word.endswith("e"):
+                        yield word + joint.replace("e", "ë", 1) + ten, value
+                if language.tens_joined is not None:
+                    yield (ten[:-1] if unit in (1, 8) and language.code == "it" else ten) + word, value
 
 
 def _dates(language: Language) -> Iterator[tuple[str, str]]:
@@ -459,35 +461,12 @@ def _dates(language: Language) -> Iterator[tuple[str, str]]:
     yield from _named(language.dates)
 
 
-def _opposites(languages: Sequence[Language]) -> Iterator[tuple[str, Entry]]:
-    for language in languages:
-        for axis, number, form in _sides(language):
-            particle = "!" if form.endswith("!") else ""
-            yield form.rstrip("!"), _entry(language, form, f"{axis}:{number}{particle}")
-
-
 def _sides(language: Language) -> Iterator[tuple[str, int, str]]:
     for group in _groups(language.opposites):
         axis, _, sides = group.partition(":")
         for number, side in enumerate(sides.split("/")):
             for form in side.split():
                 yield axis.strip(), number, form
-
-
-def _pieces(language: Language) -> Iterator[tuple[str, str, str]]:
-    def form(text: str) -> str:
-        return text.replace("_", " ").strip()
-
-    for text in language.doubtful.split():
-        yield form(text), "harmless", ""
-    for text in language.negations.split():
-        yield form(text), "negations", "denies"
-    for name, text in _dates(language):
-        yield form(text), "dates", name
-    for name, text in _named(language.units):
-        yield form(text), "units", name
-    for axis, number, text in _sides(language):
-        yield form(text), "opposites", f"{axis}:{number}"
 
 
 def _entry(language: Language, form: str, value: str) -> Entry:

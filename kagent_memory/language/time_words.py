@@ -39,13 +39,9 @@ def asks_when(query: str) -> bool:
     return bool(_WHEN.match(folded)) and not _WHAT_THEN.search(folded)
 
 
-def _time_terms() -> frozenset[str]:
-    words = " ".join((*months(*_LANGUAGES), *weekdays(*_LANGUAGES), _OTHERS, *map(str, range(1900, 2100))))
-    # of the short ones only these: "sun", "sat" and "mar" are other words more often
-    return frozenset(term for term in tokens(words) if len(term) > 3 or term in _SHORT) - STOP_WORDS
-
-
-TIME_TERMS: Final = _time_terms()
+_WORDS = " ".join((*months(*_LANGUAGES), *weekdays(*_LANGUAGES), _OTHERS, *map(str, range(1900, 2100))))
+# of the short ones only these: "sun", "sat" and "mar" are other words more often
+TIME_TERMS: Final = frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
 
 
 @lru_cache(maxsize=1 << 10)

@@ -7,10 +7,10 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final
 
 from . import holds_together, is_acronym, keeps_case
 
@@ -85,10 +85,6 @@ _LONGEST_SYMBOL = 3  # letters of what a number counts that may be a unit
 _SHORTEST_SHOUTED = 2  # letters of a word in capitals that is rather an acronym
 
 
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...
-
-
 def tokens(text: str) -> list[str]:
     """The terms of a text in their order, stop words included, as they are indexed and searched.
 
@@ -160,7 +156,9 @@ def spelling(text: str) -> str:
     words = list(_words(text))
     if not words:
         return ""
-    words[-1] = _unended(words[-1])
+    core = words[-1].rstrip(_ENDS)
+    if (bare := core.strip(_EDGES)) != "":  # "5!", "C#" and a lone dot say something by themselves
+        words[-1] = core if core[-1].isalpha() and len(bare) > 1 else words[-1].rstrip(".…")
     folded: list[str] = []
     before = "."  # what a text begins after
     for word in words:
@@ -198,7 +196,12 @@ def former_identity(content: str) -> bytes:
 
 def slot(subject: str | None, attribute: str | None) -> str | None:
     """Subject and attribute as they are compared, spelling, case and articles aside; None without one of them."""
-    parts = [_slot_part(part or "")[:_LONGEST_SLOT_PART] for part in (subject, attribute)]
+    parts = list[str]()
+    for part in (subject or "", attribute or ""):
+        folded = unicodedata.normalize("NFKC", part[: 4 * _LONGEST_SLOT_PART]).casefold()
+        words = _WORD_OF_SLOT.findall(folded)
+        telling = [word for word in words if word not in _ARTICLES]
+        parts.append(" ".join(telling or words)[:_LONGEST_SLOT_PART])
     return "\n".join(parts) if all(parts) else None
 
 
@@ -248,15 +251,6 @@ def _words(text: str) -> Iterator[str]:
         yield "".join(open_word)
 
 
-def _unended(word: str) -> str:
-    """The last word of a text without what ends a sentence; "5!", "C#" and a lone dot say something by themselves."""
-    core = word.rstrip(_ENDS)
-    if not core.strip(_EDGES):
-        return word
-    plain = core[-1].isalpha() and len(core.strip(_EDGES)) > 1
-    return core if plain else word.rstrip(".…")
-
-
 def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
     """Whether the case of a word tells nothing.
 
@@ -277,11 +271,6 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
     return word.isupper() and len(word) > _SHORTEST_SHOUTED and not is_acronym(word)
 
 
-def _slot_part(text: str) -> str:
-    words = _WORD_OF_SLOT.findall(unicodedata.normalize("NFKC", text[: 4 * _LONGEST_SLOT_PART]).casefold())
-    return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
-
-
 def _telling(terms: list[str]) -> list[str]:
     return [term for term in terms if term not in STOP_WORDS] or terms
 
@@ -291,7 +280,13 @@ def _terms(chunk: str) -> tuple[str, ...]:
     chunk = _THOUSANDS.sub("", chunk) if "," in chunk else chunk
     found: list[str] = []
     for run in _RUN.findall(chunk):
-        found += _pairs(run) if _IS_UNSPACED.match(run) else _spaced(run)
+        if not _IS_UNSPACED.match(run):
+            found += _spaced(run)
+        elif len(run) == 1:
+            found.append(run)
+        else:
+            found += map("".join, pairwise(run))
+            found += _IS_HAN.findall(run)
     return tuple(found)
 
 
@@ -300,7 +295,9 @@ _remembered = lru_cache(maxsize=1 << 16)(_terms)
 
 def _spaced(run: str) -> Iterator[str]:
     """The parts of a word or identifier, and when there are several, the whole and its larger pieces as typed."""
-    leaves = [part for leaf in _LEAF.split(run) if leaf for part in _camel_parts(leaf)]
+    leaves: list[str] = []
+    for leaf in filter(None, _LEAF.split(run)):
+        leaves += _CAMEL.findall(leaf) if leaf.isascii() and _CASED_INSIDE.search(leaf) else (leaf,)
     for leaf in leaves:
         yield _word(leaf.casefold())
     if leaves == [run]:
@@ -316,35 +313,17 @@ def _spaced(run: str) -> Iterator[str]:
             yield piece[1:MAX_TERM_CHARS]
 
 
-def _camel_parts(leaf: str) -> list[str]:
-    return _CAMEL.findall(leaf) if _CASED_INSIDE.search(leaf) and leaf.isascii() else [leaf]
-
-
-def _pairs(run: str) -> Iterator[str]:
-    if len(run) == 1:
-        yield run
-        return
-    for first, second in pairwise(run):
-        yield first + second
-    yield from _IS_HAN.findall(run)
-
-
 @lru_cache(maxsize=1 << 16)
 def _word(folded: str) -> str:
     if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
         return folded[:MAX_TERM_CHARS]
     word = folded[:MAX_TERM_CHARS]
-    # A stemmer keeps the word it works on, so that two threads must not share one.
-    return _stemmer()().stemWord(_IRREGULAR.get(word, word))
-
-
-@cache
-def _stemmer() -> Callable[[], _Stemmer]:
     # Not `snowballstemmer.stemmer`: where PyStemmer is installed that is PyStemmer's, whose version knows other rules,
     # and terms that are stored must be found again in any environment.
     from snowballstemmer.english_stemmer import EnglishStemmer  # pyright: ignore
 
-    return EnglishStemmer  # pyright: ignore
+    # A stemmer keeps the word it works on, so that two threads must not share one.
+    return EnglishStemmer().stemWord(_IRREGULAR.get(word, word))  # pyright: ignore
 
 
 @cache

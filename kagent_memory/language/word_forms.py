@@ -128,7 +128,8 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     small = _small(spoken) if spoken else frozenset[str]()
     forms: dict[str, list[str]] = {}
     for word in dict.fromkeys(words):
-        language = _written(word) or spoken
+        scripts = (one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if letters.match(word))
+        language = next(scripts, spoken)
         if language and len(word) >= _LEAST_LETTERS and word not in small and len(forms) < WORDS_AT_MOST:
             [term, *_] = tokens(word) or [word]
             forms[term] = [form for form in _forms(language.name, word) if form != term]
@@ -152,25 +153,17 @@ def _spoken(words: frozenset[str]) -> _Language | None:
     return best if counts[best] > len(STOP_WORDS & words - _small(best)) else None
 
 
-def _written(word: str) -> _Language | None:
-    return next((one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if letters.match(word)), None)
-
-
 @lru_cache(maxsize=1 << 12)
 def _forms(name: str, word: str) -> tuple[str, ...]:
     language = _STEMMED[name]
     stem = _stemmer(name).stemWord(word)
     if len(stem) < _LEAST_LETTERS:
         return ()
-    ends = dict.fromkeys(end for written in ("", *language.ends.split()) for end in (_folded(written),))
+    ends = dict.fromkeys(("", *(next(_words(end), end) for end in language.ends.split())))
     # the word too: what its stemmer takes for an ending may be part of it
     made = list(dict.fromkeys(begin + end for begin in (stem, word) for end in ends))
     made += [begin + form for begin in language.begins.split() for form in made]
     return tuple(dict.fromkeys(term for form in made for term in tokens(form)[:1]))
-
-
-def _folded(end: str) -> str:
-    return next(_words(end), end) if end else ""
 
 
 def _stemmer(name: str) -> _Stemmer:

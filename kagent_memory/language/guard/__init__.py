@@ -41,7 +41,13 @@ def differences(a: str, b: str) -> frozenset[Kind]:
         return frozenset({"word"})
     ours, theirs = read(a), read(b)
     found: set[Kind] = {kind for kind in _MARKS if kind != "name" and _differ(kind, ours, theirs)}
-    if _strangers(ours, theirs) or _strangers(theirs, ours) or _other_letters(ours, theirs):
+    letters, others = _letters(ours), _letters(theirs)
+    if (
+        _strangers(ours, theirs)
+        or _strangers(theirs, ours)
+        or (letters - others and others - letters)
+        or (_caseless(ours, theirs) and _caseless(theirs, ours))
+    ):
         found.add("name")
     if _excluding(ours, theirs) or _turned(ours) != _turned(theirs) or _asks(a) != _asks(b):
         found.add("opposite")
@@ -81,26 +87,20 @@ def adds(text: str, known: str, beside: str = "") -> frozenset[Kind]:
     ours, theirs, held = read(text), read(known), read(everything)
     if not found and Counter(denials(ours, theirs)) - Counter(denials(theirs, ours)):
         found.add("negation")
-    if not found and {(word.value, word.unit) for word in ours.words if word.unit} - _measured(held):
+    if not found and {(word.value, word.unit) for word in ours.words if word.unit}.difference(
+        (word.value, word.unit) for word in held.words
+    ):
         found.add("unit")
     if not found and _excluding(ours, theirs):
         found.add("opposite")
-    if not found and reordered(_without_beside(ours, theirs), theirs):
+    # the dates and names that stand beside what is known have no place in its order
+    values = {word.value for word in theirs.words}
+    placed = (word for word in ours.words if word.kind not in ("date", "number", "name") or word.value in values)
+    if not found and reordered(ours._replace(words=tuple(placed)), theirs):
         found.add("order")
     if not found and (_turns(ours) - _turns(held) or _unexplained(missing(everything, text), held)):
         found.add("word")
     return frozenset(found)
-
-
-def _without_beside(text: AnnotatedText, known: AnnotatedText) -> AnnotatedText:
-    """Without the dates and names that stand beside what is known, which have no place in its order."""
-    values = {word.value for word in known.words}
-    marked = ("date", "number", "name")
-    return text._replace(words=tuple(word for word in text.words if word.kind not in marked or word.value in values))
-
-
-def _measured(reading: AnnotatedText) -> set[tuple[str, str]]:
-    return {(word.value, word.unit) for word in reading.words}
 
 
 def _turns(reading: AnnotatedText) -> set[str]:
@@ -154,10 +154,12 @@ def denies_otherwise(a: str, b: str) -> bool:
     ours, theirs = read(a), read(b)
     if _denied_of(ours, theirs) != _denied_of(theirs, ours):
         return True
-    return any(
-        _denies_all_of(one, other) and not any(clause.open for clause in _denials_by_clause(other))
-        for one, other in ((ours, theirs), (theirs, ours))
-    )
+    for one, other in ((ours, theirs), (theirs, ours)):
+        held = {spelling for word in other.words for spelling in (word.value, word.low)}
+        denies_all = any(denial.whole and not held.isdisjoint(denial.words) for denial in _denials_by_clause(one))
+        if denies_all and not any(clause.open for clause in _denials_by_clause(other)):
+            return True
+    return False
 
 
 def _denied_of(reading: AnnotatedText, other: AnnotatedText) -> frozenset[str]:
@@ -201,12 +203,6 @@ def _denials_by_clause(reading: AnnotatedText) -> Iterator[_Denial]:
         yield _Denial(telling or plain, whole, whole or behind[0].kind == "light")
 
 
-def _denies_all_of(reading: AnnotatedText, other: AnnotatedText) -> bool:
-    """Whether a text denies a whole clause that is about what the other speaks of."""
-    held = {spelling for word in other.words for spelling in (word.value, word.low)}
-    return any(denial.whole and not held.isdisjoint(denial.words) for denial in _denials_by_clause(reading))
-
-
 def same_words(a: str, b: str) -> bool:
     """Whether they say the same with the same telling words, in whatever forms and order without meaning."""
     return not missing(a, b) and not missing(b, a) and not differences(a, b)
@@ -238,7 +234,11 @@ def _differ(kind: Kind, a: AnnotatedText, b: AnnotatedText) -> bool:
     if kind == "negation":
         return _denies(a) != _denies(b) or denies_something_else(a, b)
     if kind == "unit":
-        return _units(a) != _units(b) or _paired_otherwise(a, b) or _counts_strangers(a, b)
+        paired, others = (
+            Counter((word.value, word.unit) for word in text.words if word.kind == "number") for text in (a, b)
+        )  # 5 km in 30 min, 30 km in 5 min
+        paired_otherwise = paired != others and not _differ("number", a, b)
+        return _units(a) != _units(b) or paired_otherwise or _counts_strangers(a, b)
     if kind == "number":
         return Counter(_of_kind(a.words, kind)) != Counter(_of_kind(b.words, kind))
     return set(_of_kind(a.words, kind)) != set(_of_kind(b.words, kind))
@@ -254,14 +254,6 @@ def _of_kind(words: Sequence[Word], kind: Kind) -> Iterator[str]:
 
 def _units(reading: AnnotatedText) -> frozenset[str]:
     return frozenset(word.unit for word in reading.words if word.unit)
-
-
-def _paired_otherwise(a: AnnotatedText, b: AnnotatedText) -> bool:
-    """Whether the same numbers have other units: 5 km in 30 min, 30 km in 5 min."""
-    ours, theirs = (
-        Counter((word.value, word.unit) for word in reading.words if word.kind == "number") for reading in (a, b)
-    )
-    return ours != theirs and not _differ("number", a, b)
 
 
 def _counts_strangers(a: AnnotatedText, b: AnnotatedText) -> bool:
@@ -292,14 +284,6 @@ def _strangers(a: AnnotatedText, b: AnnotatedText) -> bool:
         return False
     groups = {group for word in b.words for group in _synonyms(word, b.spoken)}
     return any(groups.isdisjoint(_synonyms(word, a.spoken)) for word in strange)
-
-
-def _other_letters(a: AnnotatedText, b: AnnotatedText) -> bool:
-    """In scripts without spaces or without capitals: whether each holds telling words that the other does not."""
-    ours, theirs = _letters(a), _letters(b)
-    if ours - theirs and theirs - ours:
-        return True
-    return bool(_caseless(a, b)) and bool(_caseless(b, a))
 
 
 def _letters(reading: AnnotatedText) -> frozenset[str]:

@@ -182,37 +182,25 @@ def _spaced(core: str, spoken: frozenset[str]) -> Iterator[Word]:
         return
     if len(core) > _LONGEST_WORD:
         yield Word(core, core, "identifier", core)
-    elif _is_identifier(core):
-        yield Word(core, core.casefold(), "identifier", _identified(core))
+    elif (
+        tables.symbol(core) is None
+        and _IDENTIFIER.search(core)
+        and not _QUANTITY.fullmatch(core)
+        and not _DATE.fullmatch(core)
+    ):
+        # acronyms may be written small; in all other identifiers the case may tell
+        acronym = core.isalpha() and (core.isupper() or core.rstrip("s").isupper())
+        yield Word(core, core.casefold(), "identifier", core.casefold() if acronym else core)
     elif any(character.isdigit() for character in core):
         yield from _quantities(core)
     else:
-        low = _bare(core)
+        low = _POSSESSIVE.sub("", core.casefold().replace("’", "'"))
         parts = low.split("-") if "-" in low and tables.lexeme(low, spoken).number is None else []
-        if len(parts) > 1 and all(map(_counts, parts)):
+        known = [tables.lexeme(part, _ANY_LANGUAGE) for part in parts]
+        if len(parts) > 1 and all(one.number is not None or one.one for one in known):  # "twenty-one"
             yield from (Word(part, part, "", part) for part in parts)
         else:
             yield Word(core, low, "", low, role="'s" if _POSSESSIVE.search(core) else "")
-
-
-def _counts(word: str) -> bool:
-    known = tables.lexeme(word, _ANY_LANGUAGE)
-    return known.number is not None or known.one
-
-
-def _bare(word: str) -> str:
-    return _POSSESSIVE.sub("", word.casefold().replace("’", "'"))
-
-
-def _is_identifier(word: str) -> bool:
-    if tables.symbol(word) is not None:
-        return False
-    return bool(_IDENTIFIER.search(word)) and not _QUANTITY.fullmatch(word) and not _DATE.fullmatch(word)
-
-
-def _identified(word: str) -> str:
-    """Acronyms may be written small; in all other identifiers the case may tell."""
-    return word.casefold() if word.isalpha() and (word.isupper() or word.rstrip("s").isupper()) else word
 
 
 def _quantities(core: str) -> Iterator[Word]:
@@ -240,7 +228,9 @@ def _numbers(part: str) -> Iterator[Word]:
         glued = _GLUED.match(part, found.end()) if "ordinal" not in values else None
         place = glued.end() if glued else found.end()
         sign = values.get("sign", "").replace("−", "-").replace("+", "")
-        digits = sign + _plain_number(values["digits"]) + values.get("power", "") + values.get("ordinal", "")
+        whole, _, fraction = values["digits"].replace(",", ".").partition(".")
+        plainly = f"{whole}.{fraction}" if fraction.strip("0") else (whole if fraction else whole.lstrip("0")) or "0"
+        digits = sign + plainly + values.get("power", "") + values.get("ordinal", "")
         digits = digits.translate({ord("º"): "th", ord("ª"): "th"})
         unit = _unit(glued[1]) if glued else _unit(values["before"]) if "before" in values else ""
         digits = _measure(digits) if unit else digits
@@ -248,11 +238,6 @@ def _numbers(part: str) -> Iterator[Word]:
     rest = part[place:].strip(_EDGES + "-–—/")
     if rest:
         yield Word(rest, rest.casefold(), "", rest.casefold())
-
-
-def _plain_number(digits: str) -> str:
-    whole, _, fraction = digits.replace(",", ".").partition(".")
-    return f"{whole}.{fraction}" if fraction.strip("0") else (whole if fraction else whole.lstrip("0")) or "0"
 
 
 def _measure(number: str) -> str:
@@ -291,16 +276,12 @@ def _unspaced(run: str, script: str) -> Iterator[Word]:
             text = numerals.group()
             yield Word(text, text, "number", value)
         else:
-            text = _letters(run, place, script)
+            # kanji and other characters stand for themselves; katakana makes words, hiragana what holds them together
+            same = _SCRIPTS.match(run, place) if script == "ja" else None
+            text = same.group() if same else run[place]
             text = text[: next((end for end in range(1, len(text)) if place + end in marked), len(text))]
             yield _letter(text, run, place, script, tuple(sides.get(place, ())))
         place += len(text)
-
-
-def _letters(run: str, place: int, script: str) -> str:
-    """Kanji and other characters stand for themselves; katakana makes words, hiragana what holds them together."""
-    found = _SCRIPTS.match(run, place)
-    return found.group() if found is not None and script == "ja" else run[place]
 
 
 def _letter(text: str, run: str, place: int, script: str, sides: tuple[str, ...]) -> Word:
@@ -369,17 +350,15 @@ def _numbered(words: list[Word], spoken: frozenset[str]) -> list[Word]:
         if word.kind == "number" and not word.unit and place + size < len(words):
             word.unit = _unit_word(words[place + size], spoken)
             size += bool(word.unit)
-        if word.kind in ("number", "date") and not word.unit and found and _is_currency(found[-1]):
-            word.unit = tables.symbol(found.pop().raw) or ""
+        if word.kind in ("number", "date") and not word.unit and found:
+            before = found[-1]
+            if before.kind in ("", "identifier") and before.raw.isupper() and tables.is_currency(before.raw):
+                word.unit = tables.symbol(found.pop().raw) or ""
         if word.kind == "number" and word.unit:
             word.low = word.value = _measure(word.value)
         found.append(word)
         place += size
     return found
-
-
-def _is_currency(word: Word) -> bool:
-    return word.kind in ("", "identifier") and word.raw.isupper() and tables.is_currency(word.raw)
 
 
 def _unit_word(word: Word, spoken: frozenset[str]) -> str:
@@ -438,9 +417,13 @@ def _known(words: Sequence[Word], spoken: frozenset[str]) -> Iterator[Word]:
         known = tables.lexeme(word.low, spoken)
         word.kind, word.value = _kind(words, lows, place, known, spoken)
         if (known.sides or known.turns or known.phrase) and word.kind != "date":
-            word.sides = _sides(words, lows, place, known, spoken)
-            phrases = tables.turns().phrases(lows, place, spoken) if known.phrase else ()
-            word.turns = (*known.turns, *(entry.value for entry in phrases))
+            sides, turns = list(known.sides), list(known.turns)
+            if known.phrase:
+                sides += (entry.value for entry in tables.opposites().phrases(lows, place, spoken))
+                turns += (entry.value for entry in tables.turns().phrases(lows, place, spoken))
+            particle = any(side.endswith("!") for side in sides) and _is_particle(words, place, spoken)
+            word.sides = tuple(dict.fromkeys(side.rstrip("!") for side in sides if particle or side[-1:] != "!"))
+            word.turns = tuple(turns)
         yield word
 
 
@@ -477,16 +460,6 @@ def _date(
         if 0 <= beside < len(lows) and (period := tables.lexeme(lows[beside], spoken).period) is not None:
             return f"{near} {period}"
     return None
-
-
-def _sides(
-    words: Sequence[Word], lows: Sequence[str], place: int, known: tables.Lexeme, spoken: frozenset[str]
-) -> tuple[str, ...]:
-    found = list(known.sides)
-    if known.phrase:
-        found += (entry.value for entry in tables.opposites().phrases(lows, place, spoken))
-    particle = any(side.endswith("!") for side in found) and _is_particle(words, place, spoken)
-    return tuple(dict.fromkeys(side.rstrip("!") for side in found if particle or not side.endswith("!")))
 
 
 def _is_particle(words: Sequence[Word], place: int, spoken: frozenset[str]) -> bool:

@@ -39,11 +39,33 @@ def denies_something_else(a: AnnotatedText, b: AnnotatedText) -> bool:
 
 
 def denials(reading: AnnotatedText, other: AnnotatedText) -> list[tuple[str, int]]:
-    """What each denial in a text is about, in words that the other text holds too."""
+    """What each denial in a text is about, in words that the other text holds too.
+
+    That is the next word that both hold, or else the one before; and which of its like.
+    """
     shared = Counter(word.value for word in reading.words if word.tells) & Counter(
         word.value for word in other.words if word.tells
     )
-    return list(_denied(reading, shared))
+    places: list[int] = []
+    keys: list[tuple[str, int]] = []
+    seen: Counter[str] = Counter()
+    for place, word in enumerate(reading.words):
+        if word.tells and shared[word.value] > 0:
+            places.append(place)
+            keys.append((word.value, seen[word.value]))
+            seen[word.value] += 1
+    found: list[tuple[str, int]] = []
+    former = -1
+    for place, word in enumerate(reading.words):
+        if word.kind != "negation" or (word.clause == former and reading.spoken & tables.concord()):
+            continue
+        former = word.clause
+        behind = bisect(places, place)
+        if behind < len(places) and reading.words[places[behind]].clause == word.clause:
+            found.append(keys[behind])
+        else:
+            found.append(keys[behind - 1] if behind else ("", 0))
+    return found
 
 
 def _names(a: AnnotatedText, b: AnnotatedText) -> frozenset[str]:
@@ -144,7 +166,12 @@ def _swapped(a: AnnotatedText, b: AnnotatedText) -> bool:
         return True
     first, second = [word.low for word in ours], [word.low for word in theirs]
     for start, end in _swaps(first, second):
-        if _joins(first[start:end], spoken) and not any(_movable(part, spoken) for part in (ours[:start], ours[end:])):
+        # a phrase whose preposition comes along may stand anywhere, and so may a pronoun
+        movable = any(
+            part[0].kind == "function" if len(part) == 1 else tables.lexeme(part[0].low, spoken).role
+            for part in (ours[:start], ours[end:])
+        )
+        if _joins(first[start:end], spoken) and not movable:
             return True
     return False
 
@@ -177,32 +204,3 @@ def _swaps(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[int, i
 def _joins(middle: Iterable[str | None], spoken: frozenset[str]) -> bool:
     """Whether something stands there around which the sides may not change places."""
     return not all(word and tables.lexeme(word, spoken).even for word in middle)
-
-
-def _movable(part: Sequence[Word], spoken: frozenset[str]) -> bool:
-    """Whether it may stand anywhere: a phrase whose preposition comes along, or a pronoun."""
-    if len(part) == 1:
-        return part[0].kind == "function"
-    return bool(tables.lexeme(part[0].low, spoken).role)
-
-
-def _denied(reading: AnnotatedText, shared: Counter[str]) -> Iterator[tuple[str, int]]:
-    """What each denial is about: the next word that both texts hold, or else the one before; and which of its like."""
-    seen: Counter[str] = Counter()
-    places: list[int] = []
-    keys: list[tuple[str, int]] = []
-    for place, word in enumerate(reading.words):
-        if word.tells and shared[word.value] > 0:
-            places.append(place)
-            keys.append((word.value, seen[word.value]))
-            seen[word.value] += 1
-    former = -1
-    for place, word in enumerate(reading.words):
-        if word.kind != "negation" or (word.clause == former and reading.spoken & tables.concord()):
-            continue
-        former = word.clause
-        behind = bisect(places, place)
-        if behind < len(places) and reading.words[places[behind]].clause == word.clause:
-            yield keys[behind]
-        else:
-            yield keys[behind - 1] if behind else ("", 0)
