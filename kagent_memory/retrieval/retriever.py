@@ -38,6 +38,7 @@ from .ranking import (
     dense_text,
     in_one_scale,
     join,
+    keeps_what_is_asked,
     matches_filter,
     named_spans,
     rank,
@@ -181,8 +182,7 @@ class Retriever:
             try:
                 searched = await self._searched(store, scopes, query.filter, session_id, now, as_of, anew=anew)
                 search.scopes = searched
-                terms = await self._terms(search)
-                matches = await searched.text(terms, limit=search.settings.text_limit)
+                terms, matches = await self._matches(search)
                 searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
                 selected = await self._select(search, ranking, budget_tokens)
                 if selected is None:  # written to meanwhile; the second answer is one of what the database says
@@ -209,14 +209,23 @@ class Retriever:
         if imagines and self._embedder is not None:
             search.imagined = await self._imagined(search)
 
-    async def _terms(self, search: _Search) -> Sequence[str]:
-        """The terms to search by, after the memories of the times that are named were looked up."""
-        size = len(search.text)
-        named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
-        search.dated = await self._dated(search, named)
-        search.date_only, terms = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
-        search.added_terms = frozenset(chain.from_iterable(map(query_terms, search.added))).difference(terms)
-        return [*terms, *sorted(search.added_terms)]
+    async def _matches(self, search: _Search) -> tuple[Sequence[str], TextMatches]:
+        """The terms searched by, and what holds them, after the memories of the times that are named were looked up.
+
+        What a model made of the query and no longer asks for the same is left aside: all is as without a model.
+        """
+        size, completed = len(search.text), search.text != search.query.text
+        while True:
+            named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
+            search.dated = await self._dated(search, named)
+            search.date_only, own = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
+            rewritten = frozenset(chain.from_iterable(map(query_terms, search.added)))
+            search.added_terms = rewritten.difference(own)
+            terms = [*own, *sorted(search.added_terms)]
+            matches = await search.scopes.text(terms, limit=search.settings.text_limit)
+            if not search.added or keeps_what_is_asked(frozenset(own), rewritten, matches, completed=completed):
+                return terms, matches
+            search.added = []
 
     async def _searched(
         self,

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from kagent_memory import Memories, Scope
+from kagent_memory.retrieval.ranking import keeps_what_is_asked
+from kagent_memory.stores.base import TextMatches
 from kagent_memory.testing.scripted_models import HashEmbedder, ScriptedLlm
 
 ANN = Scope("", "ann", "demo")
@@ -57,6 +59,56 @@ async def test_a_model_that_answers_nonsense_makes_no_answer_worse(nonsense: str
     without = await found(QUESTIONS, embedding=embedder)
     assert without == [[note] for note in NOTES]
     assert await found(QUESTIONS, embedding=embedder, llm=model, rewrite=True, hyde=True) == without
+
+
+@pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])
+async def test_a_rewrite_that_asks_for_something_else_changes_nothing(embedder: Any) -> None:
+    asked = iter([*QUESTIONS[3:], *QUESTIONS[:3]])
+    model = ScriptedLlm(lambda prompt: {"query": f"{next(asked)} On 3 May 2023?"})
+    async with await Memories.open("libsql:///:memory:", worker=False, embedding=embedder) as plain:
+        await plain.add(ANN, NOTES)
+        without = [[(hit.memory.content, hit.score) for hit in await plain.recall(ANN, one)] for one in QUESTIONS]
+    options: dict[str, Any] = {"embedding": embedder, "llm": model, "rewrite": True}
+    async with await Memories.open("libsql:///:memory:", worker=False, **options) as memories:
+        await memories.add(ANN, NOTES)
+        for question, expected in zip(QUESTIONS, without, strict=True):
+            answer = await memories.recall(ANN, question)
+            assert [(hit.memory.content, hit.score) for hit in answer] == expected
+    assert next(asked, None) is None
+
+
+async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
+    notes = [*NOTES, "Mr Sykes charged ninety pounds last spring"]
+    history = ["The piano sounds dreadful since the move", "And the book club meets here next week"]
+    model = ScriptedLlm(lambda prompt: {"query": "piano tuner Sykes pounds"})
+    async with await Memories.open("libsql:///:memory:", worker=False, llm=model, rewrite=True) as memories:
+        await memories.add(ANN, notes)
+        answer = await memories.recall(ANN, "how much?", history=history)
+    assert notes[-1] in [hit.memory.content for hit in answer]
+
+
+@pytest.mark.parametrize(
+    ("asked", "rewritten", "completed", "keeps"),
+    [
+        ("rare common", "rare common other", False, True),
+        ("rare common", "rare", False, True),  # the common word tells little
+        ("rare common", "common other", False, False),
+        ("rare other", "rare", False, False),
+        ("rare other", "rare", True, True),  # of earlier turns it need not keep all
+        ("rare other", "common", True, False),
+        ("unheard", "rare", False, True),  # nothing that is asked is known
+        ("unheard rare", "rare", False, True),
+        ("rare", "unheard", False, False),
+        ("rare", "unheard", True, False),
+        ("", "rare", False, True),
+    ],
+)
+def test_a_rewrite_keeps_the_words_that_tell(asked: str, rewritten: str, completed: bool, keeps: bool) -> None:
+    known = TextMatches(
+        documents=100, average_length=5.0, frequencies={"rare": 1, "other": 1, "common": 60}, matches={}
+    )
+    words = frozenset(asked.split()), frozenset(rewritten.split())
+    assert keeps_what_is_asked(*words, known, completed=completed) is keeps
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from .rank_settings import RankSettings
 Nearest: TypeAlias = Sequence[tuple[str, float]]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.intp]
+_KEPT = 0.75  # of what a query asks stays in a rewrite of it
 _TELLING = 5  # pairs of cosines from which on they tell how much wider one embedder's lie than another's
 
 
@@ -134,6 +136,29 @@ def join(
         cosines=cosines,
         has_vectors=any(nearest),
     )
+
+
+def keeps_what_is_asked(asked: Set[str], rewritten: Set[str], text: TextMatches, *, completed: bool = False) -> bool:
+    """Whether a rewrite still holds the query's words: three quarters, by rarity, of those that some memory holds.
+
+    Words that no memory holds find nothing, so that a rewrite may do without them.
+
+    Args:
+        asked: the query's terms.
+        rewritten: the rewrite's.
+        text: what both were searched for in.
+        completed: the query brought earlier turns along; of these a rewrite need only pick what it is about.
+    """
+    frequency = text.frequencies
+    rarity = {
+        term: math.log1p((text.documents - frequency[term] + 0.5) / (frequency[term] + 0.5))
+        for term in asked | rewritten
+        if term in frequency
+    }
+    known, made, kept = (
+        sum(rarity[term] for term in rarity.keys() & some) for some in (asked, rewritten, asked & rewritten)
+    )
+    return kept >= _KEPT * (min(known, made or known) if completed else known)
 
 
 def in_one_scale(new: Nearest, former: Nearest) -> Nearest:
