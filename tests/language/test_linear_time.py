@@ -121,7 +121,7 @@ GIVEN: dict[str, Callable[[str], object]] = {
 NO_TEXTS = (
     *("adk.demo", "adk.registry", "adk.service._database_uri", "cli"),
     *("models.embedding.provider_routes", "models.prompts.prompt", "redaction.patterns._rule"),
-    *("redaction.patterns.shapes_of", "remote.is_remote", "server.app._static"),
+    *("redaction.patterns.shapes_of", "remote.is_remote"),
     *(
         "server.serving",
         "settings",
