@@ -119,7 +119,7 @@ GIVEN: dict[str, Callable[[str], object]] = {
 }
 # Their texts are names of files, models, settings, stores and the like, or a few characters.
 NO_TEXTS = (
-    *("adk.demo", "adk.registry", "adk.service._database_uri", "cli"),
+    *("adk.registry", "adk.service._database_uri", "cli"),
     *("models.embedding.provider_routes", "models.prompts.prompt", "redaction.patterns._rule"),
     *("redaction.patterns.shapes_of", "remote.is_remote"),
     *(
