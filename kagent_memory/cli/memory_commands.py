@@ -152,7 +152,12 @@ def _shown(memory: Memory, say: Output) -> None:
 
 async def add(args: argparse.Namespace, say: Output) -> int:
     """Stores memories as given."""
-    texts: list[str] = args.text or _lines_of_standard_input()
+    texts: list[str] = args.text or []
+    if not texts and sys.stdin is not None:  # pyright: ignore[reportUnnecessaryComparison] the caller may close it
+        try:
+            texts = [line.strip() for line in sys.stdin if line.strip()]
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"Standard input is not valid {error.encoding.upper()} text.") from error
     if not texts:
         raise InvalidInput("Give at least one text, or lines on standard input.")
     facts = [
@@ -174,15 +179,6 @@ async def add(args: argparse.Namespace, say: Output) -> int:
     for id in ids:
         say.line(id)
     return 0
-
-
-def _lines_of_standard_input() -> list[str]:
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] closed by the caller
-        return []
-    try:
-        return [line.strip() for line in sys.stdin if line.strip()]
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"Standard input is not valid {error.encoding.upper()} text.") from error
 
 
 async def edit(args: argparse.Namespace, say: Output) -> int:

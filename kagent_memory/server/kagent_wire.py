@@ -148,7 +148,12 @@ def _item(fields: Mapping[str, Any], missing: str) -> StoredItem:
     if not (agent_name and user_id and numbers):
         raise Refused(missing)
     ttl = min(ttl_days, LONGEST_TTL_DAYS) if ttl_days > 0 else None
-    return StoredItem(agent_name, user_id, content, _vector(numbers), _metadata(fields.get("metadata")), ttl)
+    vector, sent = _vector(numbers), fields.get("metadata")
+    if sent is not None and too_deep(sent):
+        raise Refused(f"metadata must not be nested deeper than {DEEPEST} levels")
+    cleaned: Any = {} if sent is None else _clean(sent)
+    metadata = cast("dict[str, Any]", cleaned) if isinstance(cleaned, dict) else {VALUE: cleaned}
+    return StoredItem(agent_name, user_id, content, vector, metadata, ttl)
 
 
 def _decoded(body: bytes) -> Mapping[str, Any]:
@@ -239,15 +244,6 @@ def _clean(value: Any) -> Any:
             return {_text(key): _clean(part) for key, part in cast("dict[str, Any]", value).items()}
         case _:
             return value
-
-
-def _metadata(value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if too_deep(value):
-        raise Refused(f"metadata must not be nested deeper than {DEEPEST} levels")
-    cleaned = _clean(value)
-    return cast("dict[str, Any]", cleaned) if isinstance(cleaned, dict) else {VALUE: cleaned}
 
 
 def found(memory: Memory, score: float) -> dict[str, Any]:
