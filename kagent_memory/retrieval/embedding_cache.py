@@ -97,7 +97,8 @@ class EmbeddingCache:
             ModelError: as `ask`.
         """
         of_kind = self._by_kind[kind]
-        keys = [(tenant, self._hash(text)) for text in texts]
+        raws = (text.encode("utf-8", "surrogatepass") for text in texts)
+        keys = [(tenant, hashlib.blake2b(raw, key=self._salt, digest_size=16).digest()) for raw in raws]
         found, wanted = self._looked_up(kind, of_kind, dict(zip(keys, texts, strict=True)))
         if wanted:
             try:  # waited for, not awaited: who is cancelled takes no answer from others
@@ -135,9 +136,6 @@ class EmbeddingCache:
         if fresh:
             self._enqueue(kind, of_kind, fresh)
         return found, wanted
-
-    def _hash(self, text: str) -> bytes:
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=16).digest()
 
     def _enqueue(self, kind: Kind, of_kind: _OfKind, fresh: list[_Wanted]) -> None:
         if len(of_kind.filling) + len(fresh) > self._batch_size:

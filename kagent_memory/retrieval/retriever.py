@@ -205,9 +205,17 @@ class Retriever:
     async def _think(self, search: _Search, history: Sequence[str], *, imagines: bool) -> None:
         """What is made of the query before anything is read."""
         search.text = await run_in_thread(len(search.query.text), complete, search.query.text, history)
-        search.added = await self._rewritten(search, history)
-        if imagines and self._embedder is not None:
-            search.imagined = await self._imagined(search)
+        if self._settings.rewrite and self._llm is not None:
+            seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+            text, trouble = await rewrite(self._llm, search.text, history, timeout_seconds=seconds)
+            search.degraded += [trouble] if trouble else []
+            search.added = [text] if text != search.text else []
+        imagines = imagines and self._settings.hyde and self._embedder is not None
+        if imagines and self._llm is not None and search.text.strip():
+            seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+            note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
+            search.degraded += [trouble] if trouble else []
+            search.imagined = [note] if note else ()
 
     async def _matches(self, search: _Search) -> tuple[Sequence[str], TextMatches]:
         """The terms searched by, and what holds them, after the memories of the times that are named were looked up.
@@ -307,24 +315,6 @@ class Retriever:
         if any(term in known or term in matches.frequencies for term in telling):
             searched = telling
         return searched, await ask(searched, limit=search.settings.text_limit)
-
-    async def _rewritten(self, search: _Search, history: Sequence[str]) -> list[str]:
-        """The query as a model rewrites it, where the settings ask for it."""
-        if not self._settings.rewrite or self._llm is None:
-            return []
-        seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
-        text, trouble = await rewrite(self._llm, search.text, history, timeout_seconds=seconds)
-        search.degraded += [trouble] if trouble else []
-        return [text] if text != search.text else []
-
-    async def _imagined(self, search: _Search) -> Sequence[str]:
-        """The answer that a model makes up, where the settings ask for one."""
-        if not self._settings.hyde or self._llm is None or not search.text.strip():
-            return ()
-        seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
-        note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
-        search.degraded += [trouble] if trouble else []
-        return [note] if note else ()
 
     async def _dated(self, search: _Search, named: Sequence[tuple[datetime, datetime]]) -> frozenset[str]:
         """The memories of the days, months and years that the query names, the newest if there are many."""

@@ -39,7 +39,9 @@ def is_vague(text: str) -> bool:
     if len(text) > EARLIER_CHARS:
         return False
     if wide(text):
-        return _is_vague_unspaced(bare(text))
+        unspaced = bare(text)
+        is_pointing = len(unspaced) <= 2 * FEW_CHARS and bool(_POINTING.match(unspaced))
+        return is_pointing or len(_POLITE.sub("", unspaced)) <= FEW_CHARS
     folded = plain(text)
     words = folded.split()
     telling = _telling(" ".join(word for word in words if word not in ASKING and word not in POINTERS))
@@ -73,12 +75,6 @@ def split(text: str) -> list[str]:
         else:
             waiting = f"{waiting} {part}".strip()
     return found[:MAX_SENTENCES] or [text]
-
-
-def _is_vague_unspaced(text: str) -> bool:
-    if len(_POLITE.sub("", text)) <= FEW_CHARS:
-        return True
-    return len(text) <= 2 * FEW_CHARS and bool(_POINTING.match(text))
 
 
 def _telling(text: str) -> list[str]:

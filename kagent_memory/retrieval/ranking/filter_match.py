@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from ...records import Filter, Memory
 
@@ -14,7 +13,12 @@ def matches_filter(filter: Filter, memory: Memory) -> bool:
         _is_of(filter, memory)
         and (not filter.topics or not set(filter.topics).isdisjoint(memory.topics))
         and set(filter.tags) <= set(memory.tags)
-        and all(key in memory.metadata and _same(memory.metadata[key], value) for key, value in filter.metadata.items())
+        and all(
+            key in memory.metadata
+            and memory.metadata[key] == value
+            and isinstance(memory.metadata[key], bool) == isinstance(value, bool)  # True == 1
+            for key, value in filter.metadata.items()
+        )
         and _between(memory.created_at, filter.created_after, filter.created_before)
         and _between(memory.happened_at, filter.happened_after, filter.happened_before)
     )
@@ -29,10 +33,6 @@ def _is_of(filter: Filter, memory: Memory) -> bool:
         and (filter.category is None or memory.category == filter.category)
         and (filter.min_importance is None or memory.importance >= filter.min_importance)
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
 def _between(at: datetime | None, after: datetime | None, before: datetime | None) -> bool:
