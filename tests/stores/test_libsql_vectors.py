@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kagent_memory.stores import vector_index
 from kagent_memory.stores.libsql.vector_search import ScopeVectors, VectorCache, search
 
 DIMENSIONS = 16
@@ -62,7 +63,9 @@ def passing(good):
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 70, 1260, 10**9])
 @pytest.mark.parametrize("share", [1, 2, 97])
-def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(table, limit, share):
+@pytest.mark.parametrize("many", [1000, 10_000])
+def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(table, limit, share, many, monkeypatch):
+    monkeypatch.setattr(vector_index, "MANY_ROWS", many)
     good = {id for number, id in enumerate(sorted(table.rows)) if number % share == 0}
     queries = [table.rows["m0003"][1].astype(np.float32), -np.ones(DIMENSIONS, np.float32)]
     found = search(current(VectorCache(max_bytes=2**26), table, 1), queries, limit, passing(good))
