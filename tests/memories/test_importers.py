@@ -225,7 +225,7 @@ class TestTables:
             ("langgraph", {"namespace": "{user}", "table": "mem0"}, "not the table of langgraph"),
             ("kagent", {"namespace": "{user}"}, "namespace goes with langgraph"),
             ("kagent-memory", {"app": "a"}, "app goes with other systems"),
-            ("dream", {}, "must be one of"),
+            ("dream", {}, "source takes one of"),
         ],
     )
     async def test_what_is_something_else_is_refused(self, there, emptied_uri, source, more, said):
