@@ -152,7 +152,8 @@ async def each_aside(items: Sequence[Item], size: Callable[[Item], int], work: C
         portion.append(item)
         weight += size(item)
         if weight >= PORTION or number == len(items):
-            done += await run_in_thread(weight, list[T], map(work, portion))
+            # no map(): it would take a StopIteration of the work, such as a caller's redact=, for the end of the items
+            done += await run_in_thread(weight, list[T], (work(one) for one in portion))
             portion, weight = [], 0
     return done
 

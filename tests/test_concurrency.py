@@ -1,4 +1,4 @@
-"""What is remembered within bounds."""
+"""What is remembered within bounds, and what is worked on in portions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kagent_memory.concurrency import LRU
+from kagent_memory.concurrency import LRU, each_aside
 
 
 def test_what_was_used_longest_ago_goes_first():
@@ -90,3 +90,13 @@ def test_threads_share_it():
     for thread in threads:
         thread.join()
     assert kept.size == sum(len(kept.get(key) or "") for key in kept)
+
+
+@pytest.mark.parametrize("size", [1, 5_000])
+async def test_an_item_whose_work_stops_an_iteration_is_an_error_and_no_end_of_the_items(size: int):
+    def work(item: int) -> int:
+        return next(one for one in (1, 3) if one == item)
+
+    assert await each_aside([1, 3, 1], lambda _: size, work) == [1, 3, 1]
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await each_aside([1, 2, 3], lambda _: size, work)
