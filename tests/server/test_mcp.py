@@ -522,11 +522,11 @@ async def test_the_history_names_who_saved(guarded: tuple[str, dict[str, str]], 
         ("?app=demo&beside_user=ada", "ada", 400, "pairs"),
         ("?app=demo&beside_app=&beside_user=ada", "ada", 400, "pairs"),
         ("?app=demo" + "&beside_app=a&beside_user=ada" * 21, "ada", 400, "at most 20"),
-        (f"?app=demo&user=ada&beside_app=a&beside_user={'x' * 1025}", "all", 400, "1024"),
+        (f"?app=demo&user=ada&beside_app=a&beside_user={'x' * 1025}", "all", 400, "at most 1,024"),
         ("?user=ada", "all", 400, "/mcp?app="),
         ("?app=demo", "all", 400, "/mcp?app="),
         ("?app=&user=ada", "all", 400, "/mcp?app="),
-        (f"?app={'x' * 1025}&user=ada", "all", 400, "1024"),
+        (f"?app={'x' * 1025}&user=ada", "all", 400, "at most 1,024"),
     ],
 )
 async def test_a_caller_out_of_scope_gets_one_clear_error_of_json_rpc(
