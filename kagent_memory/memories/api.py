@@ -564,7 +564,8 @@ class MemoryApi(ABC):
 class OpenedMemories(MemoryApi):
     """The verbs of memories that were opened, here or on a server, and are to be closed."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         for name in MemoryApi.__abstractmethods__ & vars(cls).keys():
             setattr(cls, name, checked_arguments(getattr(MemoryApi, name), vars(cls)[name]))
 

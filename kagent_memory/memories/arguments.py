@@ -7,7 +7,7 @@ import inspect
 import types
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ..errors import InvalidInput
@@ -23,8 +23,8 @@ class Kind(NamedTuple):
     Attributes:
         name: of one, for people.
         names: of several.
-        fitting: gives what is passed on, the value itself or a list of what an iterable yields; raises TypeError, which
-            says what the value is instead.
+        fitting: gives what is passed on, the value itself, Python's like of numpy's, or a list of what an iterable
+            yields; raises TypeError, which says what the value is instead.
         exact: types that fit whatever their value is.
     """
 
@@ -155,29 +155,43 @@ def _instance(kind: type, name: str, names: str) -> Kind:
     return Kind(name, names, _if(lambda value: isinstance(value, kind)), frozenset({kind}))
 
 
+def _truth(value: object) -> object:
+    if isinstance(value, bool):
+        return value
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):  # of comparing its numbers
+        return bool(value)
+    raise TypeError(_type_of(value))
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(_type_of(value))
+    return value if isinstance(value, int) else int(value)
+
+
 def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(_type_of(value))
     try:
-        float(value)
+        number = float(value)
     except OverflowError:
         raise TypeError("one beyond all floats") from None
-    return value
+    return value if isinstance(value, int | float) else number
+
+
+def _is_model(value: object) -> bool:
+    has_name = isinstance(getattr(value, "name", None), str)
+    return has_name and callable(getattr(value, "complete", None)) and not isinstance(value, type)
 
 
 _NAMED: Mapping[Any, Kind] = {
     Any: Kind("anything", "anything", _if(lambda _: True)),
     _Vector: Kind("a vector", "vectors", _if(lambda _: True)),
-    _Model: Kind("a model with name and complete", "models", _if(lambda value: hasattr(value, "complete"))),
+    _Model: Kind("a model with name and complete", "models", _if(_is_model)),
     str: _instance(str, "text", "texts"),
-    bool: _instance(bool, "True or False", "True or False"),
+    bool: Kind("True or False", "True or False", _truth, frozenset({bool})),
     datetime: _instance(datetime, "a datetime", "datetimes"),
-    int: Kind(
-        "a whole number",
-        "whole numbers",
-        _if(lambda value: isinstance(value, int) and not isinstance(value, bool)),
-        frozenset({int}),
-    ),
+    int: Kind("a whole number", "whole numbers", _whole, frozenset({int})),
     float: Kind("a number", "numbers", _number, frozenset({float})),
 }
 

@@ -7,9 +7,12 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from kagent_memory import Fact, Filter, KagentMemoryService, Memories, Scope, Scopes
@@ -132,6 +135,48 @@ def test_a_program_without_an_event_loop_is_told_too() -> None:
                 getattr(sync, verb)(**{**needed(verb), name: object()})
         with pytest.raises(InvalidInput, match=r"^tenant takes "):
             next(sync.export(tenant=object()))
+
+
+async def test_numbers_and_truths_of_numpy_are_taken_for_what_they_are(memories: MemoryApi) -> None:
+    [id] = await memories.add(SCOPE, ["Ada sails"])
+    others: dict[str, Any] = {"importance": np.float32(0.25), "ttl_days": np.int64(3)}
+    edited = await memories.edit(SCOPE, id, **others)
+    assert (edited.importance, edited.ttl_days) == (0.25, 3)
+    others = {"limit": np.int32(1), "min_score": Fraction(0), "explain": np.float64(0.6) > 0.5}
+    assert [hit.memory.id for hit in await memories.recall(SCOPE, "Who sails?", **others)] == [id]
+    success: Any = np.float64(0.6) > 0.5
+    await memories.feedback(SCOPE, id, success=success)
+    assert (await memories.get(SCOPE, id)).usage.successes == 1
+    numbers: list[Any] = [success, np.float64(3)]
+    for number in numbers:
+        with pytest.raises(InvalidInput, match=r"^limit takes a whole number, not "):
+            await memories.recall(SCOPE, "Ada", limit=number)
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [{"name": "m"}, {"complete": print}, {"name": 5, "complete": print}],
+    ids=["without complete", "without a name", "named by a number"],
+)
+async def test_a_model_that_is_none_is_refused_before_anything_is_queued(memories: MemoryApi, lacking: Any) -> None:
+    nones: list[Any] = [SimpleNamespace(**lacking), type("Model", (), {"name": "m", "complete": print})]
+    for none in nones:
+        with pytest.raises(InvalidInput, match=r"^llm takes text or a model with name and complete, not "):
+            await memories.remember(SCOPE, [Message(text="x", event_id="e")], "s", llm=none)
+    assert not await memories.jobs()
+
+
+def test_a_class_of_ones_own_is_told_as_python_tells_it() -> None:
+    told: list[tuple[type, str]] = []
+
+    class Watched:
+        def __init_subclass__(cls, *, called: str) -> None:
+            told.append((cls, called))
+
+    class Own(Memories, Watched, called="own"):
+        pass
+
+    assert told == [(Own, "own")]
 
 
 async def test_an_iterator_is_read_once_and_whole(memories: MemoryApi) -> None:
