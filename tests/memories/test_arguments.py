@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
-from kagent_memory import Fact, Filter, KagentMemoryService, Memories, Scope, Scopes
+from kagent_memory import Fact, Filter, KagentMemoryService, Memories, Scope, Scopes, records
 from kagent_memory.errors import InvalidInput, KagentMemoryError
 from kagent_memory.memories import MemoryApi, options
 from kagent_memory.records import Message
@@ -198,3 +198,25 @@ async def test_no_name_is_longer_than_a_server_takes(memories: MemoryApi, part: 
     scope = Scope(**{**names, part: "\U0001f980" * 1024})
     [id] = await memories.add(scope, ["Ada sings"])
     assert (await memories.get(scope, id)).content == "Ada sings"
+
+
+async def test_a_name_stored_before_names_had_a_bound_stops_nobody_and_can_be_erased(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as formerly:
+        formerly.setattr(records, "LONGEST_NAME", 2000)
+        former = Scope("acme", "x" * 1025, "desk")
+        async with await Memories.open(uri, llm=False, worker=False) as memories:
+            for scope, sport in ((SCOPE, "sails"), (former, "skis")):
+                await memories.add(scope, [f"Ada {sport} each May"])
+                await memories.remember(scope, [Message(text="Ada sings", event_id="e1")], "s", ended=True)
+    async with await Memories.open(uri, llm=False) as memories:
+        assert {*await memories.scopes()} == {SCOPE, former}
+        assert await memories.drain(60)
+        assert (await memories.audit()).scopes == 2
+        assert {hit.scope for hit in await memories.recall(Scopes(tenant="acme"), "Ada")} == {SCOPE, former}
+        assert [line async for line in memories.export()]
+        [_, stored] = sorted(await memories.scopes(), key=lambda scope: len(scope.user))
+        assert await memories.forget(stored, everything=True)
+        assert (await memories.forget_tenant("acme")).done
+        assert not await memories.scopes()

@@ -37,10 +37,16 @@ def to_memory(row: Row) -> Memory:
     return memory
 
 
+def to_scope(row: Row) -> Scope:
+    """The scope of a row with its texts: as it was stored, though names had no bound then and are too long today."""
+    scope = object.__new__(Scope)
+    vars(scope).update(tenant=row["tenant"], user=row["user_id"], app=row["app"])
+    return scope
+
+
 def to_job(row: Row) -> Job:
     """The job of a row of `ingest_job` joined with its scope's texts."""
-    scope = Scope(row["tenant"], row["user_id"], row["app"])
-    return Job(scope=scope, **{name: row[name] for name in _JOB})
+    return Job(scope=to_scope(row), **{name: row[name] for name in _JOB})
 
 
 def to_entry(row: Row) -> Entry:

@@ -12,6 +12,7 @@ from .. import codec
 from ..codec import known
 from ..values import Whole
 from . import receipts
+from .decoding import to_scope
 from .queue import clear, delete_jobs, touch
 from .session import Session
 from .transfer import revision_values, whole
@@ -99,7 +100,7 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
 async def tenant_scopes(session: Session, *, tenant: str, limit: int) -> Sequence[Scope]:
     """Some scopes of a tenant of which anything is left."""
     found = await session.rows("tenant_scopes", {"tenant": tenant, "limit": limit})
-    return [Scope(tenant, row["user_id"], row["app"]) for row in found]
+    return [to_scope({**row, "tenant": tenant}) for row in found]
 
 
 async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime) -> tuple[int, bool]:

@@ -15,7 +15,7 @@ from .. import codec
 from ..base import EmbeddingSpace, Pruned, external_name
 from ..codec import bounded
 from ..values import Gone, SpaceState
-from .decoding import named
+from .decoding import named, to_scope
 from .forgetting import erase, with_sources
 from .session import Session
 
@@ -100,7 +100,7 @@ async def scopes(
     values: dict[str, Any] = {**named(tenant=tenant, user=user, app=app), "limit": bounded(limit)}
     values |= {f"after_{name}": after and getattr(after, name) for name in ("tenant", "user", "app")}
     found = await session.rows("scopes", values)
-    return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
+    return [to_scope(row) for row in found]
 
 
 async def lacking_vectors(
@@ -109,13 +109,13 @@ async def lacking_vectors(
     """See `MemoryStore.lacking_vectors`."""
     values = {"scope_ids": [scope.id for scope in scopes], "now": now}
     found = await session.rows("lacking_vectors", values, space_number=space_number)
-    return [Scope(row["tenant"], row["user_id"], row["app"]) for row in found]
+    return [to_scope(row) for row in found]
 
 
 async def crowded(session: Session, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
     """See `MemoryStore.crowded`."""
     found = await session.rows("crowded_scopes", {"above": bounded(above), "now": now})
-    return [(Scope(row["tenant"], row["user_id"], row["app"]), row["visible"]) for row in found]
+    return [(to_scope(row), row["visible"]) for row in found]
 
 
 async def expired_scopes(
@@ -123,7 +123,7 @@ async def expired_scopes(
 ) -> Sequence[tuple[str | bytes, Scope]]:
     """The next scopes that hold something to prune, each after its id as the database has it."""
     found = await session.rows("expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE})
-    return [(row["scope_id"], Scope(row["tenant"], row["user_id"], row["app"])) for row in found]
+    return [(row["scope_id"], to_scope(row)) for row in found]
 
 
 async def prune(

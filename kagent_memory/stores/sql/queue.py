@@ -14,7 +14,7 @@ from ...records import Scope
 from .. import codec
 from ..base import Job, JobKind, JobState, PendingJobs, checked_job
 from ..codec import bounded, event_ids_in, is_id, without_events
-from .decoding import job_values, named, to_job
+from .decoding import job_values, named, to_job, to_scope
 from .session import Session, Values
 
 DUE_SECONDS = 1.0
@@ -144,7 +144,7 @@ async def claimable(
     """
     models = ["\x1f".join(pair) for pair in exclude]
     found = await session.rows("claimable", {"now": now, "models": models, "served": served, "limit": limit})
-    return [(Scope(row["tenant"], row["user_id"], row["app"]), row["id"], row["fence"]) for row in found]
+    return [(to_scope(row), row["id"], row["fence"]) for row in found]
 
 
 async def take(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...records import Scope
+from .decoding import to_scope
 from .queue import touch
 from .sealing import sealed_error
 from .session import Session
@@ -19,7 +20,7 @@ async def next_scopes(
     """The next scopes, each with whether it holds anything to encrypt anew: so many at a time, however few do."""
     values = {"scope_id": after and after.id, "limit": limit, **_marks(header)}
     found = await session.rows("next_scopes", values)
-    return [(Scope(row["tenant"], row["user_id"], row["app"]), bool(row["stale"])) for row in found]
+    return [(to_scope(row), bool(row["stale"])) for row in found]
 
 
 async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -> int:
