@@ -17,6 +17,10 @@ SCOPE_PARTS = frozenset({"tenant", "user", "app"})
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
+class _MisfitError(Exception):
+    """Says what a value is instead; no TypeError, which an iterable of the caller's may raise itself."""
+
+
 class Kind(NamedTuple):
     """What an argument may be.
 
@@ -24,7 +28,7 @@ class Kind(NamedTuple):
         name: of one, for people.
         names: of several.
         fitting: gives what is passed on, the value itself, Python's like of numpy's, or a list of what an iterable
-            yields; raises TypeError, which says what the value is instead.
+            yields; raises _MisfitError.
         exact: types that fit whatever their value is.
     """
 
@@ -80,7 +84,7 @@ def _fitting_all(
 def _fitting(name: str, kind: Kind, value: object) -> object:
     try:
         return kind.fitting(value)
-    except TypeError as error:
+    except _MisfitError as error:
         raise InvalidInput(f"{name} takes {kind.name}, not {error}.") from None
 
 
@@ -139,7 +143,7 @@ def _kind(hint: Any) -> Kind:
 def _if(fits: Callable[[object], bool]) -> Callable[[object], object]:
     def fitting(value: object) -> object:
         if not fits(value):
-            raise TypeError(_type_of(value))
+            raise _MisfitError(_type_of(value))
         return value
 
     return fitting
@@ -160,22 +164,22 @@ def _truth(value: object) -> object:
         return value
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):  # of comparing its numbers
         return bool(value)
-    raise TypeError(_type_of(value))
+    raise _MisfitError(_type_of(value))
 
 
 def _whole(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(_type_of(value))
+        raise _MisfitError(_type_of(value))
     return value if isinstance(value, int) else int(value)
 
 
 def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(_type_of(value))
+        raise _MisfitError(_type_of(value))
     try:
         number = float(value)
     except OverflowError:
-        raise TypeError("one beyond all floats") from None
+        raise _MisfitError("one beyond all floats") from None
     return value if isinstance(value, int | float) else number
 
 
@@ -199,9 +203,9 @@ _NAMED: Mapping[Any, Kind] = {
 def _literal(values: Sequence[object]) -> Kind:
     def fitting(value: object) -> object:
         if not isinstance(value, str):
-            raise TypeError(_type_of(value))
+            raise _MisfitError(_type_of(value))
         if value not in values:
-            raise TypeError(repr(value[:100]))
+            raise _MisfitError(repr(value[:100]))
         return value
 
     words = ", ".join(map(repr, values))
@@ -211,15 +215,19 @@ def _literal(values: Sequence[object]) -> Kind:
 def _list_of(kind: Kind) -> Kind:
     def fitting(value: object) -> object:
         if value is None or not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
-            raise TypeError(f"a single {_type_of(cast('object', value))}" if value is not None else "None")
+            raise _MisfitError(f"a single {_type_of(cast('object', value))}" if value is not None else "None")
         several = cast("Iterable[object]", value)
-        values = several if isinstance(several, Sequence) else list(several)
+        try:
+            iterator = iter(several)
+        except TypeError:  # an array of no dimension
+            raise _MisfitError(f"a single {_type_of(several)}") from None
+        values = several if isinstance(several, Sequence) else list(iterator)
         for one in values:
             if type(one) not in kind.exact:
                 try:
                     kind.fitting(one)
-                except TypeError as error:
-                    raise TypeError(f"one that holds {error}") from None
+                except _MisfitError as error:
+                    raise _MisfitError(f"one that holds {error}") from None
         return values
 
     return Kind(f"a list of {kind.names}", f"lists of {kind.names}", fitting)
@@ -232,7 +240,7 @@ def _either(kinds: Sequence[Kind], *, optional: bool) -> Kind:
         for kind in first:
             try:
                 return kind.fitting(value)
-            except TypeError:
+            except _MisfitError:
                 pass
         return last.fitting(value)
 

@@ -184,6 +184,17 @@ async def test_an_iterator_is_read_once_and_whole(memories: MemoryApi) -> None:
     assert set(await memories.forget(SCOPE, set(ids))) == set(ids)  # pyright: ignore[reportArgumentType]
 
 
+async def test_what_fails_in_an_iterator_of_the_callers_is_told_as_it_is(memories: MemoryApi) -> None:
+    lengths: list[Any] = [5]
+    with pytest.raises(TypeError, match="has no len"):
+        await memories.add(SCOPE, (str(len(one)) for one in lengths))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="has no len"):
+        await memories.forget(SCOPE, (str(len(one)) for one in lengths))  # pyright: ignore[reportArgumentType]
+    alone: Any = np.array("Ada sails")
+    with pytest.raises(InvalidInput, match=r"^items takes a list of .*, not a single ndarray\.$"):
+        await memories.add(SCOPE, alone)
+
+
 @pytest.mark.parametrize("part", ["tenant", "user", "app"])
 async def test_no_name_is_longer_than_a_server_takes(memories: MemoryApi, part: str) -> None:
     names, told = {"tenant": "acme", "user": "ada", "app": "desk"}, f"{part} .*1,025 characters; at most 1,024 are"
