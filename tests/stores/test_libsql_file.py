@@ -21,6 +21,7 @@ from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.sql import Migration, migrations
+from kagent_memory.stores.vector_index import ScopeVectors
 from kagent_memory.testing.fixtures import DAY, NOW, a_memory, adding, vector
 
 SCOPE = Scope("acme", "ann", "notes")
@@ -332,6 +333,22 @@ async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_n
         assert await nearest(store, space) == [second_id, first_id]
         await second.forget(SCOPE, ids=[second_id], now=NOW)
         assert await nearest(store, space) == [first_id]
+
+
+async def test_what_is_forgotten_amid_a_search_moves_no_vectors_under_it(store, monkeypatch):
+    space = await store.add_embedding_space("hash", 2, None)
+    first_id, second_id, third_id = await keep(store, "tea", "cake", "milk")
+    vectors = {first_id: vector(1, 0), second_id: vector(1, 1), third_id: vector(0, 1)}
+    await store.apply(SCOPE, Batch(vectors=vectors, space_number=space.number), now=NOW)
+    cosines = ScopeVectors.cosines
+
+    def forgotten_then(held, query):
+        found = cosines(held, query)
+        store._cache.discard((SCOPE.id, space.number), [first_id])
+        return found
+
+    monkeypatch.setattr(ScopeVectors, "cosines", forgotten_then)
+    assert await nearest(store, space) == [first_id, second_id, third_id]
 
 
 async def test_a_large_scope_is_searched_exactly_among_expired_and_filtered_memories(store):

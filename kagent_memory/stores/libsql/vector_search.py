@@ -72,4 +72,5 @@ async def nearest(
     held: ScopeVectors = cache.current(
         (scope.id, space_number), len(vectors[0]), version=index.version, loader=load, count=count
     )
-    return search(held, vectors, limit, shown if passing is not None or index.hidden(visible) else None)
+    with held.loading:  # who forgets meanwhile lets go of all instead of moving vectors under the search
+        return search(held, vectors, limit, shown if passing is not None or index.hidden(visible) else None)
