@@ -520,6 +520,61 @@ async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_da
     assert known
 
 
+async def test_vectors_that_the_index_does_not_know_yet_stay_in_memory(store_uri, monkeypatch):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MOST_AT_ONCE", 12)
+    async with await open_store(store_uri) as here, await open_store(store_uri) as there:
+        space = (await here.add_embedding_space("hash", 4, None)).number
+        writers = Writers((there,), [space], 0)
+
+        async def added(count):
+            for _ in range(count):
+                new = Memory(id=new_id(), content=new_id(), created_at=NOW, updated_at=NOW)
+                batch = Batch(
+                    changes=[Change(kind="add", memory=new)], vectors={new.id: writers.vector()}, space_number=space
+                )
+                await there.apply(SCOPE, batch, now=NOW)
+
+        async def version():
+            for _ in range(2):
+                found = await here.search_text(SCOPE, ["tea"], limit=9, now=NOW)
+            return found.version
+
+        async def known(at):
+            return await here.nearest_known(SCOPE, space, [query], limit=50, version=at, now=NOW)
+
+        query = writers.vector()
+        await added(9)
+        before = await version()
+        await known(before)
+        await added(2)
+        await known(before)
+        await brought(here)
+        await known(before)  # the vectors are of a later version than the index
+        after = await version()
+        for _ in range(2):
+            await known(after)
+            await brought(here)
+        if (found := await known(after)) is None:
+            found = [await here.search_vector(SCOPE, space, [query], limit=50, now=NOW)]
+        [at_hand], [asked] = found[0], await there.search_vector(SCOPE, space, [query], limit=50, now=NOW)
+        assert [id for id, _ in at_hand] == [id for id, _ in asked]
+
+
+async def test_vectors_of_an_erased_tenant_leave_the_memory(store_uri):
+    async with await open_store(store_uri) as store:
+        space = (await store.add_embedding_space("hash", 4, None)).number
+        writers = Writers((store,), [space], 0)
+        for _ in range(5):
+            await writers.add()
+        version = (await store.search_text(SCOPE, ["tea"], limit=9, now=NOW)).version
+        for _ in range(2):
+            await store.search_vector(SCOPE, space, [writers.vector()], limit=9, now=NOW)
+            await store.nearest_known(SCOPE, space, [writers.vector()], limit=9, version=version, now=NOW)
+        assert len(store._cache) == 1
+        await store.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
+        assert len(store._cache) == 0
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_random_writers_are_never_behind(pair, seed):
     here, there = pair

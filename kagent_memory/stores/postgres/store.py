@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from typing_extensions import Unpack, override
 
-from ...concurrency import LRU, cancel_and_wait, run_in_thread
+from ...concurrency import LRU, cancel_and_wait, run_in_thread, uninterrupted
 from ...errors import ConfigurationError, KagentMemoryError
 from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
@@ -289,13 +289,18 @@ class PostgresStore(SqlStore[PostgresSession]):
         self, scope: Scope, space_number: int, index: ScopeIndex, held: ScopeVectors
     ) -> ScopeVectors | None:
         key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
+        if held.version > index.version:
+            said = self._indexes.unchanged(scope, index.version)
+            if said is None or said["salt"] == held.salt:
+                return None  # the index does not know all of these yet, and would have them let go
         self._loading.add(key)
         try:
+            version = index.version
             if held.lacking is None or held.erased != index.erased:
-                await run_in_thread(held.size // UNPACKED_BYTES, held.align, index)
+                await uninterrupted(run_in_thread(held.size // UNPACKED_BYTES, held.align, index))
             if len(held.lacking or ()) < MOST_CHANGED:
                 read = self._reads.within(scope).read(
-                    catch_up, scope, space_number, dimensions, held, most=MOST_CHANGED
+                    catch_up, scope, space_number, dimensions, held, least=version, most=MOST_CHANGED
                 )
                 if await self._searched(space_number, read):
                     self._cache.keep(key, held)

@@ -82,9 +82,11 @@ async def vectors_of(
 
 
 async def catch_up(
-    session: Session, scope: Scope, space_number: int, dimensions: int, held: ScopeVectors, *, most: int
+    session: Session, scope: Scope, space_number: int, dimensions: int, held: ScopeVectors, *, least: int, most: int
 ) -> bool:
-    """Brings the vectors of a scope up to what the database holds, unless more than so many were written since."""
+    """Brings the vectors of a scope up to what the database holds, unless more than so many were written since, or a
+    standby answers that is not at the `least` version yet.
+    """
     lacking = sorted(held.lacking or ())
     values = {"scope_id": scope.id, "version": held.version, "ids": lacking, "limit": most}
     found = await session.rows("changed_vectors", values, space_number=space_number)
@@ -92,7 +94,7 @@ async def catch_up(
         return False
     [row] = found
     written = ids_in(row["written"] or "")
-    if bytes(row["salt"]) != held.salt or len(written) >= most:
+    if bytes(row["salt"]) != held.salt or row["version"] < least or len(written) >= most:
         return False
     halves = _halves(row["sent"] or b"", dimensions)
     change = partial(held.change, written, ids_in(row["ids"] or ""), halves, version=row["version"], mark=row["mark"])

@@ -508,7 +508,8 @@ class SqlStore(SpaceStore[AnySession]):
                     memories, left = memories + erased, left - max(erased, 1)
                 gone |= {scope} if ended else set()  # a worker may have begun it anew
                 self._indexes.drop(scope)
-                await self._let_go(scope, ())
+                for number in self._dimensions:
+                    self._cache.drop((scope.id, number))
         await self._database.write(forgetting.erase_widths, tenant=tenant)
         return ForgottenTenant(scopes=len(gone), memories=memories, tokens=tokens)
 
