@@ -399,6 +399,29 @@ async def test_vectors_that_are_set_while_others_are_on_their_way_are_not_taken_
     assert {hit.memory.id: hit.cosine for hit in hits}[min(ids)] == pytest.approx(1, abs=1e-3)
 
 
+async def test_a_scope_that_is_erased_while_its_index_is_read_holds_nothing(pair, monkeypatch):
+    here, there = pair
+    if not isinstance(here.store, PostgresStore):
+        return  # a file's is read in one transaction
+    await here.add(SCOPE, ["green tea"])
+    await steady(here)
+    await there.add(SCOPE, ["black tea"])
+    rows, looks = PostgresSession.rows, []
+
+    async def read(session, query, *arguments, **options):
+        found = await rows(session, query, *arguments, **options)
+        if query == "scope_row" and not looks.append(query) and len(looks) == 1:
+            await there.forget_tenant(SCOPE.tenant)
+        return found
+
+    await texts(here, "tea")
+    await there.add(SCOPE, ["white tea"])
+    monkeypatch.setattr(PostgresSession, "rows", read)
+    assert await texts(here, "tea") == []
+    await there.add(SCOPE, ["red tea"])
+    assert await texts(here, "tea") == ["red tea"]
+
+
 async def test_vectors_that_cannot_be_brought_into_memory_are_searched_by_the_database(pair, monkeypatch, caplog):
     here, _ = pair
     if not isinstance(here.store, PostgresStore):

@@ -221,24 +221,37 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequ
     ids: str | None = None
     if found is None or index.version >= 0:
         found = await session.rows("scope_row", {"scope_id": scope.id})
-        if _stands(index, found[0]):
+        if found and _stands(index, found[0]):
             return index
-        if index.version < 0 or index.version > found[0]["version"] or index.worn:
+        if not found or index.version < 0 or index.version > found[0]["version"] or index.worn:
             found = await session.rows("unseen_scope", {"scope_id": scope.id})
         elif index.erased != found[0]["erased"]:
             [left] = await session.rows("written_since", {"scope_id": scope.id, "version": 0})
             await session.aside(len(left["ids"]), index.leave, ids_in(left["ids"]))
             index.erased = found[0]["erased"]
+    if not found:  # it was erased meanwhile
+        return ScopeIndex()
     row = found[0]
     if "packed" in row:
-        packed_at = max((one["packed_version"] for one in found if one["packed"] is not None), default=-1)
-        parts = [
-            Part(one["first_id"], one["last_id"], bytes(one["packed"])) for one in found if one["packed"] is not None
-        ]
-        size, erased = sum(len(part.packed) for part in parts), row["erased"]
-        unpacked = await session.aside(size, ScopeIndex.unpacked, parts, erased=erased, version=packed_at)
-        index = unpacked or ScopeIndex(row["erased"])
-        ids = None if unpacked is None else next(one["ids"] for one in found if one["ids"] is not None)
+        index, ids = await _unpacked(session, found)
+    await _take_in(session, scope, index, ids)
+    index.version = max(row["version"], index.version)
+    return index
+
+
+async def _unpacked(session: Session, found: Sequence[Row]) -> tuple[ScopeIndex, str | None]:
+    """The index as it was packed last, and the ids of what it lacks; None: it is not packed, and lacks all."""
+    packed_at = max((one["packed_version"] for one in found if one["packed"] is not None), default=-1)
+    parts = [Part(one["first_id"], one["last_id"], bytes(one["packed"])) for one in found if one["packed"] is not None]
+    size, erased = sum(len(part.packed) for part in parts), found[0]["erased"]
+    unpacked = await session.aside(size, ScopeIndex.unpacked, parts, erased=erased, version=packed_at)
+    if unpacked is None:
+        return ScopeIndex(erased), None
+    return unpacked, next(one["ids"] for one in found if one["ids"] is not None)
+
+
+async def _take_in(session: Session, scope: Scope, index: ScopeIndex, ids: str | None) -> None:
+    """Has the index take in these memories; None: all that were written since its version."""
     if ids is None:
         [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
         ids = written["ids"]
@@ -246,5 +259,3 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequ
     for start in range(0, len(wanted), LOAD_ROWS):
         some = {"scope_id": scope.id, "ids": wanted[start : start + LOAD_ROWS]}
         index.load([to_entry(one) for one in await session.rows("indexed", some)])
-    index.version = max(row["version"], index.version)
-    return index
