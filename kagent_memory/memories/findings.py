@@ -92,7 +92,7 @@ def checked_defects(defects: Collection[str] | None) -> tuple[Defect, ...]:
     """
     if defects is None:
         return DEFECTS
-    named = {defects} if isinstance(defects, str) else {*defects}
+    named = {*defects}
     if not named or not named <= {*DEFECTS}:
         raise InvalidInput(f"Name defects out of {', '.join(DEFECTS)}; not {sorted(map(str, named - {*DEFECTS}))}.")
     return tuple(defect for defect in DEFECTS if defect in named)
