@@ -218,7 +218,6 @@ def _stands(index: ScopeIndex, scope: Row) -> bool:
 
 async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequence[Row] | None) -> ScopeIndex:
     """The index as the database holds it; `found` are the rows of `unseen_scope` where it was asked for."""
-    ids: str | None = None
     if found is None or index.version >= 0:
         found = await session.rows("scope_row", {"scope_id": scope.id})
         if found and _stands(index, found[0]):
@@ -231,11 +230,15 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequ
             index.erased = found[0]["erased"]
     if not found:  # it was erased meanwhile
         return ScopeIndex()
-    row = found[0]
-    if "packed" in row:
-        index, ids = await _unpacked(session, found)
-    await _take_in(session, scope, index, ids)
-    index.version = max(row["version"], index.version)
+    index, ids = await _unpacked(session, found) if "packed" in found[0] else (index, None)
+    if ids is None:  # all that were written since
+        [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
+        ids = written["ids"]
+    wanted = ids_in(ids or "")
+    for start in range(0, len(wanted), LOAD_ROWS):
+        some = {"scope_id": scope.id, "ids": wanted[start : start + LOAD_ROWS]}
+        index.load([to_entry(one) for one in await session.rows("indexed", some)])
+    index.version = max(found[0]["version"], index.version)
     return index
 
 
@@ -248,14 +251,3 @@ async def _unpacked(session: Session, found: Sequence[Row]) -> tuple[ScopeIndex,
     if unpacked is None:
         return ScopeIndex(erased), None
     return unpacked, next(one["ids"] for one in found if one["ids"] is not None)
-
-
-async def _take_in(session: Session, scope: Scope, index: ScopeIndex, ids: str | None) -> None:
-    """Has the index take in these memories; None: all that were written since its version."""
-    if ids is None:
-        [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
-        ids = written["ids"]
-    wanted = ids_in(ids or "")
-    for start in range(0, len(wanted), LOAD_ROWS):
-        some = {"scope_id": scope.id, "ids": wanted[start : start + LOAD_ROWS]}
-        index.load([to_entry(one) for one in await session.rows("indexed", some)])
