@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from functools import cache
 from itertools import chain
 
 from . import months
@@ -47,7 +48,6 @@ happen occur event events news do done work plan planned talk discuss chat speak
 save day days date week weeks weekend month months year years time morning afternoon evening night
 passiert geschah geschehen gemacht war ist ich wir haben habe los pasó hice hicimos passé fait
 """
-_ASKING = STOP_WORDS.union(tokens(_ASKED))
 _COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _DAYS = {"day": 1, "week": 7}
 
@@ -103,7 +103,7 @@ def bare_dates(query: str) -> str | None:
     for pattern in (_NUMERIC, _DAY_FIRST, _NAMED, _LONE_YEAR):
         written += (found.group() for found in pattern.finditer(rest))
         rest = pattern.sub(" ", rest)
-    if _ASKING.issuperset(tokens(rest)):
+    if _asking().issuperset(tokens(rest)):
         return " ".join(written)
     return None
 
@@ -133,6 +133,12 @@ def _first(spans: Iterable[Span]) -> Iterator[Span]:
             yield span
         if len(seen) == SPANS_AT_MOST:
             return
+
+
+@cache
+def _asking() -> frozenset[str]:
+    """The terms that only ask, read when the first date is asked for: an import has no time for it."""
+    return STOP_WORDS.union(tokens(_ASKED))
 
 
 def _midnight(day: date) -> datetime:

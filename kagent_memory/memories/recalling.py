@@ -45,13 +45,13 @@ async def recall(
     if at is not None and at > now:
         raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
     text, earlier = await masked_query(query, history, parts.redactors.mask)
+    if filter.superseded:  # history and quarantine are listed, never searched
+        filter = replace(filter, superseded=False)
     question = Query(
         text=text,
         limit=checked_limit(parts.settings.search_limit if limit is None else limit),
         min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
-        filter=replace(filter, superseded=False)
-        if filter.superseded
-        else filter,  # history and quarantine are listed, never searched
+        filter=filter,
         explain=explain,
         deliver=deliver and not explain and at is None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,9 +127,9 @@ def join(
         rows=rows,
         counts=_counts(used, text, size),
         lengths=lengths,
-        idf=weights * np.log1p((text.documents - frequency + 0.5) / (frequency + 0.5)),
+        idf=weights * _idf(text.documents, frequency),
         missing=sum(term not in text.frequencies and term not in added_terms for term in terms)
-        * float(np.log1p((text.documents + 0.5) / 0.5)),
+        * float(_idf(text.documents, np.zeros(1))[0]),
         average_length=text.average_length or 1.0,
         dense=dense,
         cosines=cosines,
@@ -149,12 +148,9 @@ def keeps_what_is_asked(asked: Set[str], rewritten: Set[str], text: TextMatches,
         text: what both were searched for in.
         completed: the query brought earlier turns along; of these a rewrite need only pick what it is about.
     """
-    frequency = text.frequencies
-    rarity = {
-        term: math.log1p((text.documents - frequency[term] + 0.5) / (frequency[term] + 0.5))
-        for term in asked | rewritten
-        if term in frequency
-    }
+    terms = [term for term in asked | rewritten if term in text.frequencies]
+    frequency = np.array([text.frequencies[term] for term in terms], dtype=np.float64)
+    rarity: dict[str, float] = dict(zip(terms, _idf(text.documents, frequency).tolist(), strict=True))
     known, made, kept = (
         sum(rarity[term] for term in rarity.keys() & some) for some in (asked, rewritten, asked & rewritten)
     )
@@ -216,6 +212,11 @@ def fused(candidates: Candidates, lexical: Numbers, dense: Numbers, settings: Ra
     if not candidates.idf.size:
         return dense
     return (dense + settings.text * lexical) / (1 + settings.text)
+
+
+def _idf(documents: int, frequency: Numbers) -> Numbers:
+    """The rarity of terms that so many of the documents hold: BM25's inverse document frequency, never negative."""
+    return np.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
