@@ -6,13 +6,13 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import kagent_memory
-from kagent_memory.memories import Memories
+from kagent_memory.memories import Memories, api
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import Backend, MemorySettings
 
@@ -194,11 +194,21 @@ def _methods(value: type) -> Iterator[str]:
             yield from textwrap.wrap(_promise(function), WIDTH, initial_indent="# ", subsequent_indent="# ")
             yield from (
                 wrapped
-                for line in _details(inspect.getdoc(function) or "", ("", ""))
+                for line in _arguments(function)
                 for wrapped in textwrap.wrap(line, WIDTH, initial_indent="#   ", subsequent_indent="#     ")
             )
             prefix = "async def " if inspect.iscoroutinefunction(function) else "def "
             yield prefix + _signature(name, getattr(base, name) if made else function)
+
+
+def _arguments(function: Callable[..., Any]) -> Iterator[str]:
+    """What is said of a verb, with each of the options where its docstring names their class."""
+    for line in _details(inspect.getdoc(function) or "", ("", "")):
+        if named := re.match(r"options: see `(\w+Options)`", line):
+            options = vars(api)[named[1]]
+            yield from _details(inspect.getdoc(options) or "", ("", ""))
+        else:
+            yield line
 
 
 class _Written:

@@ -26,6 +26,7 @@ from ..records import (
     Vector,
     WhichScopes,
 )
+from ..retrieval.options import RecallOptions
 from ..settings import MemorySettings
 from .arguments import checked_arguments
 from .findings import MOST_FINDINGS, Audit, Defect, Progress
@@ -243,54 +244,14 @@ class MemoryApi(ABC):
     # -- reading
 
     @abstractmethod
-    async def recall(
-        self,
-        scope: WhichScopes,
-        query: str,
-        *,
-        limit: int | None = None,
-        min_score: float | None = None,
-        filter: Filter = Filter(),
-        embedding: Vector | None = None,
-        embedding_space: str | None = None,
-        explain: bool = False,
-        deliver: bool = True,
-        gate: bool = False,
-        tool: bool = False,
-        is_fact: bool | None = None,
-        history: Sequence[str] = (),
-        budget_tokens: int | None = None,
-        timeout_seconds: float | None = None,
-        as_of: datetime | None = None,
-        session_id: str | None = None,
-    ) -> Recall:
+    async def recall(self, scope: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
         """The memories that answer a query, best first.
 
         Args:
             scope: whose; or those of several scopes ranked together, as if all lay in one: a list of them, or
                 `Scopes(…)` for all of a user's agents or of a tenant. At most 1,000 in all.
             query: natural language, up to 16,384 characters; may be empty when `embedding` is given.
-            limit: hits at most; None: the setting.
-            min_score: floor on the full query's cosine for memories that only their vectors found, before the limit;
-                no effect in keyword mode. None: the setting.
-            filter: which memories count.
-            embedding: the query's vector, brought by the caller.
-            embedding_space: the name of any embedding space that the store has, to search with such a vector; see
-                `add`.
-            explain: fills `Hit.why` and `Recall.left_out`; counts nothing.
-            deliver: counts the hits as delivered.
-            gate: lets the gate answer empty for what needs no memory; `degraded` says "gated" then.
-            tool: tells the gate that the query is meant for a tool, so that it is not searched.
-            is_fact: tells the gate what a classifier of yours found: True: the query asks for general knowledge and is
-                held back unless it holds a personal word; False: it does not; None: the gate's patterns decide.
-            history: the last user turns, oldest first, to complete a vague query from; the last three count.
-            budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters, or 1 other).
-            timeout_seconds: how long the caller waits: models that help the search get a part of it, so that it
-                goes on without them in time; None: they get what the settings give them.
-            as_of: answers as it would have been answered at this time, from the history of the memories; what was
-                forgotten or pruned since stays gone. Counts nothing. Reads at most 50,000 memories.
-            session_id: the session that asks: its short-term memories are searched beside the others. It narrows
-                nothing; `Filter(session_id=…)` does.
+            options: see `RecallOptions`.
 
         Raises:
             InvalidInput: the query, limit, vector or time does not fit, or there are none or too many scopes.

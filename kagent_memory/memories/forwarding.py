@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from typing_extensions import Unpack, override
 
 from ..records import Change, Memory, Message, Recall, Revision, Scope, Scopes, WhichScopes
+from ..retrieval.options import RecallOptions
 from .api import Items, MemoryApi
 from .findings import Audit
 from .options import (
@@ -21,7 +22,6 @@ from .options import (
     ForgetOptions,
     JobOptions,
     ListOptions,
-    RecallOptions,
     RememberOptions,
     ScopeOptions,
 )

@@ -42,6 +42,7 @@ from ..records import (
 from ..redaction import redact as mask_secrets
 from ..retention.prune import prune
 from ..retrieval.embedding_spaces import ModelSpace
+from ..retrieval.options import RecallOptions
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
@@ -56,7 +57,7 @@ from .components import Components, background, open_components, utc_now
 from .draining import drain
 from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
-from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions, RecallOptions
+from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions
 from .quarantine import confirm, reject
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts

@@ -69,26 +69,6 @@ class ForgetOptions(TypedDict, total=False):
     who: str
 
 
-class RecallOptions(TypedDict, total=False):
-    """The options of `MemoryApi.recall`."""
-
-    limit: int | None
-    min_score: float | None
-    filter: Filter
-    embedding: Vector | None
-    embedding_space: str | None
-    explain: bool
-    deliver: bool
-    gate: bool
-    tool: bool
-    is_fact: bool | None
-    history: Sequence[str]
-    budget_tokens: int | None
-    timeout_seconds: float | None
-    as_of: datetime | None
-    session_id: str | None
-
-
 class ListOptions(TypedDict, total=False):
     """The options of `MemoryApi.list`."""
 

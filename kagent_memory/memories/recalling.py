@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+
+from typing_extensions import Unpack
 
 from .. import telemetry
 from ..errors import InvalidInput
-from ..records import GATED, Filter, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_text, checked_time
+from ..records import EVERYTHING, GATED, Query, Recall, Scope, Scopes, Vector, WhichScopes, checked_text, checked_time
+from ..retrieval.options import RecallOptions
 from ..retrieval.retriever import Deadline, ExternalVector
 from ..stores.base import MemoryStore, checked_key, checked_vector
 from .components import Components
@@ -17,68 +19,37 @@ from .validation import checked_limit, checked_min_score, masked_query
 MOST_SCOPES = 1000
 
 
-async def recall(
-    parts: Components,
-    whose: WhichScopes,
-    query: str,
-    *,
-    limit: int | None = None,
-    min_score: float | None = None,
-    filter: Filter = Filter(),
-    embedding: Vector | None = None,
-    embedding_space: str | None = None,
-    explain: bool = False,
-    deliver: bool = True,
-    gate: bool = False,
-    tool: bool = False,
-    is_fact: bool | None = None,
-    history: Sequence[str] = (),
-    budget_tokens: int | None = None,
-    timeout_seconds: float | None = None,
-    as_of: datetime | None = None,
-    session_id: str | None = None,
-) -> Recall:
+async def recall(parts: Components, whose: WhichScopes, query: str, **options: Unpack[RecallOptions]) -> Recall:
     """`MemoryApi.recall`."""
-    deadline = Deadline(timeout_seconds)
+    deadline = Deadline(options.get("timeout_seconds"))
     now = parts.clock()
-    at = checked_time(as_of, "as_of")
+    at = checked_time(options.get("as_of"), "as_of")
     if at is not None and at > now:
         raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
-    text, earlier = await masked_query(query, history, parts.redactors.mask)
+    text, earlier = await masked_query(query, options.get("history", ()), parts.redactors.mask)
+    filter = options.get("filter", EVERYTHING)
     if filter.superseded:  # history and quarantine are listed, never searched
         filter = replace(filter, superseded=False)
+    limit, min_score = options.get("limit"), options.get("min_score")
+    explain = options.get("explain", False)
     question = Query(
         text=text,
         limit=checked_limit(parts.settings.search_limit if limit is None else limit),
         min_score=checked_min_score(parts.settings.min_score if min_score is None else min_score),
         filter=filter,
         explain=explain,
-        deliver=deliver and not explain and at is None,
+        deliver=options.get("deliver", True) and not explain and at is None,
     )
     scopes = await searched(parts.store, whose)
-    external: ExternalVector | None = None
-    if embedding is None:
-        parts.check_own_space(embedding_space)
-    else:
-        vector = checked_vector(embedding, None)
-        space = await parts.caller_vectors.space(scopes, embedding_space, vector) if scopes else None
-        external = None if space is None else (space, vector)
+    external = await _external_vector(parts, scopes, options.get("embedding"), options.get("embedding_space"))
+    options["as_of"], options["history"] = at, earlier
+    if asking := options.get("session_id"):
+        options["session_id"] = checked_key(checked_text(asking, "The session id"), "The session id")
     apps = {scope.app for scope in scopes}
     app = apps.pop() if len(apps) == 1 else ""
     with telemetry.operation("search_memory", store=parts.location, scope_app=app, query=text) as span:
         answer = await parts.retriever.search(
-            scopes,
-            question,
-            now=now,
-            as_of=at,
-            session_id=session_id and checked_key(checked_text(session_id, "The session id"), "The session id"),
-            external_vector=external,
-            gated=gate,
-            tool=tool,
-            is_fact=is_fact,
-            history=earlier,
-            budget_tokens=budget_tokens,
-            deadline=deadline,
+            scopes, question, options, now=now, external_vector=external, deadline=deadline
         )
         span.mode(answer.mode)
         if GATED in answer.degraded:
@@ -88,6 +59,18 @@ async def recall(
     if question.deliver:
         _count(parts, scopes, answer)
     return answer if explain else replace(answer, left_out=())
+
+
+async def _external_vector(
+    parts: Components, scopes: Sequence[Scope], embedding: Vector | None, name: str | None
+) -> ExternalVector | None:
+    """The query's vector as the caller brought it, and the space to search with it."""
+    if embedding is None:
+        parts.check_own_space(name)
+        return None
+    vector = checked_vector(embedding, None)
+    space = await parts.caller_vectors.space(scopes, name, vector) if scopes else None
+    return None if space is None else (space, vector)
 
 
 async def searched(store: MemoryStore, whose: WhichScopes) -> list[Scope]:

@@ -31,7 +31,6 @@ from ..memories.options import (
     ForgetOptions,
     JobOptions,
     ListOptions,
-    RecallOptions,
     RememberOptions,
     ScopeOptions,
 )
@@ -51,6 +50,7 @@ from ..records import (
     WhichScopes,
     checked_time,
 )
+from ..retrieval.options import RecallOptions
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.base import Job, Page, Pruned, ScopeStats, checked_vector
 from ..stores.receipts import Receipt

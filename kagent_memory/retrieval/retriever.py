@@ -24,6 +24,7 @@ from ..settings import MemorySettings
 from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import ModelSpace, StoreEmbedder
+from .options import RecallOptions
 from .past import PastMemories, ShortTerm
 from .query import Gate, WordGate
 from .query.completion import complete, split
@@ -154,27 +155,26 @@ class Retriever:
         self,
         scopes: Sequence[Scope],
         query: Query,
+        options: RecallOptions,
         *,
         now: datetime,
-        as_of: datetime | None = None,
-        session_id: str | None = None,
         external_vector: ExternalVector | None = None,
-        gated: bool = False,
-        tool: bool = False,
-        is_fact: bool | None = None,
-        history: Sequence[str] = (),
-        budget_tokens: int | None = None,
         deadline: Deadline = Deadline(),
     ) -> Recall:
         """The answer to a query; see `Memories.recall`."""
         mode: Mode = "keyword" if self._embedder is None and external_vector is None else "hybrid"
-        gated = gated and self._settings.gate and not self._gate.searches(query.text, tool=tool, is_fact=is_fact)
+        as_of, session_id = options.get("as_of"), options.get("session_id")
+        gated = (
+            options.get("gate", False)
+            and self._settings.gate
+            and not self._gate.searches(query.text, tool=options.get("tool", False), is_fact=options.get("is_fact"))
+        )
         if gated or not scopes:
             return Recall(mode=mode, degraded=(GATED,) if gated else ())
         now = now if as_of is None else as_of
         searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
         search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
-        await self._think(search, history, imagines=external_vector is None)
+        await self._think(search, options.get("history", ()), imagines=external_vector is None)
         degraded, anew = tuple(search.degraded), False
         store, trouble = self._store.reader()
         while True:
@@ -184,7 +184,7 @@ class Retriever:
                 search.scopes = searched
                 terms, matches = await self._matches(search)
                 searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
-                selected = await self._select(search, ranking, budget_tokens)
+                selected = await self._select(search, ranking, options.get("budget_tokens"))
                 if selected is None:  # written to meanwhile; the second answer is one of what the database says
                     anew = True
                     continue

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from ..ingestion.payload import LATEST_SECONDS, LONGEST_MINUTES
-from ..memories.options import ForgetOptions, RecallOptions
+from ..memories.options import ForgetOptions
 from ..records import (
     DEEPEST,
     LONGEST_NAME,
@@ -25,6 +25,7 @@ from ..records import (
     Scope,
     Scopes,
 )
+from ..retrieval.options import RecallOptions
 from ..stores.base import Order, checked_vector
 from .body import Strict
 

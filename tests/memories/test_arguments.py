@@ -17,9 +17,11 @@ import pytest
 
 from kagent_memory import Fact, Filter, KagentMemoryService, Memories, Scope, Scopes, records
 from kagent_memory.errors import InvalidInput, KagentMemoryError
-from kagent_memory.memories import MemoryApi, options
+from kagent_memory.memories import MemoryApi
+from kagent_memory.memories.options import ImportOptions
 from kagent_memory.records import Message
 from kagent_memory.remote import RemoteMemories
+from kagent_memory.retrieval.options import RecallOptions
 from kagent_memory.server.app import create_app
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -65,7 +67,8 @@ OTHERS: tuple[Any, ...] = (
 def parameters(verb: str) -> list[str]:
     names: list[str] = []
     for parameter in list(inspect.signature(getattr(MemoryApi, verb)).parameters.values())[1:]:
-        names += options.ImportOptions.__annotations__ if parameter.kind is parameter.VAR_KEYWORD else [parameter.name]
+        several = {"import_": ImportOptions, "recall": RecallOptions}
+        names += several[verb].__annotations__ if parameter.kind is parameter.VAR_KEYWORD else [parameter.name]
     return names
 
 

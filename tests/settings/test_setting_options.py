@@ -34,7 +34,6 @@ def test_every_argument_of_open_is_a_typed_option_of_who_opens_for_others() -> N
         (MemoryApi.add, options.AddOptions),
         (MemoryApi.edit, options.EditOptions),
         (MemoryApi.forget, options.ForgetOptions),
-        (MemoryApi.recall, options.RecallOptions),
         (MemoryApi.list, options.ListOptions),
         (MemoryApi.scopes, options.ScopeOptions),
         (MemoryApi.jobs, options.JobOptions),
