@@ -319,6 +319,24 @@ async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(post
             relay.flow()
 
 
+async def test_writers_that_lose_their_connections_together_are_told_once_each(postgres_uri, caplog):
+    async with await open_store(postgres_uri, pool_size=8) as store:
+        await store.apply(SCOPE, adding("here"), now=NOW)
+        with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as holder:
+            holder.execute("UPDATE scope SET version = version")
+            writing = [asyncio.ensure_future(store.apply(SCOPE, adding(f"note {n}"), now=NOW)) for n in range(8)]
+            with psycopg.connect(postgres_uri, autocommit=True) as other:
+                waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                while other.execute(f"SELECT count(*) {waiting}").fetchone() != (8,):  # noqa: ASYNC110 told by nobody
+                    await asyncio.sleep(0.05)
+                other.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
+            told = await asyncio.gather(*writing, return_exceptions=True)
+        assert {type(error) for error in told} == {StoreError}
+        assert not [record.message for record in caplog.records if record.name.startswith("psycopg")]
+        await store.apply(SCOPE, adding("goes on"), now=NOW)
+        assert await store.version(SCOPE) == 2
+
+
 # -- more at once than there are connections -----------------------------------------------------------
 
 

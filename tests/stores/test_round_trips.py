@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from psycopg import generators
 
 from kagent_memory.ingestion.recalled_filter import without_recalled
 from kagent_memory.memories import Memories
@@ -114,6 +115,21 @@ async def test_the_echoes_of_a_session_of_200_events_cost_as_much_as_those_of_on
     all_of_them, _ = trips.since()
     assert all_of_them == one <= 4
     assert (len(left), len(echoed)) == (170, 30)
+
+
+async def test_an_add_leaves_in_two_pieces(postgres_uri, monkeypatch):
+    pieces, send = 0, generators.send
+
+    def counted(pgconn):
+        nonlocal pieces
+        pieces += 1
+        return send(pgconn)
+
+    async with await open_store(postgres_uri) as store:
+        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory(0))]), now=NOW)
+        monkeypatch.setattr(generators, "send", counted)
+        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory(1), explicit=True)]), now=NOW)
+        assert pieces == 2
 
 
 async def test_a_filtered_recall_evaluates_its_filter_once(store_uri, trips):

@@ -7,9 +7,11 @@ import json
 import struct
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -117,7 +119,14 @@ def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]],
 
 
 class OnePiece(AsyncPipeline):
-    """A pipeline whose statements leave in one piece at its end, instead of one by one: a packet and a wake-up each."""
+    """A pipeline whose statements leave in one piece when answers are asked for, instead of one by one: a packet and a
+    wake-up each.
+    """
+
+    def enqueue(self, command: bytes, values: Sequence[bytes] | None = None) -> None:
+        """Has a statement leave with the next ones; its answer is only checked."""
+        self.command_queue.append(partial(self.pgconn.send_query_params, command, values))
+        self.result_queue.append(None)
 
     @override
     def _communicate_gen(self) -> PQGen[None]:
@@ -126,11 +135,27 @@ class OnePiece(AsyncPipeline):
         yield from ()
 
     @override
-    def _exit_gen(self) -> PQGen[None]:
+    def _sync_gen(self) -> PQGen[None]:
         self._enqueue_sync()
         yield from self._communicate_gen()
         yield from generators.send(self.pgconn)
         yield from self._fetch_gen(flush=False)  # the sync has the server send all it has
+
+    @override
+    def _exit_gen(self) -> PQGen[None]:
+        yield from self._sync_gen()
+
+    @override
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        try:
+            await self._conn.wait(self._exit_gen())
+        except psycopg.Error:
+            if exc_val is None:  # else what was raised first tells it: with a lost connection all that follows fails
+                raise
+        finally:
+            self._exit(exc_val)
 
 
 class Connection(AsyncConnection[Row]):
@@ -182,14 +207,30 @@ class Connection(AsyncConnection[Row]):
             raise
 
     @asynccontextmanager
-    async def one_piece(self) -> AsyncGenerator[AsyncPipeline]:
+    async def one_piece(self) -> AsyncGenerator[OnePiece]:
         """A pipeline for a few reads that are one transaction: nothing is sent before its end."""
-        self._pipeline = OnePiece(self)
+        self._pipeline = pipeline = OnePiece(self)
         try:
-            async with self._pipeline as pipeline:
+            async with pipeline:
                 yield pipeline
         finally:
             self._pipeline = None
+
+    @asynccontextmanager
+    async def begun(self) -> AsyncGenerator[OnePiece]:
+        """A transaction whose beginning leaves with its first statements; without a COMMIT it is taken back."""
+        try:
+            async with self.one_piece() as pipeline:
+                pipeline.enqueue(b"BEGIN")
+                try:
+                    yield pipeline
+                except asyncio.CancelledError:
+                    self.hurry()
+                    raise
+        finally:
+            if self.pgconn.transaction_status != TransactionStatus.IDLE:
+                with suppress(psycopg.Error):  # a connection that is lost has nothing to take back
+                    await self.rollback()
 
     def belongs_to_another(self) -> None:
         """It is the caller's to close: the driver then does not warn when this face of it is dropped."""

@@ -94,15 +94,11 @@ class PostgresDatabase:
         connection = await self.pool.take()
         try:
             after = None
-            async with connection.pipeline() as pipeline:
+            async with connection.begun() as pipeline:
                 session = PostgresSession(connection, ring=self._ring, pipeline=pipeline)
-                async with connection.transaction():
-                    begin_with(pipeline, self._preamble(connection))
-                    try:
-                        done = await script(session, *args, **kwargs)
-                    except asyncio.CancelledError:
-                        connection.hurry()
-                        raise
+                begin_with(pipeline, self._preamble(connection))
+                done = await script(session, *args, **kwargs)
+                pipeline.enqueue(b"COMMIT")
                 if self._wrote is not None and session.moved:  # after the commit, whose place in the log it tells
                     after = await connection.execute(statement("node"), binary=True, prepare=True)
             if self._wrote is not None and after is not None:

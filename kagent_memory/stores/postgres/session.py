@@ -8,12 +8,12 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 from pgvector import HalfVector
-from psycopg import AsyncCursor, AsyncPipeline, generators
+from psycopg import AsyncCursor, generators
 from psycopg.types.json import Json
 
 from ...concurrency import run_in_thread, uninterrupted
@@ -21,7 +21,7 @@ from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
-from .connection import DIALECT, Connection
+from .connection import DIALECT, Connection, OnePiece
 
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
@@ -132,13 +132,11 @@ def _positional(text: str) -> tuple[bytes, Sequence[str]]:
     return _VALUE.sub(numbered, text).encode(), names
 
 
-def begin_with(pipeline: AsyncPipeline, preamble: Preamble) -> None:
+def begin_with(pipeline: OnePiece, preamble: Preamble) -> None:
     """Sends these statements together with the one that comes next, which costs no round trip; answers are checked."""
     for text, values in preamble:
         command, names = _positional(text)
-        given = [values[name].encode() for name in names]
-        pipeline.command_queue.append(partial(pipeline.pgconn.send_query_params, command, given))
-        pipeline.result_queue.append(None)
+        pipeline.enqueue(command, [values[name].encode() for name in names])
 
 
 class PostgresSession:
@@ -159,7 +157,7 @@ class PostgresSession:
         *,
         ring: KeyRing | None = None,
         check: Callable[[Row], None] | None = None,
-        pipeline: AsyncPipeline | None = None,
+        pipeline: OnePiece | None = None,
     ) -> None:
         self.is_standby = check is not None
         self.moved = set[bytes]()  # the ids of the scopes that it changed
@@ -252,7 +250,8 @@ class PostgresSession:
                 await self._connection.execute(text, bound(piece[0]), prepare=True)
             else:
                 await self._connection.cursor().executemany(text, [bound(one) for one in piece])
-            await self._flush()
+            if len(values) > 1:
+                await self._flush()
 
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
@@ -268,11 +267,8 @@ class PostgresSession:
         # Answers are asked for by a sync, not a flush: after it the server knows that it waits for its client, and lets
         # go of the locks of one that vanished.
         if self._pipeline is not None:
-            await self._flush()
             await self._pipeline.sync()
 
     async def _flush(self) -> None:
-        # The driver's sync waits for answers alone: with output still unsent, both sides would wait for ever. Here
-        # what the server says meanwhile is taken in.
         if self._pipeline is not None and self._connection.pgconn.flush():
             await self._connection.wait(generators.send(self._connection.pgconn))
