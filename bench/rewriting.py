@@ -2,9 +2,9 @@
 
     python bench/rewriting.py locomo.json realtalk.json [--every 2]
 
-The real service, the model a script: the oracle's rewrite is the question with the data's own answer, and its note for
-HyDE that answer (only questions that come with one); the others answer with a question about another conversation, with
-another one about this, or with words that nobody says.
+The real service, the model a script: the oracle's rewrite is the question with the data's own answer (only questions
+that come with one); the others answer with a question about another conversation, with another one about this, or with
+words that nobody says.
 """
 
 from __future__ import annotations
@@ -78,29 +78,28 @@ async def measured(users: Users, path: Path, embedder: MiniLM | None, every: int
         async with KagentMemoryService(uri, embedding=embedder, **patient) as service:
             for user, (notes, _) in users.items():
                 await Service(service).fill(user, notes)
-        for how in ("", "rewrite", "hyde")[: 2 if embedder is None else 3]:
-            told = SettingOptions(rewrite=how == "rewrite", hyde=how == "hyde")
-            llm = model if how else False
-            async with KagentMemoryService(uri, embedding=embedder, llm=llm, **{**patient, **told}) as service:
+        for rewrites in (False, True):
+            llm = model if rewrites else False
+            async with KagentMemoryService(uri, embedding=embedder, llm=llm, rewrite=rewrites, **patient) as service:
                 for title, script in scripts(users, known).items():
-                    if not script or (not how and title in ADVERSARIES[1:]):
+                    if not script or (not rewrites and title in ADVERSARIES[1:]):
                         continue  # the data has no answers; the same questions as the first adversary's
-                    found = await asked_all(Service(service), users, script, model, every, bare=how == "hyde")
+                    found = await asked_all(Service(service), users, script, model, every)
                     figures = means(found)
                     cell = f"{figures['recall@5']:.3f} / {figures['recall@10']:.3f} of {len(found)}"
-                    rows[f"{title}, {how or 'without a model'}"] = cell
+                    rows[f"{title}, {'rewrite' if rewrites else 'without a model'}"] = cell
     return rows
 
 
 async def asked_all(
-    service: Service, users: Users, script: Mapping[tuple[str, str], str], model: Model, every: int, *, bare: bool
+    service: Service, users: Users, script: Mapping[tuple[str, str], str], model: Model, every: int
 ) -> list[Answer]:
     """Every so-manieth question for which the script has an answer."""
     found: list[Answer] = []
     for user, (_, asked) in users.items():
         for one in asked[::every]:
             if (words := script.get((user, one.question))) is not None:
-                model.words = words.removeprefix(one.question).strip() if bare else words
+                model.words = words
                 keys = await service.find(user, one.question)
                 found.append(Answer(user, one.category, keys, one.evidence))
     return found
@@ -121,5 +120,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
-    parser.add_argument("--every", type=int, default=2, help="ask every so-manieth question")
+    parser.add_argument("--every", type=int, default=1, help="ask every so-manieth question")
     asyncio.run(main(parser.parse_args()))

@@ -45,7 +45,7 @@ _REACHABLE = "Let this user read and write the file and its directory, or name a
 _STANDBY = "Name a streaming standby of this very database in KAGENT_MEMORY_READ_URI, or unset it."
 _UNOPENED = (  # what a refusal says, the part it is about, and what to do
     ("read_uri", "standby", _STANDBY),
-    ("rewrite and hyde", "model", "Set KAGENT_MEMORY_LLM to a model, or turn KAGENT_MEMORY_REWRITE and _HYDE off."),
+    ("rewrite asks", "model", "Set KAGENT_MEMORY_LLM to a model, or turn KAGENT_MEMORY_REWRITE off."),
     ("reranker", "reranker", "Set KAGENT_MEMORY_RERANK to <provider>/<model> or local/<cross-encoder>, or unset it."),
     ("language model", "model", "Set KAGENT_MEMORY_LLM to <provider>/<model>, or unset it."),
     ("an extra", "database", "pip install the extra that is named where this command runs."),

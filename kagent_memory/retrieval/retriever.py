@@ -28,7 +28,7 @@ from .options import RecallOptions
 from .past import PastMemories, ShortTerm
 from .query import Gate, WordGate
 from .query.completion import complete, split
-from .query.rewriting import hypothetical, rewrite
+from .query.rewriting import rewrite
 from .ranking import (
     Nearest,
     Ranked,
@@ -89,7 +89,6 @@ class _Search:
         added_terms: those of the terms that only that holds.
         degraded: what went without a model, and why.
         respelt: terms that no memory holds, and those that were searched instead.
-        imagined: what a model made up as an answer.
         dated: the memories of the times that the text names.
         date_only: the text asks for those and nothing else.
     """
@@ -104,7 +103,6 @@ class _Search:
     added_terms: frozenset[str] = frozenset()
     degraded: list[str] = field(default_factory=list[str])
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    imagined: Sequence[str] = ()
     dated: frozenset[str] = frozenset()
     date_only: bool = False
 
@@ -132,8 +130,8 @@ class Retriever:
         settings: MemorySettings,
         has_short_term: bool,
     ) -> None:
-        if (settings.rewrite or settings.hyde) and llm is None:
-            raise ConfigurationError("rewrite and hyde ask a language model; give llm= the name of one.")
+        if settings.rewrite and llm is None:
+            raise ConfigurationError("rewrite asks a language model; give llm= the name of one.")
         self.has_short_term = has_short_term
         self._store = store
         self._embedder = embedder
@@ -174,7 +172,7 @@ class Retriever:
         now = now if as_of is None else as_of
         searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
         search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
-        await self._think(search, options.get("history", ()), imagines=external_vector is None)
+        await self._think(search, options.get("history", ()))
         degraded, anew = tuple(search.degraded), False
         store, trouble = self._store.reader()
         while True:
@@ -202,7 +200,7 @@ class Retriever:
             told = (*search.degraded, *([trouble] if trouble else ()))
             return Recall(hits=hits, mode=mode, left_out=left_out, degraded=told)
 
-    async def _think(self, search: _Search, history: Sequence[str], *, imagines: bool) -> None:
+    async def _think(self, search: _Search, history: Sequence[str]) -> None:
         """What is made of the query before anything is read."""
         search.text = await run_in_thread(len(search.query.text), complete, search.query.text, history)
         if self._settings.rewrite and self._llm is not None:
@@ -210,12 +208,6 @@ class Retriever:
             text, trouble = await rewrite(self._llm, search.text, history, timeout_seconds=seconds)
             search.degraded += [trouble] if trouble else []
             search.added = [text] if text != search.text else []
-        imagines = imagines and self._settings.hyde and self._embedder is not None
-        if imagines and self._llm is not None and search.text.strip():
-            seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
-            note, trouble = await hypothetical(self._llm, search.text, timeout_seconds=seconds)
-            search.degraded += [trouble] if trouble else []
-            search.imagined = [note] if note else ()
 
     async def _matches(self, search: _Search) -> tuple[Sequence[str], TextMatches]:
         """The terms searched by, and what holds them, after the memories of the times that are named were looked up.
@@ -341,10 +333,9 @@ class Retriever:
             return (), (), ()
         else:
             texts = await run_in_thread(len(search.text), _dense_sentences, search.text, matches, search.settings)
-            extra = [*search.added, *search.imagined]
-            asked = list(dict.fromkeys((search.text, *texts, *extra)))
+            asked = list(dict.fromkeys((search.text, *texts, *search.added)))
             ranking = [asked.index(text) for text in dict.fromkeys(texts)]
-            added = [asked.index(text) for text in dict.fromkeys(extra)]
+            added = [asked.index(text) for text in search.added]
             found = await self._by_meaning(search, self._embedder, asked)
             if found is None:
                 return (), (), ()

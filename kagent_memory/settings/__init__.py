@@ -151,8 +151,7 @@ class MemorySettings:
         rerank_timeout_seconds: the longest that reranking may take; after it the order stands as it was.
         gate: whether greetings, thanks and general questions are kept from prefetch and preload.
         rewrite: whether the model completes a query before it is searched. Needs llm.
-        hyde: whether a note made up by the model is searched beside the query. Needs llm.
-        rewrite_timeout_seconds: the longest that `rewrite` and `hyde` may take; after it the query stands as asked.
+        rewrite_timeout_seconds: the longest that `rewrite` may take; after it the query stands as asked.
         consolidate_after: new memories of a scope after which what says the same is merged; 0: never by itself.
         consolidate_every_hours: the longest that a scope with new memories waits for that merge; 0: no such wait.
         model_retries: further attempts after a failed model call.
@@ -236,7 +235,6 @@ class MemorySettings:
     rerank_timeout_seconds: float = Field(default=5.0, gt=0)
     gate: bool = True
     rewrite: bool = False
-    hyde: bool = False
     rewrite_timeout_seconds: float = Field(default=3.0, gt=0)
     consolidate_after: int = Field(default=50, ge=0)
     consolidate_every_hours: float = Field(default=1.0, ge=0)
@@ -349,7 +347,6 @@ class SettingOptions(TypedDict, total=False):
     rerank_base_url: str | None
     rerank_timeout_seconds: float
     rewrite: bool
-    hyde: bool
     rewrite_timeout_seconds: float
     consolidate_after: int
     consolidate_every_hours: float

@@ -340,7 +340,7 @@ async def test_words_answer_in_time_when_every_model_of_the_search_hangs(uri: st
             await asyncio.sleep(600)
             return []
 
-    options: dict[str, Any] = {"llm": Asleep(), "rerank": Asleep(), "rewrite": True, "hyde": True}
+    options: dict[str, Any] = {"llm": Asleep(), "rerank": Asleep(), "rewrite": True}
     async with KagentMemoryService(uri, embedding=Hanging(64), **options) as service:
         await service.memories.add(SCOPE, ["Ada likes oolong tea best", "Ada's parrot is called Grace"])
         model = scripted("ok")

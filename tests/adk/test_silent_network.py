@@ -134,7 +134,7 @@ async def whole_turn(service: Any, **options: Any) -> dict[str, Any]:
 async def test_a_turn_completes_while_every_model_of_memory_is_silent(silent, tmp_path):
     async with KagentMemoryService(
         f"libsql:///{tmp_path}/memory.db", embedding="openai/any", llm="openai/any", rerank="hosted_vllm/any",
-        rerank_base_url=silent, rewrite=True, hyde=True, rewrite_timeout_seconds=0.5, embed_timeout_seconds=0.5,
+        rerank_base_url=silent, rewrite=True, rewrite_timeout_seconds=0.5, embed_timeout_seconds=0.5,
         query_embed_timeout_seconds=0.5, llm_timeout_seconds=0.5, rerank_timeout_seconds=0.5, model_retries=1,
     ) as service:  # fmt: skip
         await service.memories.add(Scope("", "ada", "app"), ["Ada likes oolong tea best."])

@@ -358,20 +358,20 @@ async def test_usage_that_does_not_count_is_not_named(memories: Memories):
         assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
 
 
-async def test_rewrite_and_hyde_ask_the_model_and_fall_back(store_uri: str):
+async def test_rewrite_asks_the_model_and_falls_back(store_uri: str):
     def helpful(prompt: str) -> Any:
-        return {"query": "Grace's parrots", "note": "Grace keeps parrots."}
+        return {"query": "Grace's parrots"}
 
-    options: dict[str, Any] = {"embedding": HashEmbedder(256), "rewrite": True, "hyde": True, "worker": False}
+    options: dict[str, Any] = {"embedding": HashEmbedder(256), "rewrite": True, "worker": False}
     async with await Memories.open(store_uri, llm=ScriptedLlm(helpful), **options) as memories:
         await memories.add(SCOPE, NOTES)
         assert texts(await memories.recall(SCOPE, "the birds of my friend", limit=1)) == [NOTES[3]]
     async with await Memories.open(store_uri, llm=ScriptedLlm([]), **options) as memories:
         found = await memories.recall(SCOPE, "oolong tea", limit=1)
         assert texts(found) == [NOTES[0]]
-        assert {reason.partition(":")[0] for reason in found.degraded} == {"rewrite", "hyde"}
+        assert {reason.partition(":")[0] for reason in found.degraded} == {"rewrite"}
     with pytest.raises(ConfigurationError, match="llm="):
-        await Memories.open(store_uri, hyde=True)
+        await Memories.open(store_uri, rewrite=True)
 
 
 async def test_vectors_that_callers_bring_have_an_embedding_space_of_their_own(store_uri: str):

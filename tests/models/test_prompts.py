@@ -15,7 +15,7 @@ from kagent_memory.ingestion.consolidation import plan, plan_merges
 from kagent_memory.ingestion.extraction import Transcript
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
-from kagent_memory.retrieval.query.rewriting import hypothetical, rewrite
+from kagent_memory.retrieval.query.rewriting import rewrite
 from kagent_memory.testing import ScriptedLlm
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
@@ -60,10 +60,6 @@ async def rewriting(text: str, llm: ScriptedLlm) -> None:
     await rewrite(llm, text, [text, "before"], timeout_seconds=5)
 
 
-async def guessing(text: str, llm: ScriptedLlm) -> None:
-    await hypothetical(llm, text, timeout_seconds=5)
-
-
 async def asked(ask: Callable[[str, ScriptedLlm], Awaitable[None]], text: str) -> str:
     llm = ScriptedLlm(lambda _: NOTHING)
     await ask(text, llm)
@@ -71,7 +67,7 @@ async def asked(ask: Callable[[str, ScriptedLlm], Awaitable[None]], text: str) -
     return "\n".join(llm.prompts)
 
 
-ASKING = [extraction, consolidation, merge, rewriting, guessing]
+ASKING = [extraction, consolidation, merge, rewriting]
 
 
 @pytest.mark.parametrize("ask", ASKING)

@@ -55,10 +55,10 @@ async def found(questions: list[str], limit: int = 1, **options: Any) -> list[li
     ],
 )
 async def test_a_model_that_answers_nonsense_makes_no_answer_worse(nonsense: str, embedder: Any) -> None:
-    model = ScriptedLlm(lambda prompt: {"query": nonsense, "note": nonsense})
+    model = ScriptedLlm(lambda prompt: {"query": nonsense})
     without = await found(QUESTIONS, embedding=embedder)
     assert without == [[note] for note in NOTES]
-    assert await found(QUESTIONS, embedding=embedder, llm=model, rewrite=True, hyde=True) == without
+    assert await found(QUESTIONS, embedding=embedder, llm=model, rewrite=True) == without
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])
@@ -97,7 +97,9 @@ async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
         ("rare other", "rare", True, True),  # of earlier turns it need not keep all
         ("rare other", "common", True, False),
         ("unheard", "rare", False, True),  # nothing that is asked is known
-        ("unheard rare", "rare", False, True),
+        ("unheard rare", "rare", False, False),  # another question with the same name in it
+        ("unheard rare", "rare", True, True),
+        ("unheard rare", "unheard rare other", False, True),
         ("rare", "unheard", False, False),
         ("rare", "unheard", True, False),
         ("", "rare", False, True),

@@ -191,18 +191,18 @@ async def test_what_is_written_in_the_middle_of_a_recall_is_in_its_answer(pair, 
     assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
 
 
-async def test_the_model_of_a_made_up_answer_is_asked_once_however_often_is_searched(store_uri):
-    class Imagining:
-        name = "imagining"
+async def test_the_model_that_rewrites_is_asked_once_however_often_is_searched(store_uri):
+    class Rewriting:
+        name = "rewriting"
         calls = 0
 
         async def complete(self, prompt, *, schema):
             self.calls += 1
             return schema.model_validate(dict.fromkeys(schema.model_fields, "tea from oslo"))
 
-    llm = Imagining()
+    llm = Rewriting()
     async with (
-        await Memories.open(store_uri, embedding=HashEmbedder(), llm=llm, hyde=True, worker=False) as here,
+        await Memories.open(store_uri, embedding=HashEmbedder(), llm=llm, rewrite=True, worker=False) as here,
         await Memories.open(store_uri, embedding=HashEmbedder(), worker=False) as there,
     ):
         await here.add(SCOPE, ["green tea"])

@@ -7,7 +7,7 @@ import pytest
 from kagent_memory.errors import ModelError
 from kagent_memory.retrieval.query import WordGate
 from kagent_memory.retrieval.query.completion import complete, is_vague, split
-from kagent_memory.retrieval.query.rewriting import hypothetical, rewrite
+from kagent_memory.retrieval.query.rewriting import rewrite
 
 
 @pytest.mark.parametrize(
@@ -212,16 +212,8 @@ async def test_without_a_usable_answer_the_text_stands(model: _Model) -> None:
     text, reason = await rewrite(model, "how much?", timeout_seconds=0.01)
     assert text == "how much?"
     assert reason.startswith("rewrite: ") or model.answer == " "
-    assert (await hypothetical(model, "how much?", timeout_seconds=0.01))[0] is None
 
 
 async def test_a_model_s_answer_is_searched_as_valid_text_of_a_bounded_length() -> None:
     assert await rewrite(_Model(answer="tea\0 \ud800 hot "), "x", timeout_seconds=60) == ("tea  ? hot", "")
-    assert len((await hypothetical(_Model(answer="x " * 9_000), "x", timeout_seconds=60))[0] or "") <= 2_000
-
-
-async def test_a_hypothetical_note_comes_back_beside_the_text() -> None:
-    assert await hypothetical(_Model(answer="The hotel was $200."), "how much?", timeout_seconds=60) == (
-        "The hotel was $200.",
-        "",
-    )
+    assert len((await rewrite(_Model(answer="x " * 9_000), "x", timeout_seconds=60))[0]) <= 2_000

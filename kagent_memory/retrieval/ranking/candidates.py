@@ -138,23 +138,28 @@ def join(
 
 
 def keeps_what_is_asked(asked: Set[str], rewritten: Set[str], text: TextMatches, *, completed: bool = False) -> bool:
-    """Whether a rewrite still holds the query's words: three quarters, by rarity, of those that some memory holds.
+    """Whether a rewrite still holds the query's words: three quarters of them, each by its rarity.
 
-    Words that no memory holds find nothing, so that a rewrite may do without them.
+    Words that no memory holds count as well: a name alone, when it is all that is known of a question, is in many
+    others. Where nothing is known, words have found nothing that a rewrite could lose.
 
     Args:
         asked: the query's terms.
         rewritten: the rewrite's.
         text: what both were searched for in.
-        completed: the query brought earlier turns along; of these a rewrite need only pick what it is about.
+        completed: the query brought earlier turns along; of what is known of these a rewrite need only pick what it is
+            about.
     """
-    terms = [term for term in asked | rewritten if term in text.frequencies]
-    frequency = np.array([text.frequencies[term] for term in terms], dtype=np.float64)
+    if asked.isdisjoint(known := text.frequencies.keys()):
+        return True
+    told = asked & known if completed else asked
+    terms = [*(told | (rewritten & known))]
+    frequency = np.array([text.frequencies.get(term, 0) for term in terms], dtype=np.float64)
     rarity: dict[str, float] = dict(zip(terms, _idf(text.documents, frequency).tolist(), strict=True))
-    known, made, kept = (
-        sum(rarity[term] for term in rarity.keys() & some) for some in (asked, rewritten, asked & rewritten)
+    whole, made, kept = (
+        sum(rarity[term] for term in rarity.keys() & some) for some in (told, rewritten, told & rewritten)
     )
-    return kept >= _KEPT * (min(known, made or known) if completed else known)
+    return kept >= _KEPT * (min(whole, made or whole) if completed else whole)
 
 
 def in_one_scale(new: Nearest, former: Nearest) -> Nearest:

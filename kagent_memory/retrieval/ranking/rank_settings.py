@@ -15,7 +15,7 @@ class RankSettings:
     Attributes:
         text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks forget how much
             better a rare word's match is.
-        added: weight of what a model made of the query (`rewrite`, `hyde`) beside the query's own 1. Small: a model
+        added: weight of what a model made of the query (`rewrite`) beside the query's own 1. Small: a model
             that answers nonsense must not make the answer worse.
         k1, b: BM25's saturation and length normalisation. Memories are short: a word said twice is hardly better
             than once, and length says little.
