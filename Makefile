@@ -13,7 +13,7 @@ EXTRAS := $(strip $(if $(filter-out gemini%,$(MODEL) $(EMBEDDING)),litellm) $(if
 EXTRAS := $(subst $() ,$(COMMA),$(EXTRAS))
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 
-.PHONY: demo test test-slow check lint types architecture format docs site wheel matrix local programs bench clean
+.PHONY: demo test test-slow check lint types architecture format docs site wheel matrix local sqld programs bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -81,6 +81,10 @@ matrix:
 local: $(VENV)/.dev
 	$(BIN)/pip install --quiet "torch==2.13.0" ".[sentence-transformers]"
 	$(BIN)/pytest -m local tests/local
+
+# The whole contract, tokens and a death on a real libSQL server: make sqld SQLD=/path/to/sqld
+sqld: $(VENV)/.dev
+	SQLD="$(SQLD)" $(BIN)/pytest -n auto -m sqld tests/local
 
 clean:
 	rm -rf $(VENV) .demo dist build site

@@ -399,10 +399,10 @@ def compose(
     others = [pair for pair in pairs if pair[0] not in known]
     is_server, is_postgres = _is_libsql_server(bare), bare.removeprefix("kagent+").startswith("postgres")
     unknown = None if is_postgres else next((name for name, _ in others if name != "authToken" or not is_server), None)
-    if unknown is not None and is_server and unknown.casefold().replace("_", "").startswith("sync"):
+    if unknown is not None and unknown.casefold().replace("_", "").startswith("sync"):
         raise ConfigurationError(
-            f"{unknown}: embedded replicas are not supported; leave it out to work on the server itself, or name a "
-            "file: libsql:///memory.db."
+            f"{unknown}: embedded replicas are not supported, because what is forgotten would stay in each until it "
+            "syncs; name the server itself, libsql://host?authToken=…, or a file alone, libsql:///memory.db."
         )
     if unknown is not None:
         raise ConfigurationError(f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}.")

@@ -410,6 +410,7 @@ def test_what_a_uri_names(uri, server):
         ("libsql:///memory.db?authToken=pass77", "Unknown query parameter 'authToken'"),
         ("libsql://db.example?syncUrl=pass77", "embedded replicas"),
         ("libsql://db.example?sync_url=pass77&authToken=x", "embedded replicas"),
+        ("libsql:///replica.db?sync_url=libsql://db.example&authToken=pass77", "embedded replicas"),
         ("libsql://db.example?driver=libsql", "what opens a file"),
     ],
 )
