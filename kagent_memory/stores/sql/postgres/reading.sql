@@ -23,11 +23,20 @@
     AND (%(happened_before)s::timestamptz IS NULL OR m.happened_at < %(happened_before)s::timestamptz)
 )
 
+-- fragment: wanted_memories
+-- Each by its own id: a planner that takes a scope for a handful of rows would read all of it.
+(
+    SELECT one.*
+    FROM unnest(%(ids)s::uuid[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM remembered AS r WHERE r.scope_id = %(scope_id)s AND r.id = wanted.id OFFSET 0
+    ) AS one
+)
+
 -- name: visible_memories
-SELECT * FROM remembered
-WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
-    AND (state = 'active' OR %(superseded)s)
-    AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
+SELECT m.*
+FROM {wanted_memories} AS m
+WHERE (m.state = 'active' OR %(superseded)s) AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- fragment: mark
 -- What is another number once vectors of the scope s were set (every write touches its row) or any were dropped.
@@ -73,9 +82,8 @@ WHERE s.scope_id = %(scope_id)s
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
 SELECT m.*, {mark} AS mark
 FROM scope AS s
-LEFT JOIN remembered AS m
-    ON m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.state = 'active'
-    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+LEFT JOIN LATERAL {wanted_memories} AS m
+    ON m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s AND s.salt = %(salt)s
 
 -- name: in_slots
