@@ -69,96 +69,123 @@ class Held(NamedTuple):
         return type(self)(self.terms[kept], self.rows[kept], self.counts[kept])
 
 
+class _Run(NamedTuple):
+    """Entries side by side, in the order of their terms' keys and then of their rows."""
+
+    terms: Keys
+    rows: Rows
+    counts: Rows
+
+    @property
+    def size(self) -> int:
+        return self.terms.nbytes + self.rows.nbytes + self.counts.nbytes
+
+    def joined(self, later: Self) -> Self:
+        """These and later ones as one run."""
+        if not len(self.terms) or not len(later.terms):
+            return self if len(self.terms) else later
+        return self.of([self, later])
+
+    @classmethod
+    def of(cls, runs: Sequence[Self]) -> Self:
+        """Some runs as one."""
+        terms, rows = np.concatenate([one.terms for one in runs]), np.concatenate([one.rows for one in runs])
+        return cls(terms, rows, np.concatenate([one.counts for one in runs])).in_order()
+
+    def in_order(self) -> Self:
+        """The same, brought into order: quick where a few runs follow each other."""
+        order = np.argsort(self.terms, kind="stable")
+        return type(self)(self.terms[order], self.rows[order], self.counts[order])
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> Self:
+        """Those of some rows."""
+        held = kept[self.rows]
+        return type(self)(self.terms[held], self.rows[held], self.counts[held])
+
+    def spans(self, keys: Keys) -> list[tuple[int, int]]:
+        """Where the entries of each key begin and end."""
+        first, last = self.terms.searchsorted(keys, "left"), self.terms.searchsorted(keys, "right")
+        return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+_NOTHING = _Run(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
 class Postings:
-    """Inverted lists: term key → rows and counts. Grows at its tail, which is sorted in once it is long. Its
-    arrays are made anew and never written to, so that a copy of the object is one of what it held.
+    """Inverted lists: term key → rows and counts. What comes goes to a short run, which joins the long one once it has
+    grown. Their arrays are made anew and never written to, so that a copy of the object is one of what it held.
     """
 
     PARTS: ClassVar[int] = 4  # that `packed` gives
 
     def __init__(self) -> None:
-        self._terms: Keys = np.empty(0, np.uint64)
-        self._rows: Rows = np.empty(0, np.int64)
-        self._counts: Rows = np.empty(0, np.int64)
-        self._sorted = 0
+        self._long = self._short = _NOTHING
 
     @property
     def size(self) -> int:
         """Bytes held."""
-        return self._terms.nbytes + self._rows.nbytes + self._counts.nbytes
+        return self._long.size + self._short.size
 
     def add(self, first: int, entries: Sequence[bytes]) -> Rows:
         """Takes in packed terms of the rows `first`, `first` + 1, …; gives the sum of the counts of each."""
         records = np.frombuffer(b"".join(entries), RECORD)
         places = np.repeat(np.arange(len(entries)), [len(entry) // RECORD.itemsize for entry in entries])
-        counts = records["count"].astype(np.int64)
-        self._terms = np.concatenate([self._terms, records["term"].astype(np.uint64)])
-        self._rows = np.concatenate([self._rows, places + first])
-        self._counts = np.concatenate([self._counts, counts])
-        if len(self._terms) - self._sorted > max(TAIL, self._sorted // 4):
-            order = np.argsort(self._terms, kind="stable")
-            self._terms, self._rows, self._counts = self._terms[order], self._rows[order], self._counts[order]
-            self._sorted = len(order)
+        counts, terms = records["count"].astype(np.int64), records["term"].astype(np.uint64)
+        self._short = self._short.joined(_Run(terms, places + first, counts).in_order())
+        if len(self._short.terms) > max(TAIL, len(self._long.terms) // 4):
+            self._long, self._short = self._long.joined(self._short), _NOTHING
         return np.bincount(places, counts, minlength=len(entries)).astype(np.int64)
 
     def among(self, terms: Sequence[str]) -> list[str]:
         """Those of many terms that some row holds; they push no others out of what is remembered of terms."""
         keys = np.array([_hashed(term) for term in terms], np.uint64)
-        head, tail = self._terms[: self._sorted], np.sort(self._terms[self._sorted :])
-        held = _in_order(head, keys) | _in_order(tail, keys)
+        held = _in_order(self._long.terms, keys) | _in_order(self._short.terms, keys)
         return [terms[number] for number in np.flatnonzero(held).tolist()]
 
     def of(self, terms: Sequence[str]) -> Held:
         """The rows that hold these terms, and how often each does."""
         keys = np.array([term_key(term) for term in terms], np.uint64)
-        head, tail = self._terms[: self._sorted], self._terms[self._sorted :]
-        first, last = head.searchsorted(keys, "left"), head.searchsorted(keys, "right")
-        lengths = last - first
-        numbers = np.repeat(np.arange(len(keys)), lengths)
-        found = np.arange(len(numbers)) + np.repeat(first - np.cumsum(lengths) + lengths, lengths)
-        if len(tail) and len(keys):
-            order = np.argsort(keys)
-            spots = np.minimum(keys[order].searchsorted(tail), len(keys) - 1)
-            late = np.flatnonzero(keys[order][spots] == tail)
-            found = np.concatenate([found, late + self._sorted])
-            numbers = np.concatenate([numbers, order[spots[late]]])
-        return Held(numbers, self._rows[found], self._counts[found])
+        rows, counts = list[Rows](), list[Rows]()
+        lengths = np.zeros((2, len(terms)), np.int64)
+        for number, run in enumerate((self._long, self._short)):
+            spans = run.spans(keys) if len(run.terms) else ()
+            for term, (first, last) in enumerate(spans):
+                if first < last:
+                    lengths[number, term] = last - first
+                    rows.append(run.rows[first:last])
+                    counts.append(run.counts[first:last])
+        if not rows:
+            return Held(_NOTHING.rows, _NOTHING.rows, _NOTHING.counts)
+        numbers = np.repeat(np.arange(lengths.size) % len(terms), lengths.ravel())
+        return Held(numbers, np.concatenate(rows), np.concatenate(counts))
 
     def packed(self, kept: Rows, count: int) -> Sequence[bytes]:
         """The lists of some of so many rows, which are numbered anew by their order: for `unpacked`."""
         number = np.full(count, -1)
         number[kept] = np.arange(len(kept))
-        held = number[self._rows] >= 0
-        terms, rows, counts = self._terms[held], number[self._rows[held]], self._counts[held]
-        order = np.argsort(terms, kind="stable")
-        distinct, lengths = np.unique(terms[order], return_counts=True)
-        narrow = "<u1" if counts.max(initial=0) < 2**8 else "<u4"
-        columns = ((distinct, "<u8"), (lengths, "<u4"), (rows[order], "<u4"), (counts[order], narrow))
+        both = self._long.joined(self._short).where(number >= 0)
+        distinct, lengths = np.unique(both.terms, return_counts=True)
+        narrow = "<u1" if both.counts.max(initial=0) < 2**8 else "<u4"
+        columns = ((distinct, "<u8"), (lengths, "<u4"), (number[both.rows], "<u4"), (both.counts, narrow))
         return [column.astype(kind).tobytes() for column, kind in columns]
 
     @classmethod
     def unpacked(cls, lists: Sequence[Sequence[memoryview]], counts: Sequence[int]) -> Self:
         """The lists that `packed` gave of some parts, whose rows, so many each, follow each other."""
         postings, first = cls(), 0
-        columns = [(postings._terms, postings._rows, postings._counts)]
+        runs = [_NOTHING]
         for parts, count in zip(lists, counts, strict=True):
             rows = np.frombuffer(parts[2], "<u4")
             narrow = "<u1" if len(parts[3]) == len(rows) else "<u4"
             terms = np.repeat(np.frombuffer(parts[0], "<u8"), np.frombuffer(parts[1], "<u4")).astype(np.uint64)
             held = np.frombuffer(parts[3], narrow).astype(np.int64)
-            columns.append((terms, rows.astype(np.int64) + first, held))
+            runs.append(_Run(terms, rows.astype(np.int64) + first, held))
             first += count
-        postings._terms, postings._rows, postings._counts = (np.concatenate(one) for one in zip(*columns, strict=True))
-        if len(lists) > 1:
-            order = np.argsort(postings._terms, kind="stable")
-            postings._terms, postings._rows = postings._terms[order], postings._rows[order]
-            postings._counts = postings._counts[order]
-        postings._sorted = len(postings._terms)
+        postings._long = runs[-1] if len(runs) <= 2 else _Run.of(runs)
         return postings
 
     def where(self, kept: npt.NDArray[np.bool_]) -> Self:
         """The lists of some of the rows, numbered as they are."""
-        held, some = kept[self._rows], type(self)()
-        some._terms, some._rows, some._counts = self._terms[held], self._rows[held], self._counts[held]
-        some._sorted = int(held[: self._sorted].sum())
+        some = type(self)()
+        some._long, some._short = self._long.where(kept), self._short.where(kept)
         return some

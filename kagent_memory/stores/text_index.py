@@ -149,6 +149,7 @@ class ScopeIndex:
         self._texts: dict[str, int] = {}  # the rows of living ones whose ids were asked about
         self._places: dict[int, RankFeatures] = {}
         self._columns: Columns = np.zeros(0, _COLUMNS)
+        self._rising = True  # later rows have later ids, as long as none was changed
         self._postings = Postings()
         self._standing: tuple[Rows, Rows] | None = None
         self._changes = 0
@@ -242,7 +243,9 @@ class ScopeIndex:
             index._parts.append((_raw(part.first), _raw(part.last)))
         index._columns = np.concatenate(columns)
         index._count = index._packed = index._parts_rows = len(index._columns)
-        index._rows = {id: row for row, id in enumerate(_ids(index._columns))}
+        ids = _ids(index._columns)
+        index._rows = {id: row for row, id in enumerate(ids)}
+        index._rising = _rise(ids)
         index._postings = Postings.unpacked(lists, [len(own) for own in columns[1:]])
         index.version = index._parts_since = version
         return index
@@ -297,7 +300,9 @@ class ScopeIndex:
         fresh["names_a_time"] = _names_a_time(entries)
         for name, column in zip(_NAMES, _NAMED, strict=True):
             fresh[column] = [self._number(getattr(place, name)) for place in places]
-        for row, id in enumerate(_ids(fresh), first):
+        fresh_ids = _ids(self._columns[max(0, first - 1) : needed])
+        self._rising = self._rising and _rise(fresh_ids)
+        for row, id in enumerate(fresh_ids[-len(entries) :], first):
             if (former := self._rows.get(id)) is not None:
                 self._columns["alive"][former] = False
                 self._texts.pop(self._ids.get(former, ""), None)
@@ -373,10 +378,11 @@ class ScopeIndex:
         terms = list(dict.fromkeys(terms))
         known = terms if len(terms) <= FEW_TERMS else self._postings.among(terms)
         held = self._postings.of(ordered := sorted(known))
-        held = held.where(visible[held.rows])
+        documents, length = self._counted(visible)
+        if documents < self._count:
+            held = held.where(visible[held.rows])
         often = np.bincount(held.terms, minlength=len(ordered))
         counted = dict(zip(ordered, often.tolist(), strict=True))
-        documents, length = self._counted(visible)
         return TextMatches(
             documents=documents,
             average_length=length / documents if documents else 0.0,
@@ -403,14 +409,14 @@ class ScopeIndex:
         best = np.flatnonzero(weights)
         if len(best) > limit:
             best = best[weights[best] >= np.partition(weights[best], len(best) - limit)[len(best) - limit]]
-        columns = self._columns
-        by_id = (columns["low"][best], columns["high"][best])  # those that tie, later ids first
-        best = best[np.lexsort((*by_id, weights[best]))[::-1]][:limit]
+        if not self._rising:
+            best = self._by_id(best)
+        best = best[np.argsort(weights[best], kind="stable")[::-1]][:limit]  # those that tie, later ids first
         number[best] = np.arange(len(best))
         kept = held.where(number[held.rows] >= 0)
         counts = np.zeros((len(best), len(found)), np.int64)
         counts[number[kept.rows], column[kept.terms]] = kept.counts
-        lengths = columns["length"][best].astype(np.int64)
+        lengths = self._columns["length"][best].astype(np.int64)
         return TermMatrix(self._ids_of(best), [terms[place] for place in found.tolist()], lengths, counts)
 
     def places(self, ids: Iterable[str], reach: int, now: datetime) -> list[RankFeatures]:
@@ -421,9 +427,11 @@ class ScopeIndex:
             if reach > 0 and len(found):
                 found = np.union1d(found, self._around(found, reach))
             found = found[visible[found]]
-            order = np.lexsort((self._columns["low"][found], self._columns["high"][found]))
-            known, rows = self._places, found[order].tolist()
+            known, rows = self._places, (np.sort(found) if self._rising else self._by_id(found)).tolist()
             return [known[row] if row in known else self._place(row) for row in rows]
+
+    def _by_id(self, rows: Rows) -> Rows:
+        return rows[np.lexsort((self._columns["low"][rows], self._columns["high"][rows]))]
 
     def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
         known = self._texts
@@ -484,6 +492,10 @@ def _ids(columns: Columns) -> list[bytes]:
     halves[:, 0], halves[:, 1] = columns["high"], columns["low"]
     raw = halves.tobytes()
     return [raw[start : start + _ID_BYTES] for start in range(0, len(raw), _ID_BYTES)]
+
+
+def _rise(ids: Sequence[bytes]) -> bool:
+    return all(former < later for former, later in pairwise(ids))
 
 
 def _raw(id: str) -> bytes:
