@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -122,6 +123,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     (built,) = folder.glob("*.whl")
     return built
+
+
+def test_an_index_shows_links_that_lead_to_the_repository(tmp_path: Path):
+    command = [sys.executable, "-m", "hatchling", "metadata"]
+    environ = {**os.environ, "GITHUB_SERVER_URL": "https://forge.example", "GITHUB_REPOSITORY": "ada/memory"}
+    ran = subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True, timeout=300)
+    shown = json.loads(ran.stdout)
+    urls, links = shown["urls"], re.findall(r"\]\(([^)]*)\)", shown["readme"]["text"])
+    assert urls["Repository"] == "https://forge.example/ada/memory"
+    files = f"{urls['Repository']}/blob/v{shown['version']}/"
+    assert f"{files}docs/quickstart.md" in links
+    for link in [*links, *urls.values()]:
+        assert link.startswith("https://")
+        if link.startswith(files):
+            assert (ROOT / link.removeprefix(files).partition("#")[0]).exists()
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path):
