@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from operator import methodcaller
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
@@ -20,7 +20,8 @@ from google.adk.sessions.session import Session
 from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, StoreError
-from ..memories.forwarding import ForwardingMemories
+from ..memories.api import ForwardingMemories
+from ..memories.forwarding import Call, Lines
 from ..records import MEMORY_TYPES, Filter, Scope, current_tenant
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
@@ -33,6 +34,7 @@ from .sync_memories import SyncMemories
 if TYPE_CHECKING:
     from ..ingestion.extraction import SummaryProvider
     from ..memories import MemoryApi, OpenedMemories, PartOptions
+    from ..memories.options import ExportOptions
     from ..models.embedding import Embedder, EmbeddingConfig
     from ..models.llm import Llm
 
@@ -54,8 +56,18 @@ class ThreadsafeMemories(ForwardingMemories):
         self._thread = thread
 
     @override
-    async def _forward(self, use: Callable[[MemoryApi], Awaitable[Result]], *, finish: bool = False) -> Result:
-        return await self._thread.run(use, finish=finish)
+    async def _forward(self, call: Call[Result], *, finish: bool) -> Result:
+        return await self._thread.run(call, finish=finish)
+
+    @override
+    async def export(self, **options: Unpack[ExportOptions]) -> AsyncGenerator[str]:
+        lines = Lines(**options)
+        try:
+            while some := await self._thread.run(lines.some):
+                for line in some:
+                    yield line
+        finally:
+            await self._thread.run(lines.close)
 
 
 class KagentMemoryService(BaseMemoryService):

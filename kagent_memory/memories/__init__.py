@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..stores.base import Job, Page, Pruned, ScopeStats
-    from .api import Items, MemoryApi, OpenedMemories
+    from .api import Items, MemoryApi
     from .components import OpenOptions, PartOptions, utc_now, without_secrets
     from .in_process import Memories
+    from .opened import OpenedMemories
 
 __all__ = [
     "Items",
@@ -31,7 +32,8 @@ __all__ = [
 
 _HOMES = {
     "Memories": ".in_process",
-    **dict.fromkeys(("Items", "MemoryApi", "OpenedMemories"), ".api"),
+    "OpenedMemories": ".opened",
+    **dict.fromkeys(("Items", "MemoryApi"), ".api"),
     **dict.fromkeys(("OpenOptions", "PartOptions", "utc_now", "without_secrets"), ".components"),
     **dict.fromkeys(("Job", "Page", "Pruned", "ScopeStats"), "..stores.base"),
 }

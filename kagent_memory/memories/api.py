@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from typing_extensions import Unpack
 
@@ -18,7 +17,6 @@ from ..records import (
     Memory,
     MemoryType,
     Message,
-    Mode,
     Recall,
     Revision,
     Scope,
@@ -27,20 +25,20 @@ from ..records import (
     WhichScopes,
 )
 from ..retrieval.options import RecallOptions
-from ..settings import MemorySettings
-from .arguments import checked_arguments
 from .findings import MOST_FINDINGS, Audit, Defect, Progress
-from .options import ImportOptions, Source
+from .forwarding import Call, blocking, forwarded, over_http
+from .options import ExportOptions, ImportOptions, JobOptions, ScopeOptions, Source
 
 if TYPE_CHECKING:
     from ..models.llm import Llm
-    from ..stores.base import Job, JobState, Order, Page, Pruned, ScopeStats
+    from ..stores.base import Job, Order, Page, Pruned, ScopeStats
     from ..stores.receipts import Receipt
     from ..stores.values import ForgottenTenant
     from .receipts import ReceiptCheck
     from .transfer import Imported
 
 Items: TypeAlias = Sequence[Fact | str]
+Result = TypeVar("Result")
 
 
 class MemoryApi(ABC):
@@ -79,6 +77,7 @@ class MemoryApi(ABC):
             The job's id; None when there was nothing new.
         """
 
+    @over_http("POST", "/sessions/end")
     @abstractmethod
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Runs the session's armed timer now; harmless without one."""
@@ -149,6 +148,7 @@ class MemoryApi(ABC):
             UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
         """
 
+    @over_http("PUT", "/memories/{id}/pin")
     @abstractmethod
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
         """Keeps a memory from ever expiring, or lets it go again; one whose time is over by then lives its TTL anew.
@@ -200,6 +200,7 @@ class MemoryApi(ABC):
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
 
+    @over_http("POST", "/memories/{id}/undo")
     @abstractmethod
     async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
         """Takes back the last change of a memory, with all that the same decision changed; byte for byte.
@@ -211,6 +212,7 @@ class MemoryApi(ABC):
             Conflict: one of the memories was changed again since, or it has expired.
         """
 
+    @over_http("POST", "/memories/{id}/confirm")
     @abstractmethod
     async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
         """Lets a memory out of quarantine: from now on it is found, and its life begins anew.
@@ -233,6 +235,7 @@ class MemoryApi(ABC):
             NotFound: none of this id waits, or it has expired.
         """
 
+    @over_http("POST", "/memories/{id}/feedback")
     @abstractmethod
     async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
         """Counts that a memory helped, or that it misled.
@@ -258,6 +261,7 @@ class MemoryApi(ABC):
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
 
+    @over_http("GET", "/memories/{id}")
     @abstractmethod
     async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
         """One visible memory.
@@ -283,6 +287,7 @@ class MemoryApi(ABC):
     ) -> Page:
         """A page of visible memories; counts nothing."""
 
+    @over_http("GET", "/memories/{id}/history")
     @abstractmethod
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
         """What happened to a memory, oldest first: who, why, and what it was before; also to a superseded one.
@@ -291,58 +296,30 @@ class MemoryApi(ABC):
             NotFound: no such memory, or it has expired.
         """
 
+    @over_http("GET", "/stats")
     @abstractmethod
     async def stats(self, scope: Scope) -> ScopeStats:
         """Counts of the scope."""
 
     @abstractmethod
-    async def scopes(
-        self,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        after: Scope | None = None,
-        limit: int = 1000,
-    ) -> Sequence[Scope]:
+    async def scopes(self, **options: Unpack[ScopeOptions]) -> Sequence[Scope]:
         """Scopes that hold memories or jobs, in order of (tenant, app, user).
 
         Args:
-            tenant: only scopes with this tenant.
-            user: only scopes with this user.
-            app: only scopes with this app.
-            after: only those that come after this one: the last of the former page.
-            limit: how many at most.
+            options: see `ScopeOptions`.
         """
 
     # -- the queue and maintenance
 
     @abstractmethod
-    async def jobs(
-        self,
-        *,
-        scope: Scope | None = None,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        state: JobState | None = None,
-        limit: int = 100,
-        id: str | None = None,
-        payloads: bool = True,
-    ) -> Sequence[Job]:
+    async def jobs(self, **options: Unpack[JobOptions]) -> Sequence[Job]:
         """Queued, running and dead jobs, oldest first; of one scope, or of all with this tenant, user and app.
 
         Args:
-            scope: whose; None: everybody's.
-            tenant: only those of scopes with this tenant.
-            user: only those of scopes with this user.
-            app: only those of scopes with this app.
-            state: only those in this state.
-            limit: how many at most.
-            id: only the job of this id.
-            payloads: whether what they carry, which may be much, is read too; a server keeps it to itself.
+            options: see `JobOptions`.
         """
 
+    @over_http("POST", "/jobs/{job_id}/retry")
     @abstractmethod
     async def retry_job(self, job_id: str) -> None:
         """Queues a dead letter again.
@@ -351,6 +328,7 @@ class MemoryApi(ABC):
             NotFound: no such dead letter.
         """
 
+    @over_http("DELETE", "/jobs/{job_id}")
     @abstractmethod
     async def drop_job(self, job_id: str) -> None:
         """Deletes a job that is not running.
@@ -359,6 +337,7 @@ class MemoryApi(ABC):
             NotFound: no such job.
         """
 
+    @over_http("POST", "/prune")
     @abstractmethod
     async def prune(self, *, dry_run: bool = False) -> Pruned:
         """Deletes what has expired and extends what is popular, in every scope; then erases what has outlived its use,
@@ -389,22 +368,12 @@ class MemoryApi(ABC):
         """
 
     @abstractmethod
-    def export(
-        self,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        vectors: bool = False,
-    ) -> AsyncGenerator[str]:
+    def export(self, **options: Unpack[ExportOptions]) -> AsyncGenerator[str]:
         """All memories of the scopes with this tenant, user and app, as lines of JSON in the documented format: with
         history, usage and expiry, superseded and expired ones too. Holds some of them at a time.
 
         Args:
-            tenant: only of this tenant; None: of any.
-            user: only of this user.
-            app: only of this app.
-            vectors: with their vectors, which then need not be made anew where they are imported.
+            options: see `ExportOptions`.
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
@@ -453,6 +422,7 @@ class MemoryApi(ABC):
             limit: how many at most.
         """
 
+    @over_http("GET", "/receipts/check")
     @abstractmethod
     async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
         """Whether every receipt is there and as it was written: those edited, removed, added or put in another order
@@ -491,6 +461,7 @@ class MemoryApi(ABC):
             InvalidInput: a defect is unknown.
         """
 
+    @over_http("POST", "/consolidate")
     @abstractmethod
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned.
@@ -522,37 +493,75 @@ class MemoryApi(ABC):
         """
 
 
-class OpenedMemories(MemoryApi):
-    """The verbs of memories that were opened, here or on a server, and are to be closed."""
+class ForwardedVerbs:
+    """The verbs, each a call that is made elsewhere."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name in MemoryApi.__abstractmethods__ & vars(cls).keys():
-            setattr(cls, name, checked_arguments(getattr(MemoryApi, name), vars(cls)[name]))
+    remember = forwarded(MemoryApi.remember, finish=True)
+    end_session = forwarded(MemoryApi.end_session, finish=True)
+    add = forwarded(MemoryApi.add, finish=True)
+    edit = forwarded(MemoryApi.edit, finish=True)
+    pin = forwarded(MemoryApi.pin, finish=True)
+    forget = forwarded(MemoryApi.forget, finish=True)
+    undo = forwarded(MemoryApi.undo, finish=True)
+    confirm = forwarded(MemoryApi.confirm, finish=True)
+    reject = forwarded(MemoryApi.reject, finish=True)
+    feedback = forwarded(MemoryApi.feedback, finish=True)
+    recall = forwarded(MemoryApi.recall)
+    get = forwarded(MemoryApi.get)
+    list = forwarded(MemoryApi.list)
+    history = forwarded(MemoryApi.history)
+    stats = forwarded(MemoryApi.stats)
+    scopes = forwarded(MemoryApi.scopes)
+    jobs = forwarded(MemoryApi.jobs)
+    retry_job = forwarded(MemoryApi.retry_job, finish=True)
+    drop_job = forwarded(MemoryApi.drop_job, finish=True)
+    prune = forwarded(MemoryApi.prune, finish=True)
+    forget_tenant = forwarded(MemoryApi.forget_tenant, finish=True)
+    import_ = forwarded(MemoryApi.import_)
+    receipts = forwarded(MemoryApi.receipts)
+    check_receipts = forwarded(MemoryApi.check_receipts)
+    audit = forwarded(MemoryApi.audit)
+    consolidate = forwarded(MemoryApi.consolidate)
+    check = forwarded(MemoryApi.check)
+    drain = forwarded(MemoryApi.drain)
 
-    @property
+
+class ForwardingMemories(ForwardedVerbs, MemoryApi):
+    """The verbs of memories that are reached another way."""
+
     @abstractmethod
-    def settings(self) -> MemorySettings:
-        """The settings in force."""
+    async def _forward(self, call: Call[Result], *, finish: bool) -> Result:
+        """The answer of a call; `finish`: what was begun is not undone when the caller goes away."""
 
-    @property
-    @abstractmethod
-    def location(self) -> str:
-        """The URI without password and query."""
 
-    @property
-    @abstractmethod
-    def mode(self) -> Mode:
-        """What reads will use when all is well."""
+class BlockingVerbs:
+    """The verbs as plain methods, for programs without an event loop."""
 
-    @abstractmethod
-    async def close(self) -> None:
-        """Lets queued work end for some seconds, then stops; what is left stays queued. Closing twice is harmless."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    remember = blocking(MemoryApi.remember)
+    end_session = blocking(MemoryApi.end_session)
+    add = blocking(MemoryApi.add)
+    edit = blocking(MemoryApi.edit)
+    pin = blocking(MemoryApi.pin)
+    forget = blocking(MemoryApi.forget)
+    undo = blocking(MemoryApi.undo)
+    confirm = blocking(MemoryApi.confirm)
+    reject = blocking(MemoryApi.reject)
+    feedback = blocking(MemoryApi.feedback)
+    recall = blocking(MemoryApi.recall)
+    get = blocking(MemoryApi.get)
+    list = blocking(MemoryApi.list)
+    history = blocking(MemoryApi.history)
+    stats = blocking(MemoryApi.stats)
+    scopes = blocking(MemoryApi.scopes)
+    jobs = blocking(MemoryApi.jobs)
+    retry_job = blocking(MemoryApi.retry_job)
+    drop_job = blocking(MemoryApi.drop_job)
+    prune = blocking(MemoryApi.prune)
+    forget_tenant = blocking(MemoryApi.forget_tenant)
+    import_ = blocking(MemoryApi.import_)
+    receipts = blocking(MemoryApi.receipts)
+    check_receipts = blocking(MemoryApi.check_receipts)
+    audit = blocking(MemoryApi.audit)
+    consolidate = blocking(MemoryApi.consolidate)
+    check = blocking(MemoryApi.check)
+    drain = blocking(MemoryApi.drain)

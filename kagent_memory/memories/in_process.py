@@ -48,16 +48,17 @@ from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..settings import MemorySettings, SettingOptions
 from ..stores import Store
-from ..stores.base import Facets, Job, JobState, Order, Page, Pruned, ScopeStats, StandbyError
+from ..stores.base import Facets, Job, Order, Page, Pruned, ScopeStats, StandbyError
 from ..stores.receipts import Receipt, chain_id
 from ..stores.values import ForgottenTenant, Rotated
-from .api import Items, OpenedMemories
+from .api import Items
 from .audit import audit_each, audit_scope
 from .components import Components, background, open_components, utc_now
 from .draining import drain
 from .findings import MOST_FINDINGS, Audit, checked_defects
 from .forgetting import Which, forget, forget_tenant
-from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions
+from .opened import OpenedMemories
+from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions, JobOptions, ScopeOptions
 from .quarantine import confirm, reject
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
@@ -364,35 +365,14 @@ class Memories(OpenedMemories):
         return await self._parts.store.facets(scope, filter=filter, most=most, now=self._parts.clock())
 
     @override
-    async def scopes(
-        self,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        after: Scope | None = None,
-        limit: int = 1000,
-    ) -> Sequence[Scope]:
-        return await self._parts.store.scopes(tenant=tenant, user=user, app=app, after=after, limit=limit)
+    async def scopes(self, **options: Unpack[ScopeOptions]) -> Sequence[Scope]:
+        return await self._parts.store.scopes(**options)
 
     # -- the queue and maintenance
 
     @override
-    async def jobs(
-        self,
-        *,
-        scope: Scope | None = None,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        state: JobState | None = None,
-        limit: int = 100,
-        id: str | None = None,
-        payloads: bool = True,
-    ) -> Sequence[Job]:
-        return await self._parts.store.jobs(
-            scope=scope, tenant=tenant, user=user, app=app, state=state, limit=limit, id=id, payloads=payloads
-        )
+    async def jobs(self, **options: Unpack[JobOptions]) -> Sequence[Job]:
+        return await self._parts.store.jobs(**options)
 
     @override
     async def retry_job(self, job_id: str) -> None:

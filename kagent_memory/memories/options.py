@@ -87,7 +87,15 @@ class AuditOptions(TypedDict, total=False):
 
 
 class ScopeOptions(TypedDict, total=False):
-    """The options of `MemoryApi.scopes`."""
+    """The options of `MemoryApi.scopes`.
+
+    Attributes:
+        tenant: only scopes with this tenant.
+        user: only scopes with this user.
+        app: only scopes with this app.
+        after: only those that come after this one: the last of the former page.
+        limit: how many at most; 1,000 by default.
+    """
 
     tenant: str | None
     user: str | None
@@ -97,7 +105,18 @@ class ScopeOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """The options of `MemoryApi.jobs`."""
+    """The options of `MemoryApi.jobs`.
+
+    Attributes:
+        scope: whose; None: everybody's.
+        tenant: only those of scopes with this tenant.
+        user: only those of scopes with this user.
+        app: only those of scopes with this app.
+        state: only those in this state.
+        limit: how many at most; 100 by default.
+        id: only the job of this id.
+        payloads: whether what they carry, which may be much, is read too; a server keeps it to itself.
+    """
 
     scope: Scope | None
     tenant: str | None
@@ -110,7 +129,14 @@ class JobOptions(TypedDict, total=False):
 
 
 class ExportOptions(TypedDict, total=False):
-    """The options of `MemoryApi.export`."""
+    """The options of `MemoryApi.export`.
+
+    Attributes:
+        tenant: only of this tenant; None: of any.
+        user: only of this user.
+        app: only of this app.
+        vectors: with their vectors, which then need not be made anew where they are imported.
+    """
 
     tenant: str | None
     user: str | None

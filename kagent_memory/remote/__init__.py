@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 from urllib.parse import quote
 
 from typing_extensions import Unpack, override
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
-from ..memories import Items, Memories, OpenedMemories, OpenOptions
+from ..memories import Items, Memories, OpenedMemories, OpenOptions, api
+from ..memories.api import ForwardingMemories
 from ..memories.audit import audit_each
 from ..memories.findings import MOST_FINDINGS, Audit, checked_defects
 from ..memories.forgetting import Which
+from ..memories.forwarding import Call
 from ..memories.options import (
     AddOptions,
     AllImportOptions,
@@ -37,14 +41,12 @@ from ..memories.options import (
 from ..memories.receipts import ReceiptCheck
 from ..memories.transfer import Imported, is_own
 from ..records import (
-    Change,
     Fact,
     Filter,
     Memory,
     Message,
     Mode,
     Recall,
-    Revision,
     Scope,
     Scopes,
     WhichScopes,
@@ -70,6 +72,8 @@ TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
 PIECE = 2**18  # bytes of a file that are sent at once
 _DEFAULTS = MemorySettings()
+_ANSWERS = (ForgottenTenant, Imported, Job, Page, Pruned, Receipt, ReceiptCheck, ScopeStats)
+Result = TypeVar("Result")
 
 
 def is_remote(uri: str | None) -> bool:
@@ -94,7 +98,7 @@ async def open_memories(uri: str | None = None, **options: Unpack[OpenOptions]) 
     return await Memories.open(uri, **options)
 
 
-class RemoteMemories(OpenedMemories):
+class RemoteMemories(ForwardingMemories, OpenedMemories):
     """A server's memories."""
 
     def __init__(self, server: Transport, settings: MemorySettings, mode: Mode, *, needs_model: bool) -> None:
@@ -166,6 +170,18 @@ class RemoteMemories(OpenedMemories):
     async def close(self) -> None:
         await self._server.close()  # the server goes on with what it accepted
 
+    @override
+    async def _forward(self, call: Call[Result], *, finish: bool) -> Result:
+        """The verbs that a server takes and answers as they are; `over_http` says where."""
+        bound = inspect.signature(call.verb).bind(self, *call.args, **call.kwargs)
+        bound.apply_defaults()
+        _, *given = ((name, value) for name, value in bound.arguments.items() if value is not None)
+        values, (method, path) = dict(given), call.route
+        scope = values.pop("scope", None)
+        path = path.format_map({name: _part(values.pop(name)) for name in [*values] if f"{{{name}}}" in path})
+        query, body = (values, None) if method == "GET" else (None, values or None)
+        return _answer(call.verb, await self._server.request(method, path, scope, body, query))
+
     # -- writing
 
     @override
@@ -190,10 +206,6 @@ class RemoteMemories(OpenedMemories):
             **options,
         }
         return (await self._server.request("POST", "/sessions", scope, body))["job"]
-
-    @override
-    async def end_session(self, scope: Scope, session_id: str) -> None:
-        await self._server.request("POST", "/sessions/end", scope, {"session_id": session_id})
 
     @override
     async def add(self, scope: Scope, items: Items, **options: Unpack[AddOptions]) -> list[str]:
@@ -222,11 +234,6 @@ class RemoteMemories(OpenedMemories):
         return from_wire(await self._server.request("PATCH", f"/memories/{_part(id)}", scope, body), Memory)
 
     @override
-    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
-        body = {"pinned": pinned, "who": who}
-        return from_wire(await self._server.request("PUT", f"/memories/{_part(id)}/pin", scope, body), Memory)
-
-    @override
     async def forget(
         self, scope: Scope, ids: Sequence[str] | str = (), **options: Unpack[ForgetOptions]
     ) -> tuple[str, ...]:
@@ -236,22 +243,8 @@ class RemoteMemories(OpenedMemories):
         return tuple((await self._server.request("POST", "/memories/forget", scope, to_wire(which)))["ids"])
 
     @override
-    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
-        restored = await self._server.request("POST", f"/memories/{_part(id)}/undo", scope, {"who": who})
-        return from_wire(restored, tuple[Memory, ...])
-
-    @override
-    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
-        let_in = await self._server.request("POST", f"/memories/{_part(id)}/confirm", scope, {"who": who})
-        return from_wire(let_in, Memory)
-
-    @override
     async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
         return tuple((await self._server.request("POST", f"/memories/{_part(id)}/reject", scope, {"who": who}))["ids"])
-
-    @override
-    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
-        await self._server.request("POST", f"/memories/{_part(id)}/feedback", scope, {"success": success})
 
     # -- reading
 
@@ -275,26 +268,12 @@ class RemoteMemories(OpenedMemories):
         return from_wire(await self._server.request("POST", "/search", body=body), Recall)
 
     @override
-    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
-        query = {"superseded": True} if superseded else None
-        return from_wire(await self._server.request("GET", f"/memories/{_part(id)}", scope, query=query), Memory)
-
-    @override
     async def list(self, scope: Scope, **options: Unpack[ListOptions]) -> Page:
         query = {name: value for name, value in options.items() if name != "filter" and value is not None}
         for name, value in to_wire(options.get("filter", Filter())).items():
             if value not in (None, [], {}):
                 query[name] = json.dumps(value) if name == "metadata" else value
         return from_wire(await self._server.request("GET", "/memories", scope, query=query), Page)
-
-    @override
-    async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
-        revisions = await self._server.request("GET", f"/memories/{_part(id)}/history", scope)
-        return from_wire(revisions, list[Revision])
-
-    @override
-    async def stats(self, scope: Scope) -> ScopeStats:
-        return from_wire(await self._server.request("GET", "/stats", scope), ScopeStats)
 
     @override
     async def scopes(self, **options: Unpack[ScopeOptions]) -> Sequence[Scope]:
@@ -312,18 +291,6 @@ class RemoteMemories(OpenedMemories):
         options.pop("payloads", None)
         query = {name: value for name, value in options.items() if value is not None}
         return from_wire(await self._server.request("GET", "/jobs", scope, query=query), list[Job])
-
-    @override
-    async def retry_job(self, job_id: str) -> None:
-        await self._server.request("POST", f"/jobs/{_part(job_id)}/retry")
-
-    @override
-    async def drop_job(self, job_id: str) -> None:
-        await self._server.request("DELETE", f"/jobs/{_part(job_id)}")
-
-    @override
-    async def prune(self, *, dry_run: bool = False) -> Pruned:
-        return from_wire(await self._server.request("POST", "/prune", body={"dry_run": dry_run}), Pruned)
 
     @override
     async def forget_tenant(self, tenant: str, *, limit: int | None = None, who: str = "") -> ForgottenTenant:
@@ -376,11 +343,6 @@ class RemoteMemories(OpenedMemories):
         return from_wire(await self._server.request("GET", "/receipts", query=query), list[Receipt])
 
     @override
-    async def check_receipts(self, *, tenant: str | None = None) -> ReceiptCheck:
-        query = {} if tenant is None else {"tenant": tenant}
-        return from_wire(await self._server.request("GET", "/receipts/check", query=query), ReceiptCheck)
-
-    @override
     async def audit(self, scope: Scope | Scopes | None = None, **options: Unpack[AuditOptions]) -> Audit:
         defects, most = checked_defects(options.get("defects")), options.get("most", MOST_FINDINGS)
 
@@ -392,11 +354,6 @@ class RemoteMemories(OpenedMemories):
             return found
 
         return await audit_each(self, scope, one, most=most)
-
-    @override
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
-        changes = await self._server.request("POST", "/consolidate", scope, {"dry_run": dry_run})
-        return from_wire(changes, tuple[Change, ...])
 
     @override
     async def check(self) -> Mapping[str, str]:
@@ -418,6 +375,12 @@ class RemoteMemories(OpenedMemories):
             if (left := end - time.monotonic()) <= 0:
                 return False
             await asyncio.sleep(min(left, DRAIN_PAUSE_SECONDS))  # dead letters are answered at once
+
+
+def _answer(verb: Callable[..., Any], data: Any) -> Any:
+    """The record that a verb's declaration says it answers."""
+    stated = SimpleNamespace(__annotations__={"return": inspect.signature(verb).return_annotation})
+    return from_wire(data, get_type_hints(stated, {**vars(api)}, {kind.__name__: kind for kind in _ANSWERS})["return"])
 
 
 def _part(id: str) -> str:

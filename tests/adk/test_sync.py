@@ -34,7 +34,7 @@ def home_threads() -> list[threading.Thread]:
 
 
 def public(kind: type) -> dict[str, Any]:
-    return {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+    return {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
 
 
 def test_every_verb_is_there_with_its_own_signature_and_promise():

@@ -17,11 +17,9 @@ import pytest
 
 from kagent_memory import Fact, Filter, KagentMemoryService, Memories, Scope, Scopes, records
 from kagent_memory.errors import InvalidInput, KagentMemoryError
-from kagent_memory.memories import MemoryApi
-from kagent_memory.memories.options import ImportOptions
+from kagent_memory.memories import MemoryApi, api
 from kagent_memory.records import Message
 from kagent_memory.remote import RemoteMemories
-from kagent_memory.retrieval.options import RecallOptions
 from kagent_memory.server.app import create_app
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -67,8 +65,10 @@ OTHERS: tuple[Any, ...] = (
 def parameters(verb: str) -> list[str]:
     names: list[str] = []
     for parameter in list(inspect.signature(getattr(MemoryApi, verb)).parameters.values())[1:]:
-        several = {"import_": ImportOptions, "recall": RecallOptions}
-        names += several[verb].__annotations__ if parameter.kind is parameter.VAR_KEYWORD else [parameter.name]
+        if parameter.kind is parameter.VAR_KEYWORD:
+            names += vars(api)[parameter.annotation.removeprefix("Unpack[").removesuffix("]")].__annotations__
+        else:
+            names.append(parameter.name)
     return names
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -16,10 +18,11 @@ from google.genai import types
 
 from kagent_memory import KagentMemoryService
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
-from kagent_memory.memories import Memories
+from kagent_memory.memories import Memories, MemoryApi
 from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Fact, Filter, Message, Scope, Scopes
 from kagent_memory.remote import RemoteMemories, open_memories
+from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 
 from .ground import axis, live
@@ -35,6 +38,26 @@ async def _opened() -> Memories:
 def address() -> Iterator[str]:
     with live(_opened) as base:
         yield base
+
+
+def _is_forwarded(name: str) -> bool:
+    return inspect.unwrap(getattr(RemoteMemories, name)) is vars(MemoryApi)[name]
+
+
+def test_each_verb_is_sent_where_a_server_answers_it():
+    async def never_opened() -> Memories:
+        raise NotImplementedError
+
+    paths: dict[str, dict[str, Any]] = create_app(never_opened).openapi()["paths"]
+    served = {(verb.upper(), re.sub(r"{\w+}", "{}", path)) for path, verbs in paths.items() for verb in verbs}
+    sent = {
+        name: vars(verb)["route"] for name, verb in vars(MemoryApi).items() if "route" in getattr(verb, "__dict__", {})
+    }
+    assert {"pin", "get", "prune"} <= sent.keys()
+    for name, (method, path) in sent.items():
+        assert (method, "/api/v1" + re.sub(r"{\w+}", "{}", path)) in served, name
+    forwarded = {name for name in MemoryApi.__abstractmethods__ - sent.keys() if _is_forwarded(name)}
+    assert not forwarded, "sent as they are, and nobody says where to"
 
 
 async def test_every_verb_gives_what_the_store_would(address: str):

@@ -35,9 +35,6 @@ def test_every_argument_of_open_is_a_typed_option_of_who_opens_for_others() -> N
         (MemoryApi.edit, options.EditOptions),
         (MemoryApi.forget, options.ForgetOptions),
         (MemoryApi.list, options.ListOptions),
-        (MemoryApi.scopes, options.ScopeOptions),
-        (MemoryApi.jobs, options.JobOptions),
-        (MemoryApi.export, options.ExportOptions),
     ],
     ids=lambda value: value.__name__,
 )
