@@ -60,7 +60,8 @@ class _RunningLoop(Generic[Resource]):
                     task.cancel()
                 self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            with contextlib.suppress(RuntimeError):  # when Python exits, its threads have ended, and none may start
+                self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
 
     def submit(self, work: Callable[..., Coroutine[Any, Any, Result]], *args: object) -> Future[Result]:
