@@ -50,6 +50,13 @@ async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: st
         await Memories.open(f"{scheme}://nobody@127.0.0.1:9/none", llm=False)
 
 
+async def test_a_private_postgresql_names_the_extra_that_brings_all_of_it(without: Any, tmp_path: Path) -> None:
+    without("psycopg", ours="kagent_memory.stores.postgres")
+    with needs("pgserver"):
+        await Memories.open(f"pgserver:///{tmp_path}/data", llm=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_encryption_names_its_extra_and_makes_nothing(without: Any, tmp_path: Path) -> None:
     without("cryptography")
     with needs("encryption"):

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from typing_extensions import Unpack
 
-from ..errors import ConfigurationError
-from ..settings import registered_stores
+from ..errors import ConfigurationError, needs_extra
+from ..settings import DEFAULT_URI, registered_stores
 from .base import JobQueue, MemoryStore, OpenOptions, ReceiptStore, Store, TokenStore
 from .values import StandbyLag
 
@@ -45,9 +45,16 @@ def _adapter(uri: str) -> type[MemoryStore]:
     registered = registered_stores()
     if scheme not in registered:
         known = ", ".join(sorted(registered))
-        raise ConfigurationError(f"No store for the URI scheme {scheme!r}; known schemes: {known}.")
+        raise ConfigurationError(
+            f"No store for the URI scheme {scheme!r}; known schemes: {known}. A file is {DEFAULT_URI}, a server "
+            "postgresql://user:password@host/database."
+        )
     try:
         adapter: type[MemoryStore] = registered[scheme].load()
+    except ConfigurationError as error:
+        if scheme == "pgserver":  # [postgres], which the error names, would not do
+            raise needs_extra("pgserver://", "pgserver") from error
+        raise
     except ImportError as error:
         raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
     return adapter.opened_by(uri)

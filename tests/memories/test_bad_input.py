@@ -384,7 +384,14 @@ async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -
 
 
 PLACES: dict[str, tuple[str, type[KagentMemoryError], str]] = {
-    "unknown scheme": ("mysql://localhost/memory", ConfigurationError, "'mysql'; known schemes: .*libsql.*postgresql"),
+    **{
+        f"a URI of {scheme}": (
+            f"{scheme}://localhost/memory",
+            ConfigurationError,
+            f"'{scheme}'; known schemes: .*libsql.* A file is libsql:///.*, a server postgresql://",
+        )
+        for scheme in ("mysql", "mongodb", "redis", "cockroachdb")
+    },
     "directory": ("libsql:///{folder}", ConfigurationError, "is a directory; name a file in it"),
     "no directory": ("libsql:///{folder}/none/memory.db", ConfigurationError, "does not exist; create it first"),
     "no database": ("libsql:///{folder}/letter.txt", ConfigurationError, "name another file"),

@@ -412,6 +412,8 @@ def test_what_a_uri_names(uri, server):
         ("libsql://db.example?sync_url=pass77&authToken=x", "embedded replicas"),
         ("libsql:///replica.db?sync_url=libsql://db.example&authToken=pass77", "embedded replicas"),
         ("libsql://db.example?driver=libsql", "what opens a file"),
+        ("libsql://memory.db", "one slash more: libsql:///memory.db"),
+        ("libsql://memory.db?authToken=pass77", "one slash more: libsql:///memory.db"),
     ],
 )
 async def test_a_uri_that_names_no_server_says_what_to_write_and_shows_no_secret(uri, told):

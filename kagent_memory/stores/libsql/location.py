@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ...errors import ConfigurationError
 
 MEMORY = ":memory:"
+_FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
 _HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
 
 
@@ -43,6 +44,10 @@ class Server:
             raise ConfigurationError(
                 "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; no user and no "
                 "password stand in it."
+            )
+        if not port and host.endswith(_FILES):
+            raise ConfigurationError(
+                f"libsql://{host} would be a server; a file has one slash more: libsql:///{host}, or libsql:////var/{host}."
             )
         given = parse_qsl(parts.query, keep_blank_values=True)
         if parts.fragment or any(name != "authToken" for name, _ in given) or len(given) > 1:
