@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from datetime import datetime
 from functools import partial
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,13 @@ from .text_index import ScopeIndex
 
 ID_BYTES = 200
 LOAD_ROWS = 500
-MANY_ROWS = 10_000
+HAS_VECDOT = hasattr(np, "vecdot")  # of NumPy 2
 _SLACK = 1e-5
 
 Loader = Callable[[int, int], Sequence[tuple[int, str, bytes]]]
 Floats = npt.NDArray[np.float64]
 Halves = npt.NDArray[np.float16]
+Real = TypeVar("Real", np.float32, np.float64)
 
 
 class ScopeVectors:
@@ -51,6 +53,7 @@ class ScopeVectors:
         self.loading = Lock()
         self.ids: list[str] = []
         self._rows: dict[str, int] = {}
+        self._rising = True  # later rows have later ids
         self._matrix: Vector = np.empty((0, dimensions), np.float32)
         self._norms: Floats = np.empty(0)
 
@@ -87,6 +90,7 @@ class ScopeVectors:
         for row in (self._rows.pop(id) for id in ids if id in self._rows):
             last = self.ids.pop()
             if row < len(self.ids):  # the last one takes its place
+                self._rising = False
                 self.ids[row], self._rows[last] = last, row
                 self._matrix[row], self._norms[row] = self._matrix[len(self.ids)], self._norms[len(self.ids)]
 
@@ -117,6 +121,7 @@ class ScopeVectors:
 
     def _place(self, memory_id: str) -> int:
         if memory_id not in self._rows:
+            self._rising = self._rising and (not self.ids or self.ids[-1] < memory_id)
             self._rows[memory_id] = len(self.ids)
             self.ids.append(memory_id)
         return self._rows[memory_id]
@@ -128,9 +133,7 @@ class ScopeVectors:
     def cosines(self, query: Vector) -> Vector:
         """The cosine of every row, to about 1e-6."""
         matrix, norms = self._matrix[: len(self.ids)], self._norms[: len(self.ids)]
-        # of many rows on one core: BLAS takes several, which wait for each other where other work has them
-        dots = np.einsum("ij,j->i", matrix, query) if len(matrix) > MANY_ROWS else matrix @ query
-        return dots / (norms * np.linalg.norm(query)).astype(np.float32)
+        return _dots(matrix, query) / (norms * np.linalg.norm(query)).astype(np.float32)
 
     def nearest(
         self, query: Vector, cosines: Vector, limit: int, among: npt.NDArray[np.intp] | None = None
@@ -138,22 +141,31 @@ class ScopeVectors:
         """The `limit` nearest of all rows, or of those `among`: (id, cosine rounded to 6 digits), best first, ties
         by id descending. The last digits are worked out anew in double precision, whatever order the sums took.
         """
-        rows = np.arange(len(cosines)) if among is None else among
+        rows = np.arange(len(cosines)) if among is None else np.sort(among)
         if limit < 1 or not len(rows):
             return []
         if limit < len(rows):
             values = cosines[rows]
             rows = rows[values >= np.partition(values, len(rows) - limit)[len(rows) - limit] - _SLACK]
         exact = np.asarray(query, np.float64)
-        dots = self._matrix[rows].astype(np.float64) @ exact
+        dots = _dots(self._matrix[rows].astype(np.float64), exact)
         values = np.clip(np.round(dots / (self._norms[rows] * np.linalg.norm(exact)), 6), -1.0, 1.0) + 0.0
-        order = np.argsort(-values, kind="stable")
+        order = np.argsort(values, kind="stable")[::-1]  # of those that tie, later rows first
+        if self._rising:
+            order = order[:limit]
         values = values[order]
         best: list[int] = rows[order].tolist()
         found = list(zip([self.ids[row] for row in best], values.tolist(), strict=True))
-        if bool((values[1:] == values[:-1]).any()):
+        if not self._rising and bool((values[1:] == values[:-1]).any()):
             found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
         return found[:limit]
+
+
+def _dots(rows: npt.NDArray[Real], vector: npt.NDArray[Real]) -> npt.NDArray[Real]:
+    """The dot product of each row, on one core: for all as one product BLAS takes several, which wait for each other
+    where other work has them.
+    """
+    return np.vecdot(rows, vector) if HAS_VECDOT else np.einsum("ij,j->i", rows, vector)
 
 
 class VectorCache:

@@ -63,9 +63,13 @@ def passing(good):
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 70, 1260, 10**9])
 @pytest.mark.parametrize("share", [1, 2, 97])
-@pytest.mark.parametrize("many", [1000, 10_000])
-def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(table, limit, share, many, monkeypatch):
-    monkeypatch.setattr(vector_index, "MANY_ROWS", many)
+@pytest.mark.parametrize("has_vecdot", [vector_index.HAS_VECDOT, False])
+@pytest.mark.parametrize("last", ["n", "a"])  # an id beyond all that came before, and one before them
+def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(
+    table, limit, share, has_vecdot, last, monkeypatch
+):
+    monkeypatch.setattr(vector_index, "HAS_VECDOT", has_vecdot)
+    table.set(last, table.rows["m0003"][1])
     good = {id for number, id in enumerate(sorted(table.rows)) if number % share == 0}
     queries = [table.rows["m0003"][1].astype(np.float32), -np.ones(DIMENSIONS, np.float32)]
     found = search(current(VectorCache(max_bytes=2**26), table, 1), queries, limit, passing(good))
