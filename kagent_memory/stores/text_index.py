@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from threading import Lock
 from typing import NamedTuple, Self, TypeAlias
@@ -21,11 +22,11 @@ import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from .codec import id_text, is_id
-from .postings import Held, Postings, Rows, holding, keys_of, term_key
+from .columns import NONE, Mask, Places, Rows
+from .postings import Held, Postings, holding, keys_of, term_key
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
-NONE = np.iinfo(np.int64).min
 ENTRY_BYTES = 600
 DEAD_AT_LEAST = 500
 FEW_TERMS = 64
@@ -60,11 +61,14 @@ _COLUMNS = np.dtype(
         ("names_a_time", "?"),
     ]
 )
+_PLACED = (
+    "session", "position", "author", "type", "origin", "importance", "created", "happened", "chars", "asks",
+    "names_a_time",
+)  # fmt: skip
 _NAMES = ("session_id", "author", "type", "origin")  # texts that many memories share
 _NAMED = ("session", "author", "type", "origin")  # their columns: numbers of those texts; -1: none
 
 Columns: TypeAlias = npt.NDArray[np.void]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Entry(NamedTuple):
@@ -147,7 +151,6 @@ class ScopeIndex:
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}  # of rows that were asked for, as their features are: made once
         self._texts: dict[str, int] = {}  # the rows of living ones whose ids were asked about
-        self._places: dict[int, RankFeatures] = {}
         self._columns: Columns = np.zeros(0, _COLUMNS)
         self._rising = True  # later rows have later ids, as long as none was changed
         self._postings = Postings()
@@ -266,7 +269,6 @@ class ScopeIndex:
             return
         for row in map(self._rows.pop, gone):
             self._columns["alive"][row] = False
-            self._places.pop(row, None)
             self._texts.pop(self._ids.pop(row, ""), None)
         self._postings = self._postings.where(self._columns["alive"][: self._count])
         self._parts = [one for one in self._parts if bisect_left(gone, one[0]) == bisect_right(gone, one[1])]
@@ -419,7 +421,7 @@ class ScopeIndex:
         lengths = self._columns["length"][best].astype(np.int64)
         return TermMatrix(self._ids_of(best), [terms[place] for place in found.tolist()], lengths, counts)
 
-    def places(self, ids: Iterable[str], reach: int, now: datetime) -> list[RankFeatures]:
+    def places(self, ids: Iterable[str], reach: int, now: datetime) -> Places:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
         with self.loading:
             visible = self.visible(now)
@@ -427,8 +429,15 @@ class ScopeIndex:
             if reach > 0 and len(found):
                 found = np.union1d(found, self._around(found, reach))
             found = found[visible[found]]
-            known, rows = self._places, (np.sort(found) if self._rising else self._by_id(found)).tolist()
-            return [known[row] if row in known else self._place(row) for row in rows]
+            rows = np.sort(found) if self._rising else self._by_id(found)
+            own, named, names = self._columns[rows], self._ids_of(rows), self._names
+            sessions = own["session"].astype(np.int64)
+            if (empty := self._numbers.get("")) is not None:
+                sessions[sessions == empty] = -1
+            authors = own["author"].astype(np.int64)
+            placed, chars = own["position"].astype(np.int64), own["chars"].astype(np.int64)
+            made = partial(_features, named, own, names)
+            return Places(named, sessions, placed, authors, names, chars, own["asks"], own["names_a_time"], made)
 
     def _by_id(self, rows: Rows) -> Rows:
         return rows[np.lexsort((self._columns["low"][rows], self._columns["high"][rows]))]
@@ -465,26 +474,44 @@ class ScopeIndex:
         # one key a place, 2^32 from the next session's; that of another session in reach is left out when it is found
         return (self._columns["session"][rows].astype(np.int64) << 32) + self._columns["position"][rows]
 
-    def _place(self, row: int) -> RankFeatures:
-        if row not in self._places:
-            one, happened = self._columns[row], int(self._columns["happened"][row])
-            numbers = (int(one[column]) for column in _NAMED)
-            session_id, author, type, origin = (self._names[number] if number >= 0 else None for number in numbers)
-            self._places[row] = RankFeatures(
-                id=self._ids_of(np.array([row]))[0],
-                session_id=session_id,
-                position=None if one["position"] == NONE else int(one["position"]),
-                author=author,
-                type=type or "",
-                origin=origin or "",
-                importance=float(one["importance"]),
-                created_at=_EPOCH + int(one["created"]) * _MICROSECOND,
-                happened_at=None if happened == NONE else _EPOCH + happened * _MICROSECOND,
-                chars=int(one["chars"]),
-                asks=bool(one["asks"]),
-                names_a_time=bool(one["names_a_time"]),
-            )
-        return self._places[row]
+
+def _features(ids: Sequence[str], columns: Columns, names: Sequence[str]) -> list[RankFeatures]:
+    """What stands in these columns, one by one."""
+
+    def text(number: int) -> str | None:
+        return names[number] if number >= 0 else None
+
+    rows = zip(ids, *(columns[column].tolist() for column in _PLACED), strict=True)
+    return [
+        RankFeatures(
+            id=id,
+            session_id=text(session),
+            position=None if position == NONE else position,
+            author=text(author),
+            type=text(type) or "",
+            origin=text(origin) or "",
+            importance=importance,
+            created_at=_EPOCH + created * _MICROSECOND,
+            happened_at=None if happened == NONE else _EPOCH + happened * _MICROSECOND,
+            chars=chars,
+            asks=asks,
+            names_a_time=names_a_time,
+        )
+        for (
+            id,
+            session,
+            position,
+            author,
+            type,
+            origin,
+            importance,
+            created,
+            happened,
+            chars,
+            asks,
+            names_a_time,
+        ) in rows
+    ]
 
 
 def _ids(columns: Columns) -> list[bytes]:

@@ -18,6 +18,7 @@ from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import LeftOut
 from ...stores.base import RankFeatures
+from ...stores.columns import NONE, Places
 from .candidates import Candidates, Numbers, bm25, fused, share_of_best
 from .rank_settings import RankSettings
 
@@ -27,7 +28,6 @@ _FIRST_HITS = 5
 # Logistic regression over the first five hits of two data sets (bench/relevance.py); the vector's is the cosine.
 _SCORE, _OWN, _WINDOW, _BIAS = 9.2, 0.9, 1.7, -8.2
 _SCORE_HYBRID, _OWN_HYBRID, _WINDOW_HYBRID, _COSINE, _BIAS_HYBRID = 7.8, 1.3, 0.9, 1.4, -7.1
-_ALONE = np.iinfo(np.int64).min  # the position of a memory that has none
 
 
 class Ranked(NamedTuple):
@@ -79,6 +79,7 @@ def rank(
         dated: the ids found by a date that the query names; answers as those found by a word are.
         date_only: the query asks for a date and nothing else: what is of that date matches in full.
     """
+    features = features if isinstance(features, Places) else Places.of(features)
     table = _Table(candidates, features, dated, settings.reach)
     matches = _matches(candidates, table, settings, date_only=date_only)
     signs = _signs(query, matches, table, now, settings)
@@ -87,8 +88,9 @@ def rank(
     cosines = candidates.cosines[table.rows]
     order = np.argsort(-scores, kind="stable")
     rows: list[int] = order.tolist()
-    columns = zip(rows, scores[order].tolist(), cosines[order].tolist(), strict=True)
-    ranked = [Ranked(features[row].id, score, None if cosine != cosine else cosine) for row, score, cosine in columns]
+    ids = map(features.ids.__getitem__, rows)
+    seen = (None if cosine != cosine else cosine for cosine in cosines[order].tolist())
+    ranked = [*map(Ranked, ids, scores[order].tolist(), seen)]
     left_out: list[LeftOut] = []
     is_narrow = bool(min_score) if candidates.has_vectors else candidates.idf.size < settings.context_terms
     if is_narrow:
@@ -110,26 +112,27 @@ def rank(
 class _Table:
     """The features as arrays: each one's row among the candidates, its session, and who stands around it."""
 
-    def __init__(
-        self, candidates: Candidates, features: Sequence[RankFeatures], dated: Collection[str], reach: int
-    ) -> None:
+    def __init__(self, candidates: Candidates, features: Places, dated: Collection[str], reach: int) -> None:
         nothing, last = len(candidates.rows), len(features)
         self.features = features
-        self.rows = np.array([candidates.rows.get(one.id, nothing) for one in features], dtype=np.intp)
+        ids, standing = features.ids, candidates.rows
+        self.rows = np.array([standing.get(id, nothing) for id in ids], dtype=np.intp)
         self.counts = candidates.counts[self.rows]
         self.dense = candidates.dense[self.rows]
-        self.dated = np.array([one.id in dated for one in features], np.bool_) if dated else np.zeros(last, np.bool_)
-        self.asks = np.array([one.asks for one in features], dtype=np.float64)
-        numbers: dict[str, int] = {}
+        self.dated = np.array([id in dated for id in ids], np.bool_) if dated else np.zeros(last, np.bool_)
+        self.asks = features.asks.astype(np.float64)
+        numbers: dict[int, int] = {}
         # one without a session stands alone
         self.sessions = np.array(
-            [numbers.setdefault(one.session_id or f"\0{one.id}", len(numbers)) for one in features], dtype=np.intp
+            [
+                numbers.setdefault(session if session >= 0 else ~place, len(numbers))
+                for place, session in enumerate(features.sessions.tolist())
+            ],
+            dtype=np.intp,
         )
-        self.positions = np.array(
-            [_ALONE if one.position is None or not one.session_id else one.position for one in features], dtype=np.int64
-        )
+        self.positions = np.where(features.sessions < 0, NONE, features.positions)
         # one key a place, so far from the next session's that no step within reach leads there
-        self._placed: npt.NDArray[np.bool_] = self.positions != _ALONE
+        self._placed: npt.NDArray[np.bool_] = self.positions != NONE
         held = self.positions[self._placed]
         low, high = int(held.min(initial=0)), int(held.max(initial=0))
         keys = self.sessions * (high - low + 2 * reach + 1) + self.positions - low + reach
@@ -203,7 +206,7 @@ def _relevance(
     """How likely a memory answers the query, by its score, the share of the query's words that it and the turns around
     it hold, each by its rarity, and the full query's cosine.
     """
-    row = next(number for number, one in enumerate(table.features) if one.id == memory_id)
+    row = table.features.ids.index(memory_id)
     asked = float(candidates.idf.sum()) + candidates.missing or 1.0
     own, around = (float(candidates.idf @ (counts[row] > 0)) / asked for counts in (table.counts, matches.held))
     if date_only and table.dated[row]:
@@ -240,13 +243,12 @@ def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings
         near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
         signs |= {"month": settings.month * near[:, 0], "day": settings.day * near[:, 1]}
     if asks_when(query):
-        signs["when"] = settings.when * np.array([one.names_a_time for one in features], dtype=np.float64)
-    words = set(tokens(query))
-    authors = {one.author for one in features if one.author}
-    if named := {author for author in authors if not words.isdisjoint(tokens(author))}:
-        signs["author"] = settings.author * np.array([one.author in named for one in features], dtype=np.float64)
-    chars = np.array([one.chars for one in features], dtype=np.float64)
-    signs["length"] = settings.length * np.minimum(1.0, np.log1p(chars) / _LONG)
+        signs["when"] = settings.when * features.names_a_time.astype(np.float64)
+    words, said_by = set(tokens(query)), list[int](features.authors.tolist())
+    authors = (number for number in set(said_by) if number >= 0)
+    if named := {number for number in authors if not words.isdisjoint(tokens(features.names[number]))}:
+        signs["author"] = settings.author * np.array([one in named for one in said_by], dtype=np.float64)
+    signs["length"] = settings.length * np.minimum(1.0, np.log1p(features.chars.astype(np.float64)) / _LONG)
     signs["question"] = -settings.question * table.asks
     if settings.recency:
         ages = np.array([(now - (one.happened_at or one.created_at)).total_seconds() for one in features])
@@ -259,7 +261,7 @@ def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings
 def _why(
     memory_id: str, *, candidates: Candidates, table: _Table, signs: dict[str, Numbers], most: float
 ) -> dict[str, Any]:
-    spot = next(number for number, one in enumerate(table.features) if one.id == memory_id)
+    spot = table.features.ids.index(memory_id)
     row = int(table.rows[spot])
     matched, cosine = bool(candidates.counts[row].any()), float(candidates.cosines[row])
     found = {"text": matched, "vector": cosine == cosine, "date": bool(table.dated[spot])}
