@@ -56,14 +56,17 @@ SELECT kind, key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
 
 -- name: equal_memories
--- The active and short-term memories with one of these content hashes, expired or not.
+-- The active and short-term memories with one of these content hashes, expired or not. How many these are is kept from
+-- the planner, who would plan anew for each number of them, which takes longer than the look itself.
 SELECT m.id, m.content_hash, m.state
 FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.content_hash = ANY(%(hashes)s::bytea[])
+WHERE m.scope_id = %(scope_id)s AND m.state = 'active'
+    AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
 UNION ALL
 SELECT m.id, m.content_hash, m.state
 FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term' AND m.content_hash = ANY(%(hashes)s::bytea[])
+WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term'
+    AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
 
 -- name: quarantined_memories
 -- The quarantined memories with one of these content hashes.
