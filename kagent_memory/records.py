@@ -7,7 +7,6 @@ import json
 import os
 import threading
 import time
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -54,7 +53,8 @@ def new_id(at: datetime | None = None) -> str:
         if value >> 80 == _last_id >> 80 and value <= _last_id:
             value = _last_id + 1 + int.from_bytes(os.urandom(4), "big")
         _last_id = value
-    return str(uuid.UUID(int=value))
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def scaled(rows: npt.NDArray[np.float64]) -> Vector:
@@ -73,6 +73,17 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
     hard = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
     shift = np.where(hard, -exponents, 0)
     return (np.ldexp(rows, shift) if shift.any() else rows).astype(np.float32)
+
+
+def is_easy(rows: npt.NDArray[np.float32]) -> bool:
+    """Whether float32 vectors along the last axis are finite, not zero, and what `scaled` would leave as they are: told
+    by the sums of their squares, so that one that is near the edge may not be taken for easy.
+    """
+    import numpy as np
+
+    squares = np.einsum("...i,...i->...", rows, rows)
+    most = 2.0 ** (2 * EASY_EXPONENT - 1)
+    return bool(((squares >= rows.shape[-1] / most) & (squares <= most)).all())
 
 
 def checked_text(value: str, what: str) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import re
 import unicodedata
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -104,10 +103,9 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 
     Stop words are left out, unless the content holds nothing else.
     """
-    counts: Counter[str] = Counter()
-    for piece in pieces(content):
-        counts.update(tokens(piece))
-    counts = Counter({term: counts[term] for term in _telling(list(counts))})
+    counts: dict[str, int] = {}
+    for term in _telling([term for piece in pieces(content) for term in tokens(piece)]):
+        counts[term] = counts.get(term, 0) + 1
     for term in tokens(author or ""):
         counts.setdefault(term, 1)
     return counts

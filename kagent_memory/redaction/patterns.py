@@ -68,6 +68,14 @@ def _has_edge(start: str) -> bool:
     return start[0] not in "?&" and start != _KEY_BEGINS
 
 
+def _any_of(starts: Sequence[str]) -> str:
+    """An expression that finds the first of these that fits; at most places it has to try but one letter of each."""
+    rests: dict[str, list[str]] = {}
+    for start in starts:
+        rests.setdefault(start[0], []).append(re.escape(start[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items())
+
+
 def _rule(start: str, then: str, before: str = _EDGE) -> re.Pattern[str]:
     edge = f"(?<!{before})" if _has_edge(start) else ""
     return re.compile(f"{edge}{re.escape(start)}(?:{then})")
@@ -115,9 +123,7 @@ class Shapes:
             self._add(start, kind, _rule(start, then, before=r"[A-Za-z0-9_\-]"))
         self._rules[_KEY_BEGINS] = (("private key", _PRIVATE_KEY),)
         starts = sorted(self._rules, key=len, reverse=True)
-        every, free = (
-            "|".join(map(re.escape, some)) for some in (starts, [one for one in starts if not _has_edge(one)])
-        )
+        every, free = map(_any_of, (starts, [one for one in starts if not _has_edge(one)]))
         # the edge is looked at first: at most places nothing else need be
         self._anchors = re.compile(f"(?<!{_EDGE})(?:{every})|{free}")
 

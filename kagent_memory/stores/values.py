@@ -15,7 +15,7 @@ from typing_extensions import override
 from ..errors import InvalidInput, StoreError
 from ..language.time_words import names_a_time
 from ..language.tokenizer import index_terms
-from ..records import MAX_KEY_BYTES, Change, Memory, Revision, Scope, Vector, new_id, scaled
+from ..records import MAX_KEY_BYTES, Change, Memory, Revision, Scope, Vector, is_easy, new_id, scaled
 from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
@@ -527,7 +527,10 @@ def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[V
     """
     plain = all(isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in vectors)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
     if plain and len(vectors) > 1 and {one.shape for one in vectors} == {(dimensions,)}:
-        rows = np.array(vectors, np.float64)
+        rows = np.array(vectors)
+        if rows.dtype == np.float32 and is_easy(rows):
+            return list(rows)
+        rows = rows.astype(np.float64)
         if np.isfinite(rows).all() and rows.any(axis=1).all():
             return list(scaled(rows))
     return [checked_vector(vector, dimensions) for vector in vectors]
@@ -541,6 +544,8 @@ def checked_vector(vector: object, dimensions: int | None) -> Vector:
     """
     try:
         given = np.asarray(vector)
+        if given.dtype == np.float32 and given.shape == (dimensions,) and is_easy(given):
+            return given.copy()
         if given.dtype.kind not in "fiuO":
             raise TypeError
         numbers = given.astype(np.float64)

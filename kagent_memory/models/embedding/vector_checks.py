@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import ConfigurationError, UnusableAnswer
-from ...records import scaled
+from ...records import is_easy, scaled
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
 ADVICE = "check that it names an embedding model and that its server works, or choose another embedder"
@@ -31,6 +31,8 @@ def matrix(answer: Any, count: int, name: str) -> Matrix:
     Raises:
         UnusableAnswer: another number of rows, ragged rows, no numbers, NaN, infinity, or a row of zeros.
     """
+    if _is_matrix(answer, count) and is_easy(answer):
+        return np.array(answer, order="C")
     try:
         rows = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -38,6 +40,11 @@ def matrix(answer: Any, count: int, name: str) -> Matrix:
     if rows.ndim != 2 or rows.shape[0] != count or rows.shape[1] == 0:
         raise UnusableAnswer(f"{name} returned an array of shape {rows.shape} for {count} texts; {ADVICE}.")
     return finite(rows, name)
+
+
+def _is_matrix(answer: Any, count: int) -> TypeGuard[Matrix]:
+    shape = getattr(answer, "shape", ())
+    return getattr(answer, "dtype", None) == np.float32 and len(shape) == 2 and shape[0] == count and shape[1] > 0
 
 
 def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:

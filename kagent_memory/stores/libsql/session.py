@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -88,11 +88,11 @@ _KEPT = frozenset({str, bytes, float, type(None)})
 _ENCODERS: Mapping[type, Callable[[Any], Any]] = {
     bool: int,
     int: lambda value: value if abs(value) <= MAX_INTEGER else str(value),
-    datetime: to_iso,
+    datetime: lru_cache(256)(to_iso),  # the rows of one batch have most of their times in common
     np.ndarray: lambda value: np.asarray(value, np.float16).tobytes(),
-    dict: _json,
-    list: _list,
-    tuple: _list,
+    dict: lambda value: _json(value) if value else "{}",
+    list: lambda value: _list(value) if value else "[]",
+    tuple: lambda value: _list(value) if value else "[]",
 }
 
 

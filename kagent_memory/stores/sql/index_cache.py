@@ -9,11 +9,12 @@ from typing import Any
 
 from ... import telemetry
 from ...concurrency import LRU
-from ...records import Scope
+from ...records import Memory, Scope
 from ..codec import ids_in
+from ..planning import Texts
 from ..text_index import Entry, Part, Parts, ScopeIndex
 from ..values import StandbyBehind
-from .decoding import to_entry
+from .decoding import entry_of, to_entry
 from .session import Row, Session
 
 LOAD_ROWS = 250
@@ -29,7 +30,8 @@ class Written:
 
     salt: bytes
     version: int
-    entries: Sequence[Entry]
+    memories: Sequence[Memory]
+    texts: Texts
 
 
 @dataclass(slots=True)
@@ -37,19 +39,20 @@ class _Kept:
     salt: bytes  # of the scope's row: one that was erased and made anew counts its versions from the beginning
     steady: bool = False  # nothing had been written when the database was asked last
     index: ScopeIndex = field(default_factory=ScopeIndex)
-    coming: list[Written] = field(default_factory=list[Written])  # each follows the one before, the first the index
+    # each version follows the one before, the first the index's; its entries have not been taken in
+    coming: list[tuple[int, Sequence[Entry]]] = field(default_factory=list[tuple[int, Sequence[Entry]]])
 
     def take_in(self) -> None:
         """Brings the index up to what this process wrote; all of it, or what comes is left to the database."""
         coming, self.coming = self.coming, []
-        for one in coming:
-            if one.version <= self.index.version:  # a search has read it meanwhile
+        for version, entries in coming:
+            if version <= self.index.version:  # a search has read it meanwhile
                 continue
-            if one.version != self.index.version + 1:
+            if version != self.index.version + 1:
                 self.steady = False
                 return
-            self.index.load(one.entries)
-            self.index.version = one.version
+            self.index.load(entries)
+            self.index.version = version
 
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -133,10 +136,11 @@ class Indexes:
         kept = self._kept.get(scope.id)
         if kept is None or kept.salt != written.salt or kept.loading.locked():
             return
-        stands = kept.coming[-1].version if kept.coming else kept.index.version
-        waiting = sum(len(one.entries) for one in kept.coming) + len(written.entries)
+        stands = kept.coming[-1][0] if kept.coming else kept.index.version
+        waiting = sum(len(entries) for _, entries in kept.coming) + len(written.memories)
         if stands >= 0 and stands == written.version - 1 and waiting <= MOST_COMING:
-            kept.coming.append(written)
+            entries = [entry_of(one, written.texts.postings(one)) for one in written.memories]
+            kept.coming.append((written.version, entries))
             kept.steady = steady
 
     def unchanged(self, scope: Scope, version: int) -> Mapping[str, Any] | None:

@@ -13,7 +13,7 @@ from .. import codec
 from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
-from .decoding import entry_of, to_memory
+from .decoding import to_memory
 from .index_cache import MOST_COMING, Packed, Written
 from .queue import put, touching
 from .session import Session
@@ -35,7 +35,7 @@ async def apply(
         await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
     await _take(session, scope, batch, met, now)
     plan, held = await _planned(session, scope, batch, met, texts, now)
-    await _write(session, scope, plan, met.version)
+    reworded = await _reworded(session, scope, plan)
     vectors = {
         plan.given.get(id, id): vector
         for id, vector in batch.vectors.items()
@@ -48,13 +48,14 @@ async def apply(
             )
         values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
         await session.run_many("put_vector", values, space_number=batch.space_number)
+    await _write(session, scope, plan, met.version, reworded)  # last: the database works on the vectors meanwhile
     await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])
     ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
     applied = Applied(ids=ids, version=met.version)
     fresh = [plan.standing[id] for id in plan.fresh]
     if not step or len(fresh) != len(plan.standing) or len(fresh) > MOST_COMING:
         return applied, None
-    return applied, Written(met.salt, met.version, [entry_of(one, texts.postings(one)) for one in fresh])
+    return applied, Written(met.salt, met.version, fresh, texts)
 
 
 async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
@@ -218,12 +219,21 @@ async def tombstoned(
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
 
 
-async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> None:
+async def _reworded(session: Session, scope: Scope, plan: Plan) -> Sequence[str]:
+    """The memories that say something else, whose vectors are erased until some come for the new texts."""
     reworded = [
         id
         for id, memory in plan.standing.items()
         if id in plan.stored and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
     ]
+    if reworded:
+        values = {"scope_id": scope.id, "ids": reworded}
+        for space in await session.rows("embedding_spaces", {}):
+            await session.run_many("erase_vectors", [values], space_number=space["number"])
+    return reworded
+
+
+async def _write(session: Session, scope: Scope, plan: Plan, version: int, reworded: Sequence[str]) -> None:
     postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
 
     def row(memory: Memory) -> dict[str, Any]:
@@ -238,10 +248,6 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
     if plan.revisions:
         revisions = [{"scope_id": scope.id, "sealed": None, **values} for values in plan.revisions]
         await session.run_many("insert_revision", revisions)
-    if reworded:  # what says something else has no vector until one comes for the new text
-        values = {"scope_id": scope.id, "ids": reworded}
-        for space in await session.rows("embedding_spaces", {}):
-            await session.run_many("erase_vectors", [values], space_number=space["number"])
 
 
 def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
