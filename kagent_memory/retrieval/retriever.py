@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, ModelError
+from ..language.dates import Span
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..language.word_forms import word_forms
@@ -91,6 +92,7 @@ class _Search:
         respelt: terms that no memory holds, and those that were searched instead.
         dated: the memories of the times that the text names.
         date_only: the text asks for those and nothing else.
+        spans: the times that it names.
     """
 
     scopes: SearchedScopes
@@ -105,6 +107,7 @@ class _Search:
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     dated: frozenset[str] = frozenset()
     date_only: bool = False
+    spans: Sequence[Span] = ()
 
     def __post_init__(self) -> None:
         self.text = self.query.text
@@ -216,7 +219,7 @@ class Retriever:
         """
         size, completed = len(search.text), search.text != search.query.text
         while True:
-            named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
+            search.spans, named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
             search.dated = await self._dated(search, named)
             search.date_only, own = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
             rewritten = frozenset(chain.from_iterable(map(query_terms, search.added)))
@@ -277,6 +280,7 @@ class Retriever:
             settings=search.settings,
             dated=search.dated,
             date_only=search.date_only,
+            spans=search.spans,
         )
         return terms, candidates.has_vectors, ranking
 
@@ -467,10 +471,11 @@ def _for_limit(settings: RankSettings, limit: int) -> RankSettings:
     return replace(settings, shortlist=least, text_limit=text_limit, vector_limit=vector_limit)
 
 
-def _named_windows(texts: Sequence[str], now: datetime) -> list[tuple[datetime, datetime]]:
-    """The times that the first of the texts names, or the next where that names none."""
-    each = (windows(named_spans(text, now)) for text in texts)
-    return next((named for named in each if named), list[tuple[datetime, datetime]]())
+def _named_windows(texts: Sequence[str], now: datetime) -> tuple[Sequence[Span], Sequence[tuple[datetime, datetime]]]:
+    """The times that the first of the texts names, and as windows: these of the next where it names none."""
+    spans = named_spans(texts[0], now)
+    each = chain([windows(spans)], (windows(named_spans(text, now)) for text in texts[1:]))
+    return spans, next((named for named in each if named), list[tuple[datetime, datetime]]())
 
 
 def _search_terms(text: str, dated: bool) -> tuple[bool, Sequence[str]]:

@@ -367,7 +367,7 @@ class ScopeIndex:
         known, wanted = self._ids, rows.tolist()
         if fresh := [row for row in wanted if row not in known]:
             known.update(zip(fresh, (id_text(id.hex()) for id in _ids(self._columns[fresh])), strict=True))
-        return [known[row] for row in wanted]
+        return [*map(known.__getitem__, wanted)]
 
     def shown(self, visible: Mask, ids: Iterable[str] | None = None) -> set[str]:
         """Which of these memories, or of all, are among these rows."""
@@ -379,17 +379,17 @@ class ScopeIndex:
         """What `MemoryStore.search_text` promises, of these rows."""
         terms = list(dict.fromkeys(terms))
         known = terms if len(terms) <= FEW_TERMS else self._postings.among(terms)
-        held = self._postings.of(ordered := sorted(known))
+        held = self._postings.of(known)
         documents, length = self._counted(visible)
         if documents < self._count:
             held = held.where(visible[held.rows])
-        often = np.bincount(held.terms, minlength=len(ordered))
-        counted = dict(zip(ordered, often.tolist(), strict=True))
+        often = np.bincount(held.terms, minlength=len(known))
+        counted = dict(zip(known, often.tolist(), strict=True))
         return TextMatches(
             documents=documents,
             average_length=length / documents if documents else 0.0,
             frequencies={term: counted[term] for term in known if counted[term]},
-            matches=self._rarest(ordered, held, often, limit),
+            matches=self._rarest(known, held, often, limit),
             version=self.version,
         )
 
@@ -403,17 +403,17 @@ class ScopeIndex:
     def _rarest(self, terms: Sequence[str], held: Held, often: Rows, limit: int) -> TermMatrix:
         if not len(held.rows) or limit <= 0:
             return TermMatrix((), (), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
-        found = np.flatnonzero(often)
+        found = often.nonzero()[0]
         column, number = np.zeros(len(terms), np.int64), np.full(self._count, -1)
         column[found] = np.arange(len(found))
         weights = np.bincount(held.rows, 1 / often[held.terms], minlength=self._count).astype(np.float64)
         weights = weights.round(12)  # so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
-        best = np.flatnonzero(weights)
+        best = weights.nonzero()[0]
         if len(best) > limit:
             best = best[weights[best] >= np.partition(weights[best], len(best) - limit)[len(best) - limit]]
         if not self._rising:
             best = self._by_id(best)
-        best = best[np.argsort(weights[best], kind="stable")[::-1]][:limit]  # those that tie, later ids first
+        best = best[weights[best].argsort(kind="stable")[::-1]][:limit]  # those that tie, later ids first
         number[best] = np.arange(len(best))
         kept = held.where(number[held.rows] >= 0)
         counts = np.zeros((len(best), len(found)), np.int64)
@@ -425,11 +425,12 @@ class ScopeIndex:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
         with self.loading:
             visible = self.visible(now)
-            found = np.array(list(self._among(ids, visible)), np.int64)
-            if reach > 0 and len(found):
-                found = np.union1d(found, self._around(found, reach))
+            among = self._among(ids, visible)
+            if reach > 0 and among:
+                among.update(self._around(np.array(list(among), np.int64), reach).tolist())
+            found = np.array(sorted(among), np.int64)
             found = found[visible[found]]
-            rows = np.sort(found) if self._rising else self._by_id(found)
+            rows = found if self._rising else self._by_id(found)
             own, named, names = self._columns[rows], self._ids_of(rows), self._names
             sessions = own["session"].astype(np.int64)
             if (empty := self._numbers.get("")) is not None:
@@ -459,12 +460,14 @@ class ScopeIndex:
             columns = self._columns[: self._count]
             placed = np.flatnonzero((columns["session"] >= 0) & (columns["position"] != NONE))
             keys = self._keys(placed)
-            order = np.argsort(keys, kind="stable")
+            order = keys.argsort(kind="stable")
             self._standing = placed[order], keys[order]
         standing, keys = self._standing
         placed = rows[(self._columns["session"][rows] >= 0) & (self._columns["position"][rows] != NONE)]
+        if not len(placed):
+            return placed
         own = self._keys(placed)
-        starts, ends = np.searchsorted(keys, own - reach, "left"), np.searchsorted(keys, own + reach, "right")
+        starts, ends = keys.searchsorted(own - reach, "left"), keys.searchsorted(own + reach, "right")
         lengths = ends - starts
         found = standing[np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)]
         sessions = self._columns["session"]

@@ -5,6 +5,7 @@ What is kept is only what the vector table holds, never which memories are visib
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from datetime import datetime
 from functools import partial
@@ -133,7 +134,7 @@ class ScopeVectors:
     def cosines(self, query: Vector) -> Vector:
         """The cosine of every row, to about 1e-6."""
         matrix, norms = self._matrix[: len(self.ids)], self._norms[: len(self.ids)]
-        return _dots(matrix, query) / (norms * np.linalg.norm(query)).astype(np.float32)
+        return _dots(matrix, query) / (norms * _norm(query)).astype(np.float32)
 
     def nearest(
         self, query: Vector, cosines: Vector, limit: int, among: npt.NDArray[np.intp] | None = None
@@ -149,13 +150,14 @@ class ScopeVectors:
             rows = rows[values >= np.partition(values, len(rows) - limit)[len(rows) - limit] - _SLACK]
         exact = np.asarray(query, np.float64)
         dots = _dots(self._matrix[rows].astype(np.float64), exact)
-        values = np.clip(np.round(dots / (self._norms[rows] * np.linalg.norm(exact)), 6), -1.0, 1.0) + 0.0
-        order = np.argsort(values, kind="stable")[::-1]  # of those that tie, later rows first
+        values = (dots / (self._norms[rows] * _norm(exact))).round(6)
+        values = np.minimum(np.maximum(values, -1.0), 1.0) + 0.0
+        order = values.argsort(kind="stable")[::-1]  # of those that tie, later rows first
         if self._rising:
             order = order[:limit]
         values = values[order]
         best: list[int] = rows[order].tolist()
-        found = list(zip([self.ids[row] for row in best], values.tolist(), strict=True))
+        found = list(zip(map(self.ids.__getitem__, best), values.tolist(), strict=True))
         if not self._rising and bool((values[1:] == values[:-1]).any()):
             found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
         return found[:limit]
@@ -166,6 +168,10 @@ def _dots(rows: npt.NDArray[Real], vector: npt.NDArray[Real]) -> npt.NDArray[Rea
     where other work has them.
     """
     return np.vecdot(rows, vector) if HAS_VECDOT else np.einsum("ij,j->i", rows, vector)
+
+
+def _norm(vector: npt.NDArray[Real]) -> float:
+    return math.sqrt(vector.dot(vector))
 
 
 class VectorCache:

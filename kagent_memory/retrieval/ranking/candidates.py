@@ -101,10 +101,8 @@ def join(
     columns: dict[int, tuple[Rows, Numbers]] = {}
     for found in (*nearest, *full, *added):
         if found and id(found) not in columns:  # the full query's often ranks as well
-            keys, near = zip(*found, strict=True)
-            for key in keys:
-                rows.setdefault(key, len(rows))
-            columns[id(found)] = np.array([rows[key] for key in keys]), np.array(near)
+            numbers = [rows.setdefault(key, len(rows)) for key, _ in found]
+            columns[id(found)] = np.array(numbers), np.array([near for _, near in found])
     size, seen = len(rows) + 1, len(text.matches)
 
     def columns_of(some: Sequence[Nearest]) -> list[tuple[Rows, Numbers]]:
@@ -117,7 +115,10 @@ def join(
     if added:
         made = _best(map(_stretched, columns_of(added)), size, 0.0)
         dense = (dense + settings.added * made) / (1 + settings.added)
-    weights = np.array([settings.added if term in added_terms else 1.0 for term in used])
+    idf, unknown = _idf(text.documents, frequency), [term for term in terms if term not in text.frequencies]
+    if added_terms:
+        idf *= np.array([settings.added if term in added_terms else 1.0 for term in used])
+        unknown = [term for term in unknown if term not in added_terms]
     lengths = np.full(size, text.average_length or 1.0)
     if isinstance(text.matches, TermMatrix):
         lengths[:seen] = text.matches.lengths
@@ -127,9 +128,8 @@ def join(
         rows=rows,
         counts=_counts(used, text, size),
         lengths=lengths,
-        idf=weights * _idf(text.documents, frequency),
-        missing=sum(term not in text.frequencies and term not in added_terms for term in terms)
-        * float(_idf(text.documents, np.zeros(1))[0]),
+        idf=idf,
+        missing=len(unknown) * float(_idf(text.documents, np.zeros(1))[0]) if unknown else 0.0,
         average_length=text.average_length or 1.0,
         dense=dense,
         cosines=cosines,
@@ -191,11 +191,11 @@ def shortlist(candidates: Candidates, settings: RankSettings = RankSettings()) -
         candidates, bm25(candidates, candidates.counts, candidates.lengths, settings), candidates.dense, settings
     )[:-1]
     if len(own) > settings.shortlist:
-        best = np.argpartition(-own, settings.shortlist)[: settings.shortlist]
-        best = best[np.argsort(-own[best], kind="stable")]
+        best = (-own).argpartition(settings.shortlist)[: settings.shortlist]
+        best = best[(-own[best]).argsort(kind="stable")]
     else:
-        best = np.argsort(-own, kind="stable")
-    return [candidates.ids[row] for row in best.tolist()]
+        best = (-own).argsort(kind="stable")
+    return [*map(candidates.ids.__getitem__, best.tolist())]
 
 
 def bm25(candidates: Candidates, counts: Numbers, lengths: Numbers, settings: RankSettings) -> Numbers:
@@ -206,7 +206,7 @@ def bm25(candidates: Candidates, counts: Numbers, lengths: Numbers, settings: Ra
 
 def share_of_best(scores: Numbers) -> Numbers:
     """The scores, none of them negative, with the best as 1."""
-    best = scores.max(initial=0.0)
+    best = np.maximum.reduce(scores, initial=0.0)
     return scores / best if best > 0 else scores
 
 
@@ -227,9 +227,12 @@ def _idf(documents: int, frequency: Numbers) -> Numbers:
 def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:
     matches = text.matches
     if isinstance(matches, TermMatrix):
-        given = {term: column for column, term in enumerate(matches.terms)}
         packed = np.zeros((size, len(used)))
-        packed[: len(matches)] = matches.counts[:, [given[term] for term in used]]
+        if list(matches.terms) == list(used):
+            packed[: len(matches)] = matches.counts
+        else:
+            given = {term: column for column, term in enumerate(matches.terms)}
+            packed[: len(matches)] = matches.counts[:, [given[term] for term in used]]
         return packed
     columns = {term: column for column, term in enumerate(used)}
     held = [

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...language.dates import closeness, named_spans
+from ...language.dates import Span, closeness, named_spans
 from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import LeftOut
@@ -66,6 +66,7 @@ def rank(
     settings: RankSettings = RankSettings(),
     dated: Collection[str] = (),
     date_only: bool = False,
+    spans: Sequence[Span] | None = None,
 ) -> Ranking:
     """The candidates whose features are known, in the order they answer the query.
 
@@ -78,15 +79,18 @@ def rank(
         min_score: floor on the full query's cosine for rows that only the vector search found.
         dated: the ids found by a date that the query names; answers as those found by a word are.
         date_only: the query asks for a date and nothing else: what is of that date matches in full.
+        spans: the times that the query names; None: they are read from it.
     """
+    spans = named_spans(query, now) if spans is None else spans
     features = features if isinstance(features, Places) else Places.of(features)
     table = _Table(candidates, features, dated, settings.reach)
     matches = _matches(candidates, table, settings, date_only=date_only)
-    signs = _signs(query, matches, table, now, settings)
-    scores = (sum(signs.values(), np.zeros(len(features))) / (most := _most(settings))).clip(0.0, 1.0)
+    signs = _signs(query, matches, table, settings, now=now, spans=spans)
+    whole = sum(signs.values(), np.zeros(len(features))) / (most := _most(settings))
+    scores = np.minimum(np.maximum(whole, 0.0), 1.0)
 
     cosines = candidates.cosines[table.rows]
-    order = np.argsort(-scores, kind="stable")
+    order = (-scores).argsort(kind="stable")
     rows: list[int] = order.tolist()
     ids = map(features.ids.__getitem__, rows)
     seen = (None if cosine != cosine else cosine for cosine in cosines[order].tolist())
@@ -121,23 +125,19 @@ class _Table:
         self.dense = candidates.dense[self.rows]
         self.dated = np.array([id in dated for id in ids], np.bool_) if dated else np.zeros(last, np.bool_)
         self.asks = features.asks.astype(np.float64)
+        self.positions = np.where(features.sessions < 0, NONE, features.positions)
+        self._placed: npt.NDArray[np.bool_] = self.positions != NONE
+        self.has_neighbours = bool(self._placed.any())
         numbers: dict[int, int] = {}
         # one without a session stands alone
-        self.sessions = np.array(
-            [
-                numbers.setdefault(session if session >= 0 else ~place, len(numbers))
-                for place, session in enumerate(features.sessions.tolist())
-            ],
-            dtype=np.intp,
-        )
-        self.positions = np.where(features.sessions < 0, NONE, features.positions)
+        alone = (~place if session < 0 else session for place, session in enumerate(features.sessions.tolist()))
+        self.sessions = np.array([numbers.setdefault(session, len(numbers)) for session in alone], dtype=np.intp)
         # one key a place, so far from the next session's that no step within reach leads there
-        self._placed: npt.NDArray[np.bool_] = self.positions != NONE
         held = self.positions[self._placed]
         low, high = int(held.min(initial=0)), int(held.max(initial=0))
         keys = self.sessions * (high - low + 2 * reach + 1) + self.positions - low + reach
         self._keys = np.where(self._placed, keys, -1)
-        self._order = np.argsort(self._keys, kind="stable")
+        self._order = self._keys.argsort(kind="stable")
         self._sorted = self._keys[self._order]
 
     def beside(self, steps: Sequence[int]) -> npt.NDArray[np.intp]:
@@ -145,7 +145,7 @@ class _Table:
         is none.
         """
         wanted = self._keys + np.array(steps)[:, None]
-        spots = np.searchsorted(self._sorted, wanted, "right") - 1
+        spots = self._sorted.searchsorted(wanted, "right") - 1
         found = self._placed & (spots >= 0) & (self._sorted[spots] == wanted)
         return np.where(found, self._order[spots], len(self.features))
 
@@ -169,28 +169,20 @@ class _Matches(NamedTuple):
 
 def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, date_only: bool) -> _Matches:
     counts, dense, lengths = table.counts, table.dense, candidates.lengths[table.rows]
-    # side by side, so that each step is one addition: the counts, the cosines, and that there is a turn at all
-    count, terms = counts.shape
-    padded = np.zeros((count + 1, terms + 2))
-    padded[:-1, :terms], padded[:-1, terms], padded[:-1, terms + 1] = counts, dense, 1.0
-    steps = [step for away in range(1, settings.reach + 1) for step in (-away, away)]
-    beside = table.beside(steps or [-1])
-    around = padded[:-1].copy()
-    for step, rows in zip(steps, beside, strict=False):
-        around += padded[rows] / 2 ** abs(step)
-    window, window_dense, weights = around[:, :terms], around[:, terms], around[:, terms + 1]
+    window, window_dense, beside = _around(table, settings.reach)
     size = int(table.sessions.max(initial=-1)) + 1
-    whole, nearest = np.zeros((size, terms)), np.zeros(size)
+    whole, nearest = np.zeros((size, counts.shape[1])), np.zeros(size)
     np.add.at(whole, table.sessions, counts)
     np.maximum.at(nearest, table.sessions, dense)
     # a session has no length here: of its turns only those that match and their neighbours are at hand
     by_session = bm25(candidates, whole, np.full(size, candidates.average_length), settings)
-    with_words = bm25(candidates, window, lengths, settings)
+    own_words = bm25(candidates, counts, lengths, settings)
+    with_words = bm25(candidates, window, lengths, settings) if table.has_neighbours else own_words
     levels = [
         fused(candidates, words, share_of_best(vectors), settings)
         for words, vectors in (
-            (bm25(candidates, counts, lengths, settings), dense),
-            (with_words, window_dense / weights),
+            (own_words, dense),
+            (with_words, window_dense),
             (by_session[table.sessions], nearest[table.sessions]),
         )
     ]
@@ -198,6 +190,25 @@ def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, d
         levels = [np.maximum(level, table.dated) for level in levels]
     own, with_turns, of_session = levels
     return _Matches(own, with_turns, of_session, with_words, window, beside[0])
+
+
+def _around(table: _Table, reach: int) -> tuple[Numbers, Numbers, npt.NDArray[np.intp]]:
+    """How often the turns around each hold each term, their mean cosine, each step away half, and the rows of
+    these turns, those of the ones before first.
+    """
+    counts, dense = table.counts, table.dense
+    count, terms = counts.shape
+    if not table.has_neighbours:
+        return counts, dense, np.full((1, count), count)
+    # side by side, so that each step is one addition: the counts, the cosines, and that there is a turn at all
+    padded = np.zeros((count + 1, terms + 2))
+    padded[:-1, :terms], padded[:-1, terms], padded[:-1, terms + 1] = counts, dense, 1.0
+    steps = [step for away in range(1, reach + 1) for step in (-away, away)]
+    beside = table.beside(steps or [-1])
+    around = padded[:-1].copy()
+    for step, rows in zip(steps, beside, strict=False):
+        around += padded[rows] / 2 ** abs(step)
+    return around[:, :terms], around[:, terms] / around[:, terms + 1], beside
 
 
 def _relevance(
@@ -227,7 +238,9 @@ def _most(settings: RankSettings) -> float:
     return matches + dates + others or 1.0
 
 
-def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings: RankSettings) -> dict[str, Numbers]:
+def _signs(
+    query: str, matches: _Matches, table: _Table, settings: RankSettings, *, now: datetime, spans: Sequence[Span]
+) -> dict[str, Numbers]:
     """What each sign adds to the scores, by its name."""
     features = table.features
     asked = np.append(matches.around * table.asks, 0.0)
@@ -239,7 +252,7 @@ def _signs(query: str, matches: _Matches, table: _Table, now: datetime, settings
         "answer": settings.answer * asked[matches.previous],
         "opening": settings.opening * opens.astype(np.float64),
     }
-    if spans := named_spans(query, now):
+    if spans:
         near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
         signs |= {"month": settings.month * near[:, 0], "day": settings.day * near[:, 1]}
     if asks_when(query):
