@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -127,7 +128,7 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
     others = [Scope("acme", f"user{number}", "desk") for number in range(12)]
     async with await open_store(f"libsql:///{path}") as store:
         await store.enqueue([job(A, 900)])
-        with sqlite3.connect(path) as file:
+        with closing(sqlite3.connect(path)) as file, file:
             names = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
             picked = ", ".join(
                 {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}.get(n, n) for n in names
@@ -140,7 +141,7 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
         assert served[1:13] == [f"user{number}1" for number in range(12)]
         assert served[0].startswith("a")
         await store.enqueue([job(A, 0)])
-        with sqlite3.connect(path) as file:
+        with closing(sqlite3.connect(path)) as file:
             asked = queries("libsql")["queued_job"]
             plan = " ".join(
                 str(row)

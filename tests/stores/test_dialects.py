@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 import pytest
 
@@ -118,10 +119,15 @@ def test_every_statement_is_static_but_for_an_embedding_spaces_number_and_width(
         assert set(re.findall(r"\{.*?\}", text)) <= {"{space}", "{dimensions}"}, name
 
 
+@pytest.fixture
+def connection():
+    with closing(Connection(":memory:")) as opened:
+        migrate(opened)
+        yield opened
+
+
 @pytest.mark.parametrize("name", sorted(queries("libsql")))
-def test_every_libsql_statement_fits_the_schema(name):
-    connection = Connection(":memory:")
-    migrate(connection)
+def test_every_libsql_statement_fits_the_schema(connection, name):
     for made in ("make_vectors", "index_vectors", "index_vector_changes", "keep_vectors_aside"):
         text = queries("libsql")[made].replace("{space}", "1")
         if made == name:
@@ -158,9 +164,7 @@ SCOPED = (
 
 
 @pytest.mark.parametrize("name", SCOPED)
-def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_the_scope(name):
-    connection = Connection(":memory:")
-    migrate(connection)
+def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_the_scope(connection, name):
     for made in ("make_vectors", "index_vectors", "index_vector_changes"):
         connection.run(queries("libsql")[made].replace("{space}", "1"), {})
     text = queries("libsql")[name].replace("{space}", "1")
@@ -172,9 +176,7 @@ def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_th
     assert all("(scope_id=?" in step for step in tables), tables
 
 
-def test_no_libsql_statement_writes_a_view_out_for_a_whole_scope_before_it_picks_from_it():
-    connection = Connection(":memory:")
-    migrate(connection)
+def test_no_libsql_statement_writes_a_view_out_for_a_whole_scope_before_it_picks_from_it(connection):
     made = ("make_vectors", "index_vectors", "index_vector_changes", "keep_vectors_aside")
     asked = {name: text.replace("{space}", "1") for name, text in queries("libsql").items()}
     for name in made:

@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from datetime import datetime
 
 import numpy as np
@@ -130,29 +131,29 @@ def schema_of(connection):
 
 def test_a_migrated_file_equals_a_fresh_one_and_migrating_again_changes_nothing():
     steps = [*migrations("libsql"), LATER]
-    fresh, migrated = Connection(":memory:"), Connection(":memory:")
-    migrate(fresh, steps)
-    for count in range(1, len(steps) + 1):
-        migrate(migrated, steps[:count])
-        migrate(migrated, steps[:count])
-    assert schema_of(migrated) == schema_of(fresh)
+    with closing(Connection(":memory:")) as fresh, closing(Connection(":memory:")) as migrated:
+        migrate(fresh, steps)
+        for count in range(1, len(steps) + 1):
+            migrate(migrated, steps[:count])
+            migrate(migrated, steps[:count])
+        assert schema_of(migrated) == schema_of(fresh)
 
 
 def test_a_migration_that_fails_leaves_neither_its_tables_nor_its_row():
-    connection = Connection(":memory:")
-    migrate(connection)
-    before = schema_of(connection)
     broken = LATER._replace(script=LATER.script + "CREATE TABLE memory (a TEXT);")
-    with pytest.raises(StoreError):
-        migrate(connection, [*migrations("libsql"), broken])
-    assert schema_of(connection) == before
+    with closing(Connection(":memory:")) as connection:
+        migrate(connection)
+        before = schema_of(connection)
+        with pytest.raises(StoreError):
+            migrate(connection, [*migrations("libsql"), broken])
+        assert schema_of(connection) == before
 
 
 def test_a_file_of_a_newer_version_is_refused():
-    connection = Connection(":memory:")
-    migrate(connection, [*migrations("libsql"), LATER])
-    with pytest.raises(ConfigurationError, match="upgrade"):
-        migrate(connection)
+    with closing(Connection(":memory:")) as connection:
+        migrate(connection, [*migrations("libsql"), LATER])
+        with pytest.raises(ConfigurationError, match="upgrade"):
+            migrate(connection)
 
 
 WRITER = """
@@ -185,9 +186,10 @@ def test_processes_that_open_a_new_file_at_once_by_either_driver_and_write_all_s
         process.stdin.close()
         process.stdout.close()
     assert [process.wait(180) for process in started] == [0, 0, 0, 0]
-    texts = Connection(str(path)).tuples("SELECT content FROM memory", {})
-    assert {text for (text,) in texts} == {f"{name} {n}" for _, name in writers for n in range(30)}
-    assert Connection(str(path)).tuples("SELECT version FROM scope", {}) == [(120,)]
+    with closing(Connection(str(path))) as reader:
+        texts = reader.tuples("SELECT content FROM memory", {})
+        assert {text for (text,) in texts} == {f"{name} {n}" for _, name in writers for n in range(30)}
+        assert reader.tuples("SELECT version FROM scope", {}) == [(120,)]
 
 
 # -- other writers, cancellation, threads -------------------------------------------------------

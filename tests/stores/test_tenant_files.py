@@ -7,6 +7,7 @@ import itertools
 import shutil
 import sqlite3
 import threading
+from contextlib import closing
 from datetime import UTC, datetime
 
 import numpy as np
@@ -384,9 +385,8 @@ async def test_no_job_is_lost_by_a_look_that_comes_before_it_is_written(uri, tmp
         await keep(store, "acme", "x")
         await store._note("acme", NOW)  # and here the process that noted it stops for a while
         assert await store.claim("me", now=NOW, lease_seconds=30) is None
-        [(tenant, due)] = sqlite3.connect(tmp_path / "stores" / "@tenants.db").execute(
-            "SELECT tenant, look_at FROM tenant_work"
-        )
+        with closing(sqlite3.connect(tmp_path / "stores" / "@tenants.db")) as catalogue:
+            [(tenant, due)] = catalogue.execute("SELECT tenant, look_at FROM tenant_work")
         assert tenant == "acme"
         assert 30 < (datetime.fromisoformat(due) - datetime.now(UTC)).total_seconds() <= 60
 
