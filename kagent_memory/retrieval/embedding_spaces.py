@@ -92,7 +92,18 @@ class ModelSpace:
         await self._asked(["ping"], "query")
 
     async def _asked(self, texts: Sequence[str], kind: Kind) -> list[Vector]:
-        return self._checked(await self._embedder.embed(texts, kind=kind), len(texts), self._space)
+        rows, space = np.asarray(await self._embedder.embed(texts, kind=kind)), self._space
+        if rows.ndim != 2 or rows.shape[0] != len(texts):
+            raise UnusableAnswer(
+                f"The embedder {self.name!r} returned an array of shape {rows.shape} for {len(texts)} text(s); "
+                f"{ADVICE}."
+            )
+        try:
+            return checked_vectors(list(rows), space.dimensions if space else rows.shape[1])
+        except InvalidInput as error:
+            raise UnusableAnswer(
+                f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, {ADVICE}."
+            ) from error
 
     async def _identify(self) -> EmbeddingSpace:
         [probe] = await self._asked([PROBE], "document")
@@ -109,19 +120,6 @@ class ModelSpace:
             )
         self._space = space
         return space
-
-    def _checked(self, answer: object, count: int, space: EmbeddingSpace | None) -> list[Vector]:
-        rows = np.asarray(answer)
-        if rows.ndim != 2 or rows.shape[0] != count:
-            raise UnusableAnswer(
-                f"The embedder {self.name!r} returned an array of shape {rows.shape} for {count} text(s); {ADVICE}."
-            )
-        try:
-            return checked_vectors(list(rows), space.dimensions if space else rows.shape[1])
-        except InvalidInput as error:
-            raise UnusableAnswer(
-                f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, {ADVICE}."
-            ) from error
 
 
 class StoreEmbedder:

@@ -256,8 +256,8 @@ class PostgresSession:
                 await self._connection.execute(text, bound(piece[0]), prepare=True)
             else:
                 await self._connection.cursor().executemany(text, [bound(one) for one in piece])
-            if len(values) > 1:
-                await self._flush()
+            if len(values) > 1 and self._pipeline is not None and self._connection.pgconn.flush():
+                await self._connection.wait(generators.send(self._connection.pgconn))
 
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
@@ -274,7 +274,3 @@ class PostgresSession:
         # go of the locks of one that vanished.
         if self._pipeline is not None:
             await self._pipeline.sync()
-
-    async def _flush(self) -> None:
-        if self._pipeline is not None and self._connection.pgconn.flush():
-            await self._connection.wait(generators.send(self._connection.pgconn))
