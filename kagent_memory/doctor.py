@@ -82,37 +82,37 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
         bare, settings = compose(uri, None, options, os.environ)
     except KagentMemoryError as error:
         return [Finding("settings", "bad", str(error), "Correct the setting or the URI.")]
-    found = [Finding("settings", "ok", "All settings fit.")]
+    findings = [Finding("settings", "ok", "All settings fit.")]
     try:
         if (missing := await _missing(bare, settings)) is not None:
-            return [*found, missing]
+            return [*findings, missing]
         quiet: dict[str, Any] = {**options, "worker": False}
         memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
     except ConfigurationError as error:
         told = str(error)
         part, advice = next((about for sign, *about in _UNOPENED if sign in told), _WRONG_PLACE)
-        return [*found, Finding(part, "bad", told, advice)]
+        return [*findings, Finding(part, "bad", told, advice)]
     except KagentMemoryError as error:
         advice = "Start the database, and check host, port and password."
-        return [*found, Finding("database", "bad", str(error), advice)]
+        return [*findings, Finding("database", "bad", str(error), advice)]
     async with memories:
         answers = await memories.check()
-        found += _of_store(memories.location, answers)
-        found += await _standby(bare, settings)
-        found.append(_embedder(answers))
-        found.append(await _model(settings.llm if llm is None else llm, settings))
-        found.append(await of_queue(memories.jobs, utc_now()))
+        findings += _of_store(memories.location, answers)
+        findings += await _standby(bare, settings)
+        findings.append(_embedder(answers))
+        findings.append(await _model(settings.llm if llm is None else llm, settings))
+        findings.append(await of_queue(memories.jobs, utc_now()))
         try:  # whether what some scopes keep can be read with the keys at hand
             for scope in await memories.scopes(limit=SCOPES):
                 await memories.list(scope, limit=1)
         except KagentMemoryError as error:
             advice = "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it."
-            found.append(Finding("encryption", "bad", str(error), advice))
+            findings.append(Finding("encryption", "bad", str(error), advice))
         else:
             ring = KeyRing.parse(settings.encryption_keys)
             told = f"What is written is encrypted with the key {ring.current!r}." if ring else ""
-            found += [Finding("encryption", "ok", told)] if ring else []
-    return found
+            findings += [Finding("encryption", "ok", told)] if ring else []
+    return findings
 
 
 async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
@@ -181,20 +181,24 @@ def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
 def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:
     if answers["store"] != "ok":
         return [Finding("database", "bad", answers["store"], "Start the database, and see its log.")]
-    found = [Finding("database", "ok", f"{location} answers: {answers['database']}.")]
+    findings = [Finding("database", "ok", f"{location} answers: {answers['database']}.")]
     if "extension" in answers:
-        found.append(Finding("extension", "ok", f"{answers['extension']}."))
+        findings.append(Finding("extension", "ok", f"{answers['extension']}."))
     else:
-        found.append(Finding("extension", "bad", "Vectors cannot be compared here.", "Install pgvector 0.7 or newer."))
-    found.append(Finding("migrations", "ok", f"Applied: {answers.get('migrations', 'none are told')}."))
+        findings.append(
+            Finding("extension", "bad", "Vectors cannot be compared here.", "Install pgvector 0.7 or newer.")
+        )
+    findings.append(Finding("migrations", "ok", f"Applied: {answers.get('migrations', 'none are told')}."))
     if "lacking" in answers:
         advice = "GRANT these to this database user, or run `kagent-memory migrate` as the owner."
-        found.append(Finding("permissions", "bad", f"Missing: {answers['lacking']}.", advice))
+        findings.append(Finding("permissions", "bad", f"Missing: {answers['lacking']}.", advice))
     elif answers.get("writing") == "ok":
-        found.append(Finding("permissions", "ok", "A row was written."))
+        findings.append(Finding("permissions", "ok", "A row was written."))
     elif "writing" in answers:  # a server of an earlier version does not try
-        found.append(Finding("permissions", "bad", answers["writing"], "Give this database user the right to write."))
-    return found
+        findings.append(
+            Finding("permissions", "bad", answers["writing"], "Give this database user the right to write.")
+        )
+    return findings
 
 
 def _embedder(answers: Mapping[str, str]) -> Finding:

@@ -99,9 +99,9 @@ class Operation:
         self.measured["kagent_memory.gated"] = True
         self._span.set_attribute("kagent_memory.gated", True)
 
-    def records(self, found: Iterable[tuple[str, str, float | None]]) -> None:
+    def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
         """The memories read or written, as (id, content, score); the content is kept only when opted in."""
-        rows = list(found)
+        rows = list(hits)
         self._span.set_attribute("gen_ai.memory.record.count", len(rows))
         self.measured["kagent_memory.empty"] = not rows
         if len(rows) == 1:

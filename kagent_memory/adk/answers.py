@@ -64,13 +64,13 @@ class _Copy:
         try:
             if not isinstance(values, Mapping):
                 return [self.of(value) for value in self._affordable(values)]
-            found: dict[str, Any] = {}
+            matches: dict[str, Any] = {}
             for key, value in self._affordable(cast("Mapping[Any, Any]", values).items()):
                 name = key if isinstance(key, str) else _said(key)
-                while name in found:
-                    name = f"{name} ({len(found)})"
-                found[name] = self.of(value)
-            return found
+                while name in matches:
+                    name = f"{name} ({len(matches)})"
+                matches[name] = self.of(value)
+            return matches
         finally:
             self._open.discard(place)
 

@@ -87,11 +87,11 @@ async def find(
     reading, own = service.scopes(session.app_name, session.user_id)
     recall = service.memories.recall
     asking = session.id if storable_id(session.id) == session.id else None  # of another nothing can be kept
-    found = await recall(
+    recalled = await recall(
         reading, query, limit=limit, filter=filter, budget_tokens=budget_tokens, session_id=asking, **more
     )
-    hits = affordable([of_hit(hit, shared=hit.scope != own) for hit in found], budget_tokens)
-    return Findings(hits, gated=GATED in found.degraded)
+    hits = affordable([of_hit(hit, shared=hit.scope != own) for hit in recalled], budget_tokens)
+    return Findings(hits, gated=GATED in recalled.degraded)
 
 
 async def store(service: BaseMemoryService, context: Context, fact: Fact, replaces: str | None) -> str | None:

@@ -87,11 +87,11 @@ async def _half(half: str, uri: str, model: str, embedding: str) -> None:
 
 async def _use_verbs(service: KagentMemoryService, session: Session) -> None:
     memories, scope = service.memories, service.scope(APP, USER)
-    found = await memories.recall(scope, ASK[0], limit=1, explain=True)
-    for hit in found:
+    recalled = await memories.recall(scope, ASK[0], limit=1, explain=True)
+    for hit in recalled:
         signs = ", ".join(f"{name} {value:.2f}" for name, value in hit.why["scores"].items())
         print(f'   explain:   "{hit.memory.content}" found by {" and ".join(hit.why["legs"])} ({signs})')
-    for left in (left for left in found.left_out if left.reason == "superseded"):
+    for left in (left for left in recalled.left_out if left.reason == "superseded"):
         for change in await memories.history(scope, left.memory_id):
             if change.before:
                 print(f'   history:   "{change.before.content}" {change.kind}, {change.why}')

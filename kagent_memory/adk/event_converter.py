@@ -51,15 +51,15 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
         prefetched: texts that prefetch put before the model; they leave no event.
     """
     odd: dict[str, list[str]] = {}
-    found = [message for event in live_events(events) for message in _Reading(event, odd).messages()]
+    heard = [message for event in live_events(events) for message in _Reading(event, odd).messages()]
     if odd:
         shown = [f"{id[:MAX_ID_CHARS]!r} ({', '.join(dict.fromkeys(what))})" for id, what in odd.items()]
         more = f" and {len(shown) - NAMED_AT_MOST} more" if len(shown) > NAMED_AT_MOST else ""
         log.warning("Malformed events were stored as far as possible: %s%s.", "; ".join(shown[:NAMED_AT_MOST]), more)
-    recalled = [*prefetched, *(text for message in found for text in message.recalled)]
-    if found and recalled:
-        found[-1] = replace(found[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
-    return found
+    recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
+    if heard and recalled:
+        heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
+    return heard
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
@@ -122,12 +122,12 @@ class _Reading:
 
     def _readable(self, read: Callable[[], Iterable[Item]]) -> list[Item]:
         """What can be read: whatever objects an event holds, the rest of it and of its session is saved."""
-        found: list[Item] = []
+        items: list[Item] = []
         try:
-            found += read()
+            items += read()
         except Exception as error:
             self._note(f"{type(error).__name__}, a part of it is left out")
-        return found
+        return items
 
     def _note(self, what: str) -> None:
         self._odd.setdefault(str(self.event.id), []).append(what)

@@ -106,16 +106,16 @@ class Prefetch:
             timeout_seconds=self.timeout_seconds,
         )
         try:
-            found = await asyncio.wait_for(search, self.timeout_seconds)
+            recalled = await asyncio.wait_for(search, self.timeout_seconds)
         except Exception as error:
             report("prefetch_memory", error)
             return Block(searched=isinstance(error, TimeoutError))  # else it heals by itself: the next turn tries again
         # The search lends a hit's neighbours their place; what a tool said stays out however it was found.
-        shown = [memory for memory in found if self.tool_memories or memory.origin != "tool"]
+        shown = [memory for memory in recalled if self.tool_memories or memory.origin != "tool"]
         if isinstance(service, KagentMemoryService):
             service.injected.add(context.session, [memory.text for memory in shown])
         text = fenced([memory_line(memory.text, at=memory.at, origin=memory.origin) for memory in shown])
-        return Block(text, searched=not found.gated)
+        return Block(text, searched=not recalled.gated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,10 +292,10 @@ class KagentMemoryService(BaseMemoryService):
             InvalidInput: the query holds what no text may hold.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
-        found = await self.memories.recall(
+        recalled = await self.memories.recall(
             self.scopes(app_name, user_id)[0], query, filter=self._filter, session_id=session_id
         )
-        return SearchMemoryResponse(memories=[to_entry(hit) for hit in found])
+        return SearchMemoryResponse(memories=[to_entry(hit) for hit in recalled])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13
         """Erases one memory for good; without an id nothing.

@@ -183,8 +183,8 @@ class LoadMemoryTool(_MemoryTool):
         query = given(args, "query")
         wanted, limit = self._narrowed(args, context)
         budget = _budget(self.budget_tokens, service)
-        found = await backend.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
-        return fenced_answer([memory.fields for memory in found])
+        findings = await backend.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
+        return fenced_answer([memory.fields for memory in findings])
 
     def _narrowed(self, args: Mapping[str, Any], context: ToolContext) -> tuple[Filter, int | None]:
         """Which memories count, and how many at most."""
@@ -299,14 +299,14 @@ class ForgetMemoryTool(_MemoryTool):
             return {"status": "confirmation required", "ids": list(ids), "message": "Call again with confirm=true."}
         if ids:
             return {"status": "forgotten", "ids": await backend.erase(service, context, ids)}
-        found = await backend.find(service, context, query, limit=MAX_FORGOTTEN)
+        findings = await backend.find(service, context, query, limit=MAX_FORGOTTEN)
         certain = [
-            str(memory.fields["id"]) for memory in found if "id" in memory.fields and holds_all(memory.text, query)
+            str(memory.fields["id"]) for memory in findings if "id" in memory.fields and holds_all(memory.text, query)
         ]
         if args.get("confirm") is True and certain:
             return {"status": "forgotten", "ids": await backend.erase(service, context, certain)}
         message = "Nothing was erased. Call again with the ids to erase and confirm=true."
-        shown = affordable(found, _budget(None, service))
+        shown = affordable(findings, _budget(None, service))
         return {"status": "confirmation required", "message": message, **fenced_answer([m.fields for m in shown])}
 
 

@@ -98,12 +98,12 @@ async def consolidate(args: argparse.Namespace, say: Output) -> int:
 async def _scopes(args: argparse.Namespace, memories: OpenedMemories) -> list[Scope]:
     if args.app is not None or args.user is not None:
         return [await scope_of(args, memories)]
-    found: list[Scope] = []
-    while page := await memories.scopes(tenant=args.tenant, after=found[-1] if found else None, limit=PAGE):
-        if found and page[-1] == found[-1]:  # a server of an earlier version knows one page only
+    scopes: list[Scope] = []
+    while page := await memories.scopes(tenant=args.tenant, after=scopes[-1] if scopes else None, limit=PAGE):
+        if scopes and page[-1] == scopes[-1]:  # a server of an earlier version knows one page only
             break
-        found += page
-    return found
+        scopes += page
+    return scopes
 
 
 async def jobs_list(args: argparse.Namespace, say: Output) -> int:
@@ -112,8 +112,8 @@ async def jobs_list(args: argparse.Namespace, say: Output) -> int:
 
     async with opened(args) as memories:
         one = None if args.app is None and args.user is None else await scope_of(args, memories)
-        found = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
-    told = [{name: value for name, value in to_wire(job).items() if name != "payload"} for job in found]
+        listed = await memories.jobs(scope=one, state=args.state, limit=args.limit, payloads=False)
+    told = [{name: value for name, value in to_wire(job).items() if name != "payload"} for job in listed]
     say.value(told, list[dict[str, object]])
     head, now = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON"), datetime.now(UTC)
     rows = [
@@ -129,10 +129,10 @@ async def jobs_list(args: argparse.Namespace, say: Output) -> int:
             ),
             *(job.run_after.isoformat(timespec="seconds"), job.error or "-"),
         ]
-        for job in found
+        for job in listed
     ]
     say.table(head, rows)
-    if not found:
+    if not listed:
         say.line("Nothing waits, nothing failed.")
     return 0
 
@@ -164,8 +164,8 @@ async def stats(args: argparse.Namespace, say: Output) -> int:
 
     async with opened(args) as memories:
         scopes = await _scopes(args, memories)
-        found = [(scope, await memories.stats(scope)) for scope in scopes]
-    say.value([{"scope": scope, "stats": one} for scope, one in found], list[dict[str, Scope | ScopeStats]])
+        counted = [(scope, await memories.stats(scope)) for scope in scopes]
+    say.value([{"scope": scope, "stats": one} for scope, one in counted], list[dict[str, Scope | ScopeStats]])
     head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "UNUSED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
     now = datetime.now(UTC)
     rows = [
@@ -178,10 +178,10 @@ async def stats(args: argparse.Namespace, say: Output) -> int:
             ),
             span(now - one.oldest_job_at) if one.oldest_job_at else "-",
         ]
-        for scope, one in found
+        for scope, one in counted
     ]
     say.table(head, rows)
-    if unused := sum(one.unused for _, one in found):
+    if unused := sum(one.unused for _, one in counted):
         say.line(f"{unused} expired unused; the next prune deletes {'it' if unused == 1 else 'them'}.")
     return 0
 
@@ -294,17 +294,17 @@ async def receipts(args: argparse.Namespace, say: Output) -> int:
     from ..stores.receipts import Receipt
 
     async with opened(args) as memories:
-        found = await memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
-    say.value(list(found), list[Receipt])
+        page = await memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
+    say.value(list(page), list[Receipt])
     head = ("NUMBER", "AT", "WHAT", "MEMORIES", "WHOSE", "DIGEST", "WHO")
     rows = [
         [str(one.number), one.at.isoformat(timespec="seconds"), one.kind, str(one.memories), one.whose[:12],
          one.digest[:12], one.who or "-"]
-        for one in found
+        for one in page
     ]  # fmt: skip
     say.table(head, rows)
-    if len(found) == args.limit:
-        say.line(f"More: --after {found[-1].number}")
+    if len(page) == args.limit:
+        say.line(f"More: --after {page[-1].number}")
     return 0
 
 
@@ -325,8 +325,8 @@ async def audit_memories(args: argparse.Namespace, say: Output) -> int:
         elif (args.tenant, args.app, args.user) != (None, None, None):
             tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
             whose = Scopes(tenant=tenant, user=args.user, app=args.app)
-        found = await memories.audit(whose, defects=checked_defects(chosen), most=args.limit, progress=told)
-    say.value(found)
+        audit = await memories.audit(whose, defects=checked_defects(chosen), most=args.limit, progress=told)
+    say.value(audit)
     head = ("DEFECT", "TENANT", "APP", "USER", "MEMORIES", "WHAT")
     rows = [
         [
@@ -337,29 +337,29 @@ async def audit_memories(args: argparse.Namespace, say: Output) -> int:
             " ".join(one.memory_ids),
             one.detail or "-",
         ]
-        for one in found.findings
+        for one in audit.findings
     ]
     say.table(head, rows)
-    for one in found.left_out:
+    for one in audit.left_out:
         say.note(f"Not looked for: {one}")
-    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count) or "nothing found"
-    say.line(f"{found.memories} memories of {found.scopes} agents and users: {counts}.")
-    return 0 if found.is_clean else FOUND_PROBLEMS
+    counts = ", ".join(f"{count} {name}" for name, count in audit.counts.items() if count) or "nothing found"
+    say.line(f"{audit.memories} memories of {audit.scopes} agents and users: {counts}.")
+    return 0 if audit.is_clean else FOUND_PROBLEMS
 
 
 async def audit_verify(args: argparse.Namespace, say: Output) -> int:
     """Checks the receipts of a tenant, or of all."""
     async with opened(args) as memories:
-        found = await memories.check_receipts(tenant=args.tenant)
-    say.value(found)
-    for chain, wrong in found.problems.items():
+        check = await memories.check_receipts(tenant=args.tenant)
+    say.value(check)
+    for chain, wrong in check.problems.items():
         for one in wrong:
             say.line(f"{chain}: {one}.")
-    for chain, digest in found.heads.items():
+    for chain, digest in check.heads.items():
         say.line(f"{chain} ends with {digest}.")
-    state = "not whole" if found.problems else "whole"
-    say.line(f"{found.receipts} receipts of {found.chains} tenants: {state}.")
-    return FOUND_PROBLEMS if found.problems else 0
+    state = "not whole" if check.problems else "whole"
+    say.line(f"{check.receipts} receipts of {check.chains} tenants: {state}.")
+    return FOUND_PROBLEMS if check.problems else 0
 
 
 COMMANDS = (

@@ -62,7 +62,7 @@ async def search(args: argparse.Namespace, say: Output) -> int:
     at = None if args.as_of is None else parsed_time(args.as_of, "--as-of")
     async with opened(args) as memories:
         whose = await _searched(args, memories)
-        found = await memories.recall(
+        recalled = await memories.recall(
             whose,
             args.query,
             limit=args.limit,
@@ -72,20 +72,20 @@ async def search(args: argparse.Namespace, say: Output) -> int:
             as_of=at,
             session_id=args.session,
         )
-    say.value(found)
+    say.value(recalled)
     several = not isinstance(whose, Scope)
     head = ("SCORE", *(("AGENT", "USER") if several else ()), *MEMORY_HEAD)
     say.table(
         head,
         [
             [f"{hit.score:.3f}", *((hit.scope.app, hit.scope.user) if several else ()), *memory_row(hit.memory)]
-            for hit in found
+            for hit in recalled
         ],
     )
-    for hit in found if args.explain else ():
+    for hit in recalled if args.explain else ():
         say.line(f"{hit.memory.id}: " + ", ".join(f"{name} {value}" for name, value in hit.why.items()))
-    degraded = f"; {', '.join(found.degraded)}" if found.degraded else ""
-    say.line(f"{len(found)} found by {found.mode} search{degraded}.")
+    degraded = f"; {', '.join(recalled.degraded)}" if recalled.degraded else ""
+    say.line(f"{len(recalled)} found by {recalled.mode} search{degraded}.")
     return 0
 
 
@@ -246,8 +246,8 @@ async def forget(args: argparse.Namespace, say: Output) -> int:
                 who=WHO,
             )
         rows = [await _doomed_row(memories, scope, id) for id in erased[:SHOWN]] if args.dry_run else []
-    found = {"would_forget" if args.dry_run else "forgotten": [*erased]}
-    say.value(found | ({"not_found": [*missing]} if missing else {}))
+    answer = {"would_forget" if args.dry_run else "forgotten": [*erased]}
+    say.value(answer | ({"not_found": [*missing]} if missing else {}))
     if rows:
         say.table(MEMORY_HEAD, rows)
     say.line(f"{len(erased)} {'would be forgotten' if args.dry_run else 'forgotten'}.")

@@ -171,18 +171,18 @@ async def examine(args: argparse.Namespace, say: Output) -> int:
     try:
         if is_remote(args.uri):
             async with opened(args) as memories:
-                found = doctor.of_server(memories.location, await memories.check())
-                found = [*found, await doctor.of_queue(memories.jobs, utc_now())]
+                findings = doctor.of_server(memories.location, await memories.check())
+                findings = [*findings, await doctor.of_queue(memories.jobs, utc_now())]
         else:
-            found = await doctor.examine(args.uri, **settings)
+            findings = await doctor.examine(args.uri, **settings)
     except KagentMemoryError as error:
-        found = [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
-    say.value(found, list[doctor.Finding])
-    for finding in found:
+        findings = [doctor.Finding("server", "bad", str(error), "Start the server, or correct the URI and the token.")]
+    say.value(findings, list[doctor.Finding])
+    for finding in findings:
         say.line(f"{MARKS[finding.state]}  {finding.part:<12}{finding.text}")
         if finding.advice:
             say.line(f"      {'':<12}→ {finding.advice}")
-    return FOUND_PROBLEMS if any(finding.state == "bad" for finding in found) else 0
+    return FOUND_PROBLEMS if any(finding.state == "bad" for finding in findings) else 0
 
 
 COMMANDS = (

@@ -85,14 +85,14 @@ class Consolidation:
         meeting = {
             place: memory for place, memory in enumerate(new) if not memory.verbatim and memory.state == "active"
         }
-        found, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
-        near = {place: found[number] for number, place in enumerate(meeting)}
+        similar, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
+        near = {place: similar[number] for number, place in enumerate(meeting)}
         near = await current(self._store, scope, new, near, now=now)
         alike: Near = {}
         if held := await self._short_term(scope, new, now):
             own = await PastMemories.short_term(self._store, scope, list(held.values()))
-            found, _ = await neighbours(own, None, scope, list(meeting.values()), now=now)
-            alike = {place: found[number] for number, place in enumerate(meeting)}
+            similar, _ = await neighbours(own, None, scope, list(meeting.values()), now=now)
+            alike = {place: similar[number] for number, place in enumerate(meeting)}
         near = await self._with_short_term(new, near, alike, held)
         return Prepared(new, near, alike, await decisions(new, near, llm), made, llm)
 
@@ -102,9 +102,9 @@ class Consolidation:
             return {}
         sessions = {memory.session_id for memory in new if memory.session_id is not None}
         most = self._settings.short_term_per_session
-        found = [await self._store.short_term(scope, session_id=one, limit=most, now=now) for one in sorted(sessions)]
-        found.append(await self._store.short_term(scope, session_id=None, limit=SHORT_TERM_AT_MOST, now=now))
-        return {memory.id: memory for some in found for memory in some}
+        pages = [await self._store.short_term(scope, session_id=one, limit=most, now=now) for one in sorted(sessions)]
+        pages.append(await self._store.short_term(scope, session_id=None, limit=SHORT_TERM_AT_MOST, now=now))
+        return {memory.id: memory for some in pages for memory in some}
 
     async def _with_short_term(
         self, new: Sequence[Memory], near: Near, alike: Near, held: Mapping[str, Memory]
@@ -181,8 +181,8 @@ class Consolidation:
         near, _ = await neighbours(self._store, self._vectors, scope, recent, now=now)
         known = {memory.id: memory for memory in recent}
         likeness: dict[tuple[str, str], float] = {}
-        for place, found in near.items():
-            for other, value in found:
+        for place, similar in near.items():
+            for other, value in similar:
                 known.setdefault(other.id, other)
                 likeness[recent[place].id, other.id] = value
         bound = await self._bound(scope, now)
@@ -233,12 +233,12 @@ class Consolidation:
 
     async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
         """The ids of the memories whose vectors their callers brought."""
-        found: set[str] = set()
+        bound: set[str] = set()
         for space in await self._store.embedding_spaces():
             if space.name.startswith(EXTERNAL):
                 any_way = np.eye(1, space.dimensions, dtype=np.float32)
                 [held] = await self._store.search_vector(
                     scope, space.number, list(any_way), limit=ALL_OF_A_SCOPE, now=now
                 )
-                found.update(id for id, _ in held)
-        return frozenset(found)
+                bound.update(id for id, _ in held)
+        return frozenset(bound)

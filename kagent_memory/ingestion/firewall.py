@@ -189,8 +189,8 @@ class _Statements:
         if len(parts) > 1 and len(telling_terms(parts[-1])) < _LEAST_TERMS:
             parts[-2:] = ["".join(parts[-2:])]
         cores = [core_of(part.strip(" ,;:—–"), self._names) for part in parts] if len(parts) > 1 else []
-        found = [self._sources(part) for part in cores if part]
-        return [source for sources in found for source in sources] if all(found) else []
+        each = [self._sources(part) for part in cores if part]
+        return [source for sources in each for source in sources] if all(each) else []
 
     def _sources(self, text: str) -> list[_Statement]:
         """A statement that says all of it, if there is one."""
@@ -219,8 +219,8 @@ def _names(
     """What the user is called, by what is known, and by what they say themselves."""
     said = (message.text for message in messages if message.role == "user")
     texts = (*(memory.text for memory in known), *recalled, *said)
-    found = (name.group(1) for text in texts for name in _NAMED.finditer(text))
-    return frozenset(word.strip("'’").casefold() for name in (*found, *names) for word in name.split()[:4])
+    called = (name.group(1) for text in texts for name in _NAMED.finditer(text))
+    return frozenset(word.strip("'’").casefold() for name in (*called, *names) for word in name.split()[:4])
 
 
 def _lines(texts: Iterable[str]) -> list[str]:

@@ -52,13 +52,13 @@ def groups(memories: Sequence[Memory]) -> list[list[Memory]]:
     topics = {one.id: one.topics for one in free}
     named = ((one.id, (one.subject or "").strip()) for one in free)
     subjects = {id: (subject,) for id, subject in named if subject.casefold() not in _ABOUT_EVERYTHING}
-    found: list[list[Memory]] = []
+    made: list[list[Memory]] = []
     for names in (topics, subjects):
         for some in _sharing(free, names):
-            found += _parts(some)
-        grouped = {memory.id for group in found for memory in group}
+            made += _parts(some)
+        grouped = {memory.id for group in made for memory in group}
         free = [memory for memory in free if memory.id not in grouped]
-    return sorted(found, key=lambda group: (group[0].created_at, group[0].id))
+    return sorted(made, key=lambda group: (group[0].created_at, group[0].id))
 
 
 def _sharing(memories: Sequence[Memory], names: Mapping[str, Sequence[str]]) -> list[list[Memory]]:
@@ -107,9 +107,9 @@ def _parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
 
 def next_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memory]]:
     """Ten of the groups at most: every day others first, so that none waits behind those that the model fails at."""
-    found = groups(memories)
-    first = now.toordinal() * GROUPS_AT_MOST % len(found) if len(found) > GROUPS_AT_MOST else 0
-    return [*found[first:], *found[:first]][:GROUPS_AT_MOST]
+    made = groups(memories)
+    first = now.toordinal() * GROUPS_AT_MOST % len(made) if len(made) > GROUPS_AT_MOST else 0
+    return [*made[first:], *made[:first]][:GROUPS_AT_MOST]
 
 
 async def plan_summary(

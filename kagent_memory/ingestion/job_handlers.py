@@ -158,16 +158,16 @@ class JobHandlers:
                 )
                 earlier = (*earlier, *(memory.content for memory in reversed(held)))[:EARLIER_AT_MOST]
         transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
-        found = await provider.facts(transcript) if heard or ended else ()
+        extracted_facts = await provider.facts(transcript) if heard or ended else ()
         kept = partial(
             storable,
-            found,
+            extracted_facts,
             session_id=job.session_id,
             sources={message.event_id: message.at for message in heard},
             said_at=job.created_at,
             max_bytes=self._settings.max_content_bytes,
         )
-        facts = await run_in_thread(sum(len(fact.text) for fact in found), kept)
+        facts = await run_in_thread(sum(len(fact.text) for fact in extracted_facts), kept)
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
 
     async def _embed(self, job: Job) -> Job:

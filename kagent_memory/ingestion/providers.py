@@ -131,10 +131,10 @@ class Providers:
         Raises:
             ProviderUnavailable: unknown here, or its model is.
         """
-        found = self._providers.get(job.provider)
-        if found is None:
+        provider = self._providers.get(job.provider)
+        if provider is None:
             raise ProviderUnavailable(f"No summary provider {job.provider!r} in this process.")
-        return bind(found, self.model(job)) if job.model else found
+        return bind(provider, self.model(job)) if job.model else provider
 
     def model(self, job: Job) -> Llm:
         """The model of a job: the one that was brought for it, or for its scope, else one made of its name.

@@ -35,7 +35,7 @@ def with_short_term(new: Sequence[Memory], near: Near, alike: Near, held: Mappin
     for memory in active.values():
         for key in () if memory.verbatim else (identity_of(memory), slot_of(memory)):
             same.setdefault(key or b"", []).append(memory)
-    found = {place: list(some) for place, some in near.items()}
+    close = {place: list(some) for place, some in near.items()}
     for place, fact in enumerate(new):
         if fact.verbatim or fact.state != "active":
             continue
@@ -43,9 +43,9 @@ def with_short_term(new: Sequence[Memory], near: Near, alike: Near, held: Mappin
         for key in filter(None, (identity_of(fact), slot_of(fact))):
             values |= {memory.id: 1.0 for memory in same.get(key, ())}
         if values:
-            there = found.setdefault(place, [])
+            there = close.setdefault(place, [])
             there += [(active[id], value) for id, value in values.items()]
-    return found
+    return close
 
 
 def tiered(

@@ -108,8 +108,8 @@ class _ScopeAudit:
         if defect in self._defects:
             self.counts[defect] += 1
             if self.counts[defect] <= self._most:
-                found = Finding(defect=defect, scope=self._scope, memory_ids=tuple(ids), detail=detail)
-                self.findings.append(found)
+                finding = Finding(defect=defect, scope=self._scope, memory_ids=tuple(ids), detail=detail)
+                self.findings.append(finding)
 
     async def look_at(self, some: Sequence[Whole], known: frozenset[str]) -> None:
         """What each memory shows by itself, and what it has to be compared with."""
@@ -126,7 +126,7 @@ class _ScopeAudit:
         if "recall_loop" in self._defects:
             suspects = [one for one in visible if one.origin in ("agent", "tool")]
             matches = await self._matches(suspects)
-            size = sum(len(one.content) for found in matches for one in found)
+            size = sum(len(one.content) for of_one in matches for one in of_one)
             for memory, sources in await run_in_thread(size, self._echoes, suspects, matches):
                 self._near[memory.id].update(sources)
                 detail = f"what the {memory.origin} said repeats an older memory"
@@ -134,7 +134,7 @@ class _ScopeAudit:
         if {"near_duplicate", "contradiction"} & self._defects:
             facts = [one for one in visible if not one.verbatim]
             matches = await self._matches(facts)
-            size = 10 * sum(len(one.content) for found in matches for one in found)
+            size = 10 * sum(len(one.content) for of_one in matches for one in of_one)
             await run_in_thread(size, self._note_likes, facts, matches)
 
     def _note(self, visible: Sequence[Memory]) -> None:
@@ -154,7 +154,7 @@ class _ScopeAudit:
             for place, texts in (("", now), ("in its history: ", then)):
                 # a secret that only the store's own redactor knows has no name
                 named = {text: kinds_in(text) or (["secret"] if redact(text) != text else []) for text in texts}
-                kinds = sorted({kind for found in named.values() for kind in found})
+                kinds = sorted({kind for of_text in named.values() for kind in of_text})
                 if kinds:
                     self._found("secret", [one.memory.id], place + ", ".join(kinds))
                 data = self._personal
@@ -166,21 +166,21 @@ class _ScopeAudit:
         """For each memory the visible others that share its rarest words."""
         queries = [query_terms(memory.content) for memory in memories]
         store = self._parts.store
-        found: Sequence[TextMatches] = await store.search_texts(self._scope, queries, limit=CANDIDATES, now=self._now)
-        ids = list({id for one in found for id in one.matches})
+        matches: Sequence[TextMatches] = await store.search_texts(self._scope, queries, limit=CANDIDATES, now=self._now)
+        ids = list({id for one in matches for id in one.matches})
         held = await store.get(self._scope, ids, now=self._now)
         return [
             [held[id] for id in one.matches if id in held and id != memory.id]
-            for memory, one in zip(memories, found, strict=True)
+            for memory, one in zip(memories, matches, strict=True)
         ]
 
     def _echoes(
         self, suspects: Sequence[Memory], matches: Sequence[Sequence[Memory]]
     ) -> list[tuple[Memory, Sequence[str]]]:
         echoes: list[tuple[Memory, Sequence[str]]] = []
-        for memory, found in zip(suspects, matches, strict=True):
+        for memory, matching in zip(suspects, matches, strict=True):
             same = _said_by(memory)
-            older = [one for one in found if _came_before(one, memory) and _said_by(one) != same]
+            older = [one for one in matching if _came_before(one, memory) and _said_by(one) != same]
             said = [Message(text=memory.content, role="agent")]
             left, sources = mask_recalled(said, known_memories(older), names=(self._scope.user,))
             if not left and sources:
@@ -188,8 +188,8 @@ class _ScopeAudit:
         return echoes
 
     def _note_likes(self, facts: Sequence[Memory], matches: Sequence[Sequence[Memory]]) -> None:
-        for memory, found in zip(facts, matches, strict=True):
-            for other in found:
+        for memory, matching in zip(facts, matches, strict=True):
+            for other in matching:
                 if other.verbatim or not _came_before(other, memory) or _said_by(other) == _said_by(memory):
                     continue
                 if other.id in self._near[memory.id]:
@@ -263,8 +263,8 @@ def _came_before(other: Memory, memory: Memory) -> bool:
 
 def _contradict(a: Memory, b: Memory) -> bool:
     """Whether they say the same but for a denial or an opposite."""
-    found = differences(a.content, b.content)
-    if not found or not found <= _OPPOSED or not related(a, b):
+    kinds = differences(a.content, b.content)
+    if not kinds or not kinds <= _OPPOSED or not related(a, b):
         return False
     ours, theirs = len(missing(b.content, a.content)), len(missing(a.content, b.content))
     longer = abs(len(a.content.split()) - len(b.content.split()))  # a clause more may deny something else

@@ -108,22 +108,22 @@ class CallerVectors:
         """
         width, known = len(vector), await self._store.embedding_spaces()
         wanted = name or external_name(width)
-        found = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
+        space = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
         if wanted == external_name(width):
             if name is None:
                 external = [held for held in known if held.name.startswith(EXTERNAL)]
                 for scope in scopes:
-                    await self._check_width(scope, found, width, external)
-            return found
+                    await self._check_width(scope, space, width, external)
+            return space
         # a name of that form says how wide its vectors are, whatever is kept under it
-        if found is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
+        if space is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
             others = [f"{held.name} ({held.dimensions})" for held in known if not held.name.startswith(EXTERNAL)]
             raise InvalidInput(
                 f"No embedding space {wanted!r} holds vectors of {width} dimensions"
                 + (f"; the embedders' are {', '.join(others)}" if others else "")
                 + f". Vectors of your own are kept by their width, as {external_name(width)!r}."
             )
-        return found
+        return space
 
     async def _check_width(
         self, scope: Scope, own: EmbeddingSpace | None, width: int, known: Sequence[EmbeddingSpace]
@@ -140,5 +140,5 @@ class CallerVectors:
 
     async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:
         anywhere = [np.ones(held.dimensions, np.float32)]
-        [found] = await self._store.search_vector(scope, held.number, anywhere, limit=1, now=self._clock())
-        return bool(found)
+        [nearest] = await self._store.search_vector(scope, held.number, anywhere, limit=1, now=self._clock())
+        return bool(nearest)

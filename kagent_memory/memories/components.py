@@ -116,13 +116,13 @@ class Components:
             NotFound: no such memory, or it has expired.
         """
         now = self.clock()
-        found = await self.store.get(scope, [id], now=now, superseded=superseded)
-        if id not in found and self.retriever.has_short_term:
+        visible = await self.store.get(scope, [id], now=now, superseded=superseded)
+        if id not in visible and self.retriever.has_short_term:
             held = await self.store.get(scope, [id], now=now, superseded=True)
-            found = {id: memory for id, memory in held.items() if memory.state == "short_term"}
-        if id not in found:
+            visible = {id: memory for id, memory in held.items() if memory.state == "short_term"}
+        if id not in visible:
             raise NotFound(f"No memory {id} in this scope.")
-        return found[id]
+        return visible[id]
 
 
 async def open_components(

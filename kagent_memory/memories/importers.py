@@ -122,52 +122,52 @@ class Importer:
         taken: list[tuple[Scope, Memory, tuple[float, ...] | None]] = []
         for row in rows:
             try:
-                found = form.model_validate(row).found()
+                foreign = form.model_validate(row).found()
             except (ValueError, OverflowError, OSError) as error:  # the last two of times beyond the calendar
                 first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
                 where = ".".join(map(str, first["loc"]))
                 raise self._not_it(f"{_name(row)}: {where}: {first['msg']}") from error
             if self.source == "langgraph":
-                found = self._by_namespace(found)
-            scope = self._scope_of(found)
+                foreign = self._by_namespace(foreign)
+            scope = self._scope_of(foreign)
             try:
-                memory = self._memory(scope, found) if scope else None
+                memory = self._memory(scope, foreign) if scope else None
             except InvalidInput as error:
                 raise InvalidInput(f"{_name(row)} of {self._where} cannot be imported: {error}") from error
             if scope and memory:
-                taken.append((scope, memory, found.vector))
+                taken.append((scope, memory, foreign.vector))
             else:
                 self.left_out += 1
         return taken
 
-    def _by_namespace(self, found: Found) -> Found:
+    def _by_namespace(self, foreign: Found) -> Found:
         """With what the parts of its namespace say; one of another form is left out."""
-        form, parts = (self.options.get("namespace") or "").split("."), found.key[0].split(".")
+        form, parts = (self.options.get("namespace") or "").split("."), foreign.key[0].split(".")
         fits = len(form) == len(parts) and all(
             name == part or name in ("*", "{user}", "{app}", "{session}")
             for name, part in zip(form, parts, strict=True)
         )
         if not fits:
-            return replace(found, fact=replace(found.fact, text=""))
+            return replace(foreign, fact=replace(foreign.fact, text=""))
         said = dict(zip(form, parts, strict=True))
-        fact = replace(found.fact, session_id=said.get("{session}"))
-        return replace(found, user=said.get("{user}"), app=said.get("{app}"), fact=fact)
+        fact = replace(foreign.fact, session_id=said.get("{session}"))
+        return replace(foreign, user=said.get("{user}"), app=said.get("{app}"), fact=fact)
 
-    def _scope_of(self, found: Found) -> Scope | None:
+    def _scope_of(self, foreign: Found) -> Scope | None:
         """Whose it is; None where it says nothing, or belongs to others than were asked for."""
         wanted = {name: self.options.get(name) for name in ("app", "user")}
-        said = {"app": found.app, "user": found.user}
-        if not found.fact.text.strip() or any(
+        said = {"app": foreign.app, "user": foreign.user}
+        if not foreign.fact.text.strip() or any(
             wanted[name] is not None and said[name] not in (None, wanted[name]) for name in said
         ):
             return None
         whose = {name: said[name] or wanted[name] for name in said}
         for name, value in whose.items():
             if not value:
-                raise InvalidInput(f"{self._where} does not say the {name} of {'/'.join(found.key)}: pass {name}.")
+                raise InvalidInput(f"{self._where} does not say the {name} of {'/'.join(foreign.key)}: pass {name}.")
         return Scope(self.tenant, whose["user"] or "", whose["app"] or "")
 
-    def _memory(self, scope: Scope, found: Found) -> Memory | None:
+    def _memory(self, scope: Scope, foreign: Found) -> Memory | None:
         """The memory as it is kept: secrets masked, its id the same at every import; None: personal data kept it out.
 
         Raises:
@@ -175,15 +175,17 @@ class Importer:
         """
         settings, now = self.parts.settings, self.parts.clock()
         fact = kept_fact(
-            replace(found.fact, origin="import"),
+            replace(foreign.fact, origin="import"),
             max_bytes=settings.max_content_bytes,
             redact=self.parts.redactors.save,
         )
         if fact is None:
             return None
-        created = _utc(found.created_at) or now
-        digest = hashlib.blake2b(json.dumps([self.source, *found.key]).encode(), key=scope.id, digest_size=10).digest()
-        at = int((_utc(found.created_at) or _EPOCH).timestamp() * 1000)
+        created = _utc(foreign.created_at) or now
+        digest = hashlib.blake2b(
+            json.dumps([self.source, *foreign.key]).encode(), key=scope.id, digest_size=10
+        ).digest()
+        at = int((_utc(foreign.created_at) or _EPOCH).timestamp() * 1000)
         number = (at & (1 << 48) - 1) << 80 | int.from_bytes(digest, "big")
         number = number & ~(0xF << 76) | 0x7 << 76
         id = str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
@@ -193,14 +195,14 @@ class Importer:
             self._positions[scope, fact.session_id] += 1
         memory = replace(
             to_memory(fact, now=created, ttl_days=0, id=id),
-            updated_at=_utc(found.updated_at) or created,
-            expires_at=_utc(found.expires_at),
+            updated_at=_utc(foreign.updated_at) or created,
+            expires_at=_utc(foreign.expires_at),
             position=position,
-            usage=Usage(delivered=found.delivered, delivered_total=found.delivered),
+            usage=Usage(delivered=foreign.delivered, delivered_total=foreign.delivered),
         )
         checked(Batch(changes=[Change(kind="add", memory=memory)]), None)
-        if found.vector is not None:
-            checked_vector(found.vector, DIMENSIONS)
+        if foreign.vector is not None:
+            checked_vector(foreign.vector, DIMENSIONS)
         return memory
 
     @property

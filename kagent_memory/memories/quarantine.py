@@ -34,7 +34,7 @@ async def reject(parts: Components, scope: Scope, id: str, *, who: str) -> tuple
 
 
 async def _held(parts: Components, scope: Scope, id: str) -> Memory:
-    found = (await parts.store.get(scope, [id], now=parts.clock(), superseded=True)).get(id)
-    if found is None or found.state != "quarantined":
+    memory = (await parts.store.get(scope, [id], now=parts.clock(), superseded=True)).get(id)
+    if memory is None or memory.state != "quarantined":
         raise NotFound(f"No memory {id} waits in the quarantine of this scope.")
-    return found
+    return memory

@@ -30,15 +30,15 @@ class ReceiptCheck:
 async def check_receipts(store: ReceiptStore, tenant: str | None) -> ReceiptCheck:
     """See `MemoryApi.check_receipts`."""
     ids = await store.chains() if tenant is None else [chain_id(tenant)]
-    count, found, heads = 0, dict[str, Sequence[str]](), dict[str, str]()
+    count, wrong_chains, heads = 0, dict[str, Sequence[str]](), dict[str, str]()
     for id in ids:
         wrong, last = await _check_chain(store, id)
         count += last.number if last else 0
         if last:
             heads[id] = last.digest
         if wrong:
-            found[id] = wrong
-    return ReceiptCheck(chains=len({*heads, *found}), receipts=count, problems=found, heads=heads)
+            wrong_chains[id] = wrong
+    return ReceiptCheck(chains=len({*heads, *wrong_chains}), receipts=count, problems=wrong_chains, heads=heads)
 
 
 async def _check_chain(store: ReceiptStore, id: str) -> tuple[Sequence[str], Receipt | None]:

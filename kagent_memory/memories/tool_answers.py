@@ -79,10 +79,10 @@ def report(what: str, error: Exception) -> None:
     log.warning("%s: memory unavailable (%s)%s", what, " from ".join(causes), advice)
 
 
-def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]:
+def affordable(entries: Sequence[Found], budget_tokens: int | None) -> list[Found]:
     """The first of them that the budget allows for, as a model will read them; the very first is cut if need be."""
     if budget_tokens is None:
-        return list(found)
+        return list(entries)
     from ..language.tokenizer import beginning, estimated_tokens
     from ..models.prompts.escaping import escaped
 
@@ -94,15 +94,15 @@ def affordable(found: Sequence[Found], budget_tokens: int | None) -> list[Found]
 
     kept: list[Found] = []
     spent = 0
-    for one in found:
+    for one in entries:
         spent += sum(map(weight, one.fields.values()))
         if spent > budget_tokens:
             break
         kept.append(one)
-    if kept or not found:
+    if kept or not entries:
         return kept
     # one that is longer than the budget alone: without its labels, and the beginning of its text
-    first = found[0]
+    first = entries[0]
     whole = escaped(first.text, one_line=True)
     text = beginning(whole, budget_tokens)
     if text != whole:

@@ -171,10 +171,10 @@ async def export(
         for scope in scopes:
             ids = await parts.store.kept(scope, Filter())
             for start in range(0, len(ids), PART):
-                found = await _read(parts, scope, ids[start : start + PART], spaces)
-                count += len(found)
-                size = sum(len(one.memory.content) + sum(map(len, one.vectors.values())) for one in found)
-                for line in await run_in_thread(size, partial(_lines, scope, found, [one.number for one in spaces])):
+                memories = await _read(parts, scope, ids[start : start + PART], spaces)
+                count += len(memories)
+                size = sum(len(one.memory.content) + sum(map(len, one.vectors.values())) for one in memories)
+                for line in await run_in_thread(size, partial(_lines, scope, memories, [one.number for one in spaces])):
                     yield line
         after = scopes[-1]
     yield json.dumps({"end": True, "memories": count})
@@ -187,25 +187,25 @@ async def _read(
     store = parts.store
     for _ in range(ATTEMPTS if spaces else 0):
         version = await store.version(scope)
-        found = await store.whole(scope, ids)
+        memories = await store.whole(scope, ids)
         kept = {one.number: await store.vectors(scope, one.number, ids) for one in spaces}
         if await store.version(scope) == version:  # else a vector may be of other words
             for number, vectors in kept.items():
-                found = [
+                memories = [
                     replace(one, vectors={**one.vectors, number: vectors[one.memory.id]})
                     if one.memory.id in vectors
                     else one
-                    for one in found
+                    for one in memories
                 ]
-            return found
+            return memories
     return await store.whole(scope, ids)
 
 
-def _lines(scope: Scope, found: Sequence[Whole], numbers: Sequence[int]) -> list[str]:
+def _lines(scope: Scope, memories: Sequence[Whole], numbers: Sequence[int]) -> list[str]:
     places = {number: place for place, number in enumerate(numbers)}
     left_out = {"vector"} if numbers else {"vector", "vectors"}
     lines: list[str] = []
-    for one in found:
+    for one in memories:
         vectors = tuple(_Numbers(places[number], tuple(vector.tolist())) for number, vector in one.vectors.items())
         line = _Line(scope, one.memory, one.revisions, vectors=vectors)
         lines.append(_adapter().dump_json(line, exclude=left_out).decode().translate(LINE_ENDS))
@@ -284,11 +284,11 @@ class _Told:
 
     def widths(self) -> Mapping[str, set[int]]:
         """Of how many dimensions the vectors of each tenant's callers are."""
-        found: dict[str, set[int]] = {}
+        widths: dict[str, set[int]] = {}
         for (_, width), owners in self.callers.items():
             for tenant in owners:
-                found.setdefault(tenant, set()).add(width)
-        return found
+                widths.setdefault(tenant, set()).add(width)
+        return widths
 
 
 async def _taken_in(
@@ -328,15 +328,15 @@ async def _restored(
     parts: Components, scope: Scope, memories: Sequence[Whole], held: set[str], *, dry_run: bool
 ) -> Sequence[tuple[Whole, Restored]]:
     """Puts memories back, and what is held back not; gives what came of each."""
-    found: list[tuple[Whole, Restored]] = []
+    restored: list[tuple[Whole, Restored]] = []
     for out in (False, True):
         some = [one for one in memories if (one.memory.id in held) is out]
         if some:
             given = [replace(one, vectors={}) for one in some] if out or dry_run else some
             outcomes = await parts.store.restore(scope, given, dry_run=out or dry_run, now=parts.clock())
             told: list[Restored] = ["forgotten" if out and outcome != "present" else outcome for outcome in outcomes]
-            found += list(zip(some, told, strict=True))
-    return found
+            restored += list(zip(some, told, strict=True))
+    return restored
 
 
 async def _held(parts: Components, path: Path, lineage: Lineage) -> Mapping[Scope, set[str]]:
@@ -370,7 +370,7 @@ async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Ma
         ModelError: the embedder, which is to say that it is the same, is away.
         ConfigurationError: the embedder is not the one whose vectors the store holds.
     """
-    found: dict[SpaceKey, int] = {}
+    numbers: dict[SpaceKey, int] = {}
     held = [one for one in await parts.store.embedding_spaces() if not one.name.startswith(EXTERNAL)]
     known = {(one.name, one.dimensions): one for one in held if one.state != "retired"}
     for space in told.spaces:
@@ -380,13 +380,13 @@ async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Ma
         if there is None and not held and space.state == "current":
             there = await _first_space(parts, space, dry_run=dry_run)
         if there is not None and (there.name, there.dimensions) == space.key and same_model(there.probe, space.vector):
-            found[space.key] = there.number
+            numbers[space.key] = there.number
     for (name, width), owners in told.callers.items():
-        found[name, width] = -width  # of a dry run: one of its own each
+        numbers[name, width] = -width  # of a dry run: one of its own each
         for scope in () if dry_run else owners.values():
             space = await parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
-            found[name, width] = space.number
-    return found
+            numbers[name, width] = space.number
+    return numbers
 
 
 async def _first_space(parts: Components, space: _Space, *, dry_run: bool) -> EmbeddingSpace | None:
@@ -405,11 +405,11 @@ def _restorable(
     scope: Scope, lines: Sequence[_Line], spaces: Sequence[_Space], numbers: Mapping[SpaceKey, int]
 ) -> tuple[Scope, Sequence[Whole]]:
     """Memories with those of their vectors that the store keeps."""
-    found: list[Whole] = []
+    memories: list[Whole] = []
     for line in lines:
         kept = {numbers[key]: vector for key, vector in _vectors(line, spaces) if key in numbers}
-        found.append(Whole(line.memory, line.revisions, kept))
-    return scope, found
+        memories.append(Whole(line.memory, line.revisions, kept))
+    return scope, memories
 
 
 def _vectors(line: _Line, spaces: Sequence[_Space]) -> Iterator[tuple[SpaceKey, Vector]]:

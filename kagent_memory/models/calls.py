@@ -169,17 +169,17 @@ def transient(error: BaseException) -> bool:
 
 def causes(error: BaseException) -> list[BaseException]:
     """The error and what it came from, newest first; of a group every member."""
-    found: list[BaseException] = []
+    chain: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
-    while waiting and len(found) < MOST_CAUSES:
+    while waiting and len(chain) < MOST_CAUSES:
         one = waiting.pop(0)
-        if one is None or one in found:
+        if one is None or one in chain:
             continue
-        found.append(one)
+        chain.append(one)
         waiting.append(one.__cause__ or (None if one.__suppress_context__ else one.__context__))
         if isinstance(one, BaseExceptionGroup):
             waiting += cast("tuple[BaseException, ...]", one.exceptions)
-    return found
+    return chain
 
 
 def status_of(error: BaseException) -> int | None:
@@ -324,10 +324,10 @@ def raised_here(error: Exception) -> bool:
 
 def kinds(error: BaseException) -> str:
     """What kinds of errors led to this one, and where the first was raised; nothing that they say."""
-    found = causes(error)
-    frames = traceback.extract_tb(found[-1].__traceback__)
+    chain = causes(error)
+    frames = traceback.extract_tb(chain[-1].__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return " from ".join(type(one).__name__ for one in found[:5]) + place
+    return " from ".join(type(one).__name__ for one in chain[:5]) + place
 
 
 def bears_data(error: BaseException) -> bool:

@@ -97,9 +97,9 @@ class _Secrets:
         masks = [(match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)]
         inside = {place for start, end, _ in masks for place in range(start + 1, end)}
         plain = text if text.isascii() else text.translate(_FULL_WIDTH)
-        found = [span for span in self._found(plain) if span[0] not in inside]
+        spans = [span for span in self._found(plain) if span[0] not in inside]
         united: tuple[int, int, str] | None = None
-        for span in sorted((*masks, *found), key=lambda span: (span[0], -span[1])):
+        for span in sorted((*masks, *spans), key=lambda span: (span[0], -span[1])):
             if united is None:
                 united = span
             elif span[0] < united[1]:

@@ -132,19 +132,19 @@ class Shapes:
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where secrets of a known shape stand, in order, without overlaps."""
-        found: list[Span] = []
+        spans: list[Span] = []
         at = 0
         while anchor := self._anchors.search(text, at):
             at = anchor.start() + 1
             for kind, rule in self._rules[anchor.group()]:
                 if match := rule.match(text, anchor.start()):
-                    found.append((match.start(), match.end(), _key_kind(match) if rule is _PRIVATE_KEY else kind))
+                    spans.append((match.start(), match.end(), _key_kind(match) if rule is _PRIVATE_KEY else kind))
                     at = match.end()
                     break
         rules = ((kind, rule) for kind, held, rule in _INNER if held in text)
-        found += ((match.start(), match.end(), kind) for kind, rule in rules for match in rule.finditer(text))
+        spans += ((match.start(), match.end(), kind) for kind, rule in rules for match in rule.finditer(text))
         end = 0
-        for span in sorted(found, key=lambda span: (span[0], -span[1])):
+        for span in sorted(spans, key=lambda span: (span[0], -span[1])):
             if span[0] >= end:
                 yield span
                 end = span[1]

@@ -161,10 +161,10 @@ class PersonalData:
 
     def spans(self, text: str) -> list[Span]:
         """(start, end, kind) of what stands in a text, in order, without overlaps; the longer one wins."""
-        found = [(start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)]
-        found += [(match.start(), match.end(), kind) for kind, rule in self._own for match in rule.finditer(text)]
+        spans = [(start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)]
+        spans += [(match.start(), match.end(), kind) for kind, rule in self._own for match in rule.finditer(text)]
         kept: list[Span] = []
-        for span in sorted(found, key=lambda span: (span[0], -span[1])):
+        for span in sorted(spans, key=lambda span: (span[0], -span[1])):
             if not kept or span[0] >= kept[-1][1]:
                 kept.append(span)
             elif span[1] > kept[-1][1]:
@@ -235,15 +235,15 @@ def _emails(text: str) -> Iterator[Span]:
 def _addresses(text: str) -> Iterator[Span]:
     for rule in (_IPV4, _IPV6):
         for match in rule.finditer(text):
-            start, found = match.start(), match.group().rstrip(":") if rule is _IPV6 else match.group()
-            if _VERSION.search(text, max(0, start - 12), start) or not any(map(str.isdigit, found)):
+            start, written = match.start(), match.group().rstrip(":") if rule is _IPV6 else match.group()
+            if _VERSION.search(text, max(0, start - 12), start) or not any(map(str.isdigit, written)):
                 continue
             try:
-                address = ipaddress.ip_address(found)
+                address = ipaddress.ip_address(written)
             except ValueError:
                 continue
             if not (address.is_loopback or address.is_unspecified):
-                yield start, start + len(found), "ip"
+                yield start, start + len(written), "ip"
 
 
 class _Ibans:

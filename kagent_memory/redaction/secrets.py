@@ -173,9 +173,9 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
         at = max(at, begin)
         while name := _NAMED.search(low, at, until):
             at = name.end()
-            kind = next(kind for (kind, _), found in zip(_NAMES, name.groups(), strict=False) if found)
+            kind = next(kind for (kind, _), hit in zip(_NAMES, name.groups(), strict=False) if hit)
             patterns = (_QUOTED, _ESCAPED, _BARE)
-            value = next((found for pattern in patterns if (found := pattern.match(text, name.end()))), None)
+            value = next((hit for pattern in patterns if (hit := pattern.match(text, name.end()))), None)
             if value is None:
                 continue
             start, end = value.span("value")

@@ -351,10 +351,10 @@ class RemoteMemories(ForwardingMemories, OpenedMemories):
 
         async def one(whose: Scope) -> Audit:
             query = {"defects": list(defects), "most": most}
-            found = from_wire(await self._server.request("GET", "/audit", whose, query=query), Audit)
+            part = from_wire(await self._server.request("GET", "/audit", whose, query=query), Audit)
             if (progress := options.get("progress")) is not None:
-                progress(found.memories)
-            return found
+                progress(part.memories)
+            return part
 
         return await audit_each(self, scope, one, most=most)
 

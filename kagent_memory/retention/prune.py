@@ -150,13 +150,13 @@ class _Prune:
                     merged[source.superseded_by or ""].append(source)
             self._merged = scope, merged
         by_holder: Mapping[str, Sequence[Memory]] = self._merged[1] if self._merged else {}
-        found: list[Memory] = []
+        sources: list[Memory] = []
         fresh = list(memories)
         while fresh:
             fresh = [source for memory in fresh for source in by_holder.get(memory.id, ())]
             fresh.sort(key=lambda one: one.id)
-            found += fresh
-        return found
+            sources += fresh
+        return sources
 
     async def evict(self, *, keep: int) -> Pruned:
         """Erases the least important memories, so that every scope holds `keep` at most; pinned ones stay."""
@@ -185,8 +185,8 @@ class _Prune:
         edge = least[len(certain) :]
         near, _ = await neighbours(self._store, self._vectors, scope, edge, now=self._now)
         likeness = {
-            edge[place].id: {other.id: value for other, value in found if other.id not in gone}
-            for place, found in near.items()
+            edge[place].id: {other.id: value for other, value in similar if other.id not in gone}
+            for place, similar in near.items()
         }
         left = count - len(certain)
         rest = least_important(edge, left, now=self._now, likeness=likeness, weights=self._weights, measure=measure)

@@ -52,8 +52,8 @@ async def lines(request: Request) -> Response:
     if field(sent, "check") and not caller_of(request).is_bound:
         memories = memories_of(request)
         if choice.uri.rstrip("/") == _own_address(request):
-            found = doctor.of_server(choice.uri, await memories.check())
-            findings = [*found, await doctor.of_queue(memories.jobs, request.app.state.clock())]
+            checks = doctor.of_server(choice.uri, await memories.check())
+            findings = [*checks, await doctor.of_queue(memories.jobs, request.app.state.clock())]
         elif choice.is_server:
             advice = f"Ask there: `kagent-memory doctor --uri {choice.uri}`."
             findings = [doctor.Finding("server", "note", "Another server is not looked at from here.", advice)]

@@ -31,9 +31,9 @@ async def dashboard(request: Request) -> Response:
     cursor: str | None = None
     whole = False
     while len(rows) < MOST_READ and not whole:
-        found = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
-        rows += found.memories
-        cursor, whole = found.cursor, found.cursor is None
+        recent = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
+        rows += recent.memories
+        cursor, whole = recent.cursor, recent.cursor is None
     stats, now = await memories.stats(scope), request.app.state.clock()
     states = [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")]
     drawn = [

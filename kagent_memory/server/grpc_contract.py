@@ -37,26 +37,26 @@ def file_descriptor() -> descriptor_pb2.FileDescriptorProto:
     file.dependency.extend([struct_pb2.DESCRIPTOR.name, timestamp_pb2.DESCRIPTOR.name])
     service = file.service.add(name="MemoryService")
     text = files("kagent_memory.server").joinpath("kagent.proto").read_text(encoding="utf-8")
-    for found in filter(None, (_LINE.fullmatch(line.strip()) for line in text.splitlines())):
-        if found["message"]:
-            file.message_type.add(name=found["message"])
+    for match in filter(None, (_LINE.fullmatch(line.strip()) for line in text.splitlines())):
+        if match["message"]:
+            file.message_type.add(name=match["message"])
             continue
-        if found["method"]:
-            takes, gives = (f".{PACKAGE}.{found[part]}" for part in ("takes", "gives"))
-            service.method.add(name=found["method"], input_type=takes, output_type=gives)
+        if match["method"]:
+            takes, gives = (f".{PACKAGE}.{match[part]}" for part in ("takes", "gives"))
+            service.method.add(name=match["method"], input_type=takes, output_type=gives)
             continue
-        message, kind = file.message_type[-1], found["type"]
-        label = _Field.LABEL_REPEATED if found["label"] == "repeated " else _Field.LABEL_OPTIONAL
-        field = message.field.add(name=found["field"], number=int(found["number"]), label=label)
-        head, *more = found["field"].split("_")
+        message, kind = file.message_type[-1], match["type"]
+        label = _Field.LABEL_REPEATED if match["label"] == "repeated " else _Field.LABEL_OPTIONAL
+        field = message.field.add(name=match["field"], number=int(match["number"]), label=label)
+        head, *more = match["field"].split("_")
         field.json_name = head + "".join(part.capitalize() for part in more)
         if kind.islower() and "." not in kind:
             field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
         else:
             field.type, field.type_name = _Field.TYPE_MESSAGE, f".{kind}" if "." in kind else f".{PACKAGE}.{kind}"
-        if found["label"] == "optional ":  # proto3 tells what was given by a choice of one
+        if match["label"] == "optional ":  # proto3 tells what was given by a choice of one
             field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
-            message.oneof_decl.add(name=f"_{found['field']}")
+            message.oneof_decl.add(name=f"_{match['field']}")
     return file
 
 

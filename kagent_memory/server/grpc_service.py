@@ -196,9 +196,7 @@ class _Service:
             await _end(context, grpc.StatusCode.INTERNAL, verb.failed)
 
     async def _caller(self, context: Context) -> Caller:
-        access = self._access
-        kind, _, rest = unquote(context.peer()).partition(":")  # "ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000"
-        address = rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
+        access, address = self._access, _address(context)
         if not (access.required or access.trusted_proxy) and not is_loopback(address):
             raise _Refusal(grpc.StatusCode.PERMISSION_DENIED, NOT_FROM_HERE)
         told = [(str(key), value) for key, value in context.invocation_metadata() or ()]
@@ -216,6 +214,12 @@ class _Service:
 async def _end(context: AnyContext, code: grpc.StatusCode, text: str) -> NoReturn:
     await context.abort(code, printable(text))
     raise AssertionError("abort raises")
+
+
+def _address(context: Context) -> str:
+    """The other end's address of "ipv4:127.0.0.1:5000" or "ipv6:%5B::1%5D:5000"."""
+    kind, _, rest = unquote(context.peer()).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
 
 
 async def _first(requests: AsyncIterator[bytes]) -> bytes:

@@ -24,11 +24,11 @@ STATES: tuple[JobState, ...] = ("dead", "running", "queued")
 @router.get("/jobs")
 async def jobs(request: Request) -> Response:
     """The queue, dead letters first."""
-    scope, found = scope_or_none(request), list[Job]()
+    scope, listed = scope_or_none(request), list[Job]()
     for state in STATES:  # one by one: a long queue must not push dead letters off the page
-        left = SHOWN - len(found)
-        found += await visible_jobs(memories_of(request), caller_of(request), scope=scope, state=state, limit=left)
-    return page(request, "jobs.html", {"scope": scope, "jobs": found, "most": SHOWN})
+        left = SHOWN - len(listed)
+        listed += await visible_jobs(memories_of(request), caller_of(request), scope=scope, state=state, limit=left)
+    return page(request, "jobs.html", {"scope": scope, "jobs": listed, "most": SHOWN})
 
 
 @router.post("/jobs/retry-all")

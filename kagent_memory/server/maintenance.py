@@ -128,10 +128,10 @@ async def own_job(request: Request, id: Annotated[str, Path(max_length=64)]) -> 
     Raises:
         NotFound: there is none of this id.
     """
-    found = await memories_of(request).jobs(id=known_id(id, "job"), payloads=False)
-    if not found or not caller_of(request).may(found[0].scope):
+    matching = await memories_of(request).jobs(id=known_id(id, "job"), payloads=False)
+    if not matching or not caller_of(request).may(matching[0].scope):
         raise NotFound("No such job.")
-    return found[0]
+    return matching[0]
 
 
 @router.post("/jobs/{id}/retry", status_code=204)

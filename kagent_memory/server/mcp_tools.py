@@ -106,8 +106,8 @@ class _Client:
         most = None if limit is None else min(limit, MOST)
         whose = [self.scope, *self.beside] if self.beside else self.scope
         as_of = moment(args, "as_of")
-        found = await self.memories.recall(whose, query, limit=most, budget_tokens=budget, as_of=as_of)
-        return await self._fenced([of_hit(hit, shared=hit.scope != self.scope) for hit in found])
+        recalled = await self.memories.recall(whose, query, limit=most, budget_tokens=budget, as_of=as_of)
+        return await self._fenced([of_hit(hit, shared=hit.scope != self.scope) for hit in recalled])
 
     async def list(self, args: Mapping[str, Any]) -> Answer:
         page = await self.memories.list(self.scope, limit=min(whole(args, "limit") or LIST_LIMIT, MOST))
@@ -115,11 +115,11 @@ class _Client:
         left_out = page.cursor is not None or len(answer["memories"]) < len(page.memories)
         return {**answer, "more": "Older memories are not shown; load_memory finds them."} if left_out else answer
 
-    async def _fenced(self, found: Sequence[Found]) -> Answer:
+    async def _fenced(self, entries: Sequence[Found]) -> Answer:
         def escape() -> Answer:
-            return fenced_answer([one.fields for one in affordable(found, self.budget_tokens)])
+            return fenced_answer([one.fields for one in affordable(entries, self.budget_tokens)])
 
-        return await run_in_thread(sum(len(one.text) for one in found), escape)
+        return await run_in_thread(sum(len(one.text) for one in entries), escape)
 
     async def forget(self, args: Mapping[str, Any]) -> Answer:
         erased = await self.memories.forget(self.scope, [given(args, "id")], who=self.who)

@@ -28,8 +28,8 @@ async def quarantine(request: Request) -> Response:
     """What waits to be confirmed, newest first."""
     memories, scope = memories_of(request), page_scope(request)
     cursor = request.query_params.get("cursor") or None
-    found = await memories.list(scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor)
-    values = {"scope": scope, "memories": found.memories, "cursor": found.cursor}
+    waiting = await memories.list(scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor)
+    values = {"scope": scope, "memories": waiting.memories, "cursor": waiting.cursor}
     return page(request, "quarantine.html", {**values, "total": (await memories.stats(scope)).quarantined})
 
 
@@ -56,9 +56,9 @@ async def receipts(request: Request) -> Response:
     tenant = own_tenant(caller_of(request), scope.tenant)
     text = request.query_params.get("after", "")
     after = int(text) if text.isdecimal() and len(text) < 10 else 0
-    found = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
+    listed = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
     checked = await memories.check_receipts(tenant=tenant)
-    values: dict[str, Any] = {"scope": scope, "receipts": found, "checked": checked, "more": len(found) == SHOWN}
+    values: dict[str, Any] = {"scope": scope, "receipts": listed, "checked": checked, "more": len(listed) == SHOWN}
     values["problems"] = [problem for some in checked.problems.values() for problem in some]
     return page(request, "receipts.html", values)
 

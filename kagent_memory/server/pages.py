@@ -103,8 +103,8 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
         cursor = params.get("cursor") or None
         if cursor is None and number > 1:
             cursor, number = await _cursor_of(memories, scope, filter, order, number)
-        found = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
-        values |= {"memories": found.memories, "cursor": found.cursor}
+        shown = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
+        values |= {"memories": shown.memories, "cursor": shown.cursor}
     labels = await memories.facets(scope, filter=Filter(superseded=filter.superseded), most=MOST_LABELS)
     stats = await memories.stats(scope)
     values |= {"scope": scope, "query": query, "order": order, "orders": ORDERS, "types": MEMORY_TYPES, "page": number}

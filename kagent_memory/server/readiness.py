@@ -86,6 +86,6 @@ async def healthy() -> Response:
 async def ready(request: Request) -> Response:
     """Answers `/readyz`: 503 while the database cannot serve. Without its embedder a server finds by words."""
     kept: Readiness = request.app.state.readiness
-    found = await kept.of(memories_of(request))
-    is_ready = found["database"] == found["migrations"] == OK
-    return JSONResponse({"ready": is_ready, **found}, 200 if is_ready else 503)
+    parts = await kept.of(memories_of(request))
+    is_ready = parts["database"] == parts["migrations"] == OK
+    return JSONResponse({"ready": is_ready, **parts}, 200 if is_ready else 503)

@@ -276,8 +276,8 @@ class MemorySettings:
         Raises:
             ConfigurationError: a value does not fit, or the model's provider has no embeddings.
         """
-        found = kagent_config.options(config)
-        return None if found is None else cls().updated(found)
+        options = kagent_config.options(config)
+        return None if options is None else cls().updated(options)
 
     def updated(self, options: Mapping[str, Any]) -> Self:
         """These settings with some of them replaced; another policy brings its own values for all that is as the former

@@ -107,15 +107,15 @@ def embedding_of_model(spec: Document) -> Document:
     provider = _TYPES.get(str(spec.get("provider") or "OpenAI"))
     if provider is None:
         raise ConfigurationError(f"Unknown provider {spec.get('provider')!r}; known: {', '.join(sorted(_TYPES))}.")
-    found: dict[str, Any] = {"provider": provider, "model": str(spec.get("model") or "")}
+    config: dict[str, Any] = {"provider": provider, "model": str(spec.get("model") or "")}
     section, key = _ADDRESSES.get(provider, ("", ""))
     if address := _mapping(spec.get(section) or {}, section).get(key):
-        found["base_url"] = str(address)
+        config["base_url"] = str(address)
     azure = _mapping(spec.get("azureOpenAI") or {}, "azureOpenAI")
     if provider == "azure_openai":
         pairs = {"deployment": azure.get("azureDeployment"), "api_version": azure.get("apiVersion")}
-        found.update({name: str(value) for name, value in pairs.items() if value})
-    return found
+        config.update({name: str(value) for name, value in pairs.items() if value})
+    return config
 
 
 def _embedding(config: Document) -> Document:

@@ -63,20 +63,22 @@ async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memor
         )
         for number, fact in facts.items()
     )
-    found: dict[int, Decision] = {}
+    decisions: dict[int, Decision] = {}
     for batch in batches((number, "\n".join(some)) for number, some in lines):
         asked = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
         answer = await llm.complete(asked, schema=Decisions)
         numbers = {f"F{number + 1}": number for number in batch}
         for item in answer.decisions:
             number = numbers.get(item.fact.strip().upper().strip("[] "))
-            if number is None or number in found:
+            if number is None or number in decisions:
                 continue
             action = _ACTIONS.get(item.action.strip().upper(), "ADD")
             memory = offered[number].get((item.memory or "").upper().strip("[] "))
             kept = action != "ADD" and memory is not None
-            found[number] = Decision(action, memory, item.text and unescaped(item.text)) if kept else Decision("ADD")
-    return found
+            decisions[number] = (
+                Decision(action, memory, item.text and unescaped(item.text)) if kept else Decision("ADD")
+            )
+    return decisions
 
 
 def _line(memory: Memory) -> str:

@@ -129,8 +129,8 @@ def clusters(
         if ours == theirs or len(both) > most or any(frozenset(link) not in linked for link in combinations(both, 2)):
             continue
         group_of |= dict.fromkeys(both, both)
-    found = sorted(set(group_of.values()), key=min)
-    return [[memories[number] for number in sorted(group)] for group in found]
+    groups = sorted(set(group_of.values()), key=min)
+    return [[memories[number] for number in sorted(group)] for group in groups]
 
 
 def _mergeable(a: Memory, b: Memory) -> bool:

@@ -116,29 +116,29 @@ def settled(
 
 def size_of(new: Sequence[Memory], neighbours: Near) -> int:
     """About how many characters the plan has to read."""
-    near = sum(len(memory.content) for found in neighbours.values() for memory, _ in found)
+    near = sum(len(memory.content) for some in neighbours.values() for memory, _ in some)
     return near + sum(len(fact.content) for fact in new)
 
 
 def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
     """The facts that a model is asked about, by their number, with what may be the same."""
-    near = {number: _meetable(new[number], found) for number, found in neighbours.items()}
+    near = {number: _meetable(new[number], some) for number, some in neighbours.items()}
     return {
-        number: found
-        for number, found in sorted(near.items())
-        if found
+        number: some
+        for number, some in sorted(near.items())
+        if some
         and new[number].state == "active"
         and not new[number].verbatim
         and not new[number].is_summary
-        and all(identity_of(memory) != identity_of(new[number]) for memory in found)
+        and all(identity_of(memory) != identity_of(new[number]) for memory in some)
     }
 
 
-def _meetable(fact: Memory, found: Sequence[tuple[Memory, float]]) -> list[Memory]:
+def _meetable(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
     """Turns as they were said are never changed: they meet only their exact like."""
     return [
         memory
-        for memory, _ in sorted(found, key=lambda pair: -pair[1])
+        for memory, _ in sorted(near, key=lambda pair: -pair[1])
         if memory.state == "active" and (not memory.verbatim or identity_of(memory) == identity_of(fact))
     ]
 
@@ -219,9 +219,9 @@ class _Draft:
 
     def _twin(self, fact: Memory, active: Sequence[Memory]) -> Memory | None:
         same = identity_of(fact)
-        found = next((memory for memory in active if identity_of(memory) == same), None)
+        twin = next((memory for memory in active if identity_of(memory) == same), None)
         place = self.identities.get(same)
-        return found if found is not None or place is None else self.standing[place]
+        return twin if twin is not None or place is None else self.standing[place]
 
     def _decision(self, fact: Memory, active: Sequence[Memory], asked: Decision | None) -> Decision:
         if fact.verbatim:

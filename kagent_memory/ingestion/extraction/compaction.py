@@ -62,8 +62,8 @@ class CompactionAwareSummary:
         rest = said
         facts: list[Fact] = []
         latest = -math.inf
-        found = [(*one.compaction, one) for one in reversed(transcript) if one.compaction and one.text.strip()]
-        for start, end, summary in sorted(found, key=lambda one: (one[0], -one[1])):
+        summaries = [(*one.compaction, one) for one in reversed(transcript) if one.compaction and one.text.strip()]
+        for start, end, summary in sorted(summaries, key=lambda one: (one[0], -one[1])):
             if end <= latest:  # its range is within another one's, or just that of a later summary
                 continue
             latest = end

@@ -105,8 +105,8 @@ class LlmSummary:
                     raise
                 waiting.extendleft(reversed(smaller))
                 continue
-            found = (read_fact(item, part, transcript) for item in answer.facts)
-            facts += (fact for fact in found if fact is not None)
+            extracted = (read_fact(item, part, transcript) for item in answer.facts)
+            facts += (fact for fact in extracted if fact is not None)
             if isinstance(answer, ExtractedSession):
                 told = answer.summary.strip() or told
                 summary = told or summary

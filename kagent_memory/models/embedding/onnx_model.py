@@ -62,7 +62,7 @@ class OnnxModel:
         longest = int(self._read("sentence_bert_config.json").get("max_seq_length") or min(LONGEST, places))
         self._tokenizer.enable_truncation(longest)
         ids = (self._tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-        self._tokenizer.enable_padding(pad_id=next((found for found in ids if found is not None), 0))
+        self._tokenizer.enable_padding(pad_id=next((pad for pad in ids if pad is not None), 0))
         runtime: Any = import_module("onnxruntime")
         self._session: Any = runtime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
         self._inputs = {given.name for given in self._session.get_inputs()}
@@ -76,14 +76,14 @@ class OnnxModel:
             mask = np.array([one.attention_mask for one in encoded], np.int64)
             given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
             answers = self._session.run(None, {name: given[name] for name in given if name in self._inputs})
-            found = np.asarray(answers[0], np.float32)
-            if found.ndim == 3:
+            vectors = np.asarray(answers[0], np.float32)
+            if vectors.ndim == 3:
                 weights = mask[:, :, None].astype(np.float32)
-                pooled = (found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
-                found = found[:, 0] if self._by_first_token else pooled
+                pooled = (vectors * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+                vectors = vectors[:, 0] if self._by_first_token else pooled
             if self._normalises:
-                found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-            rows.append(found.astype(np.float32))
+                vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+            rows.append(vectors.astype(np.float32))
         return np.concatenate(rows)
 
     def _read(self, name: str, otherwise: Any = None) -> Any:

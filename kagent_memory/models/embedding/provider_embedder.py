@@ -90,10 +90,10 @@ class ProviderEmbedder:
     async def _call(self, texts: Sequence[str], kind: str, extra: dict[str, Any]) -> list[Any]:
         if (direct := self._endpoint) is not None:
             body: dict[str, object] = {"input": list(texts), "encoding_format": "float", **extra}
-            found = await with_retries(
+            response = await with_retries(
                 lambda: direct.post("/embeddings", body, self._retry.timeout_seconds), self._retry
             )
-            return vectors(found["data"])
+            return vectors(response["data"])
         module = await litellm()
         if extra:
             extra = {**extra, "allowed_openai_params": list(extra)}
@@ -117,5 +117,5 @@ def vectors(data: Iterable[Any]) -> list[Any]:
     numbers = [row.get("index") for row in rows]
     if sorted(number for number in numbers if isinstance(number, int)) == list(range(len(rows))):
         rows.sort(key=lambda row: row["index"])
-    found = (row.get("embedding") for row in rows)
-    return [np.frombuffer(base64.b64decode(one), dtype="<f4") if isinstance(one, str) else one for one in found]
+    each = (row.get("embedding") for row in rows)
+    return [np.frombuffer(base64.b64decode(one), dtype="<f4") if isinstance(one, str) else one for one in each]

@@ -56,7 +56,7 @@ class ProviderModel:
                 "messages": messages,
                 **({"response_format": json_format(schema)} if schema else {}),
             }
-            read = partial(json.loads, object_hook=lambda found: SimpleNamespace(**found))
+            read = partial(json.loads, object_hook=lambda fields: SimpleNamespace(**fields))
             response = await with_retries(
                 lambda: direct.post("/chat/completions", body, self._retry.timeout_seconds, read), self._retry
             )
@@ -87,10 +87,10 @@ def strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     given = cast("dict[str, Any]", schema)
-    found = {name: strict(one) for name, one in given.items() if (name, one) != ("default", None)}
-    if isinstance(fields := found.get("properties"), dict):
-        found |= {"required": list(cast("dict[str, Any]", fields)), "additionalProperties": False}
-    return found
+    stated = {name: strict(one) for name, one in given.items() if (name, one) != ("default", None)}
+    if isinstance(fields := stated.get("properties"), dict):
+        stated |= {"required": list(cast("dict[str, Any]", fields)), "additionalProperties": False}
+    return stated
 
 
 def response_text(response: Any, name: str) -> str:

@@ -46,9 +46,9 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
     """
     if not text or not text.strip():
         raise ModelError(f"The model returned an empty answer; {schema.__name__} was expected.")
-    found = _values(text) if len(text) <= MOST_CHARS else []
-    alone = [one for one in found if one.alone]
-    own = alone or [one for one in found if isinstance(one.value, dict)]
+    values = _values(text) if len(text) <= MOST_CHARS else []
+    alone = [one for one in values if one.alone]
+    own = alone or [one for one in values if isinstance(one.value, dict)]
     if own and all(one.value == own[0].value for one in own[1:]):
         answer = _fitting(own[0].value, schema)
         says_something = answer is not None and any(getattr(answer, name) for name in type(answer).model_fields)
@@ -79,7 +79,7 @@ class _Found:
 
 
 def _values(text: str) -> list[_Found]:
-    found: list[_Found] = []
+    values: list[_Found] = []
     begin = at = depth = tried = 0
     while mark := _MARK.search(text, at):
         at = mark.end()
@@ -92,7 +92,7 @@ def _values(text: str) -> list[_Found]:
                     )
                 begin = at = closing.end()
         elif mark["closes"]:  # some models' templates open the thought before the model speaks
-            found, begin, depth = [], at, 0
+            values, begin, depth = [], at, 0
         elif depth or mark[0] in "]}" or tried == MOST_VALUES:
             depth = max(0, depth + (1 if mark[0] in "[{" else -1))
         else:
@@ -101,9 +101,9 @@ def _values(text: str) -> list[_Found]:
             if value is None:
                 depth = 1
             else:
-                found.append(value[0])
+                values.append(value[0])
                 at = value[1]
-    return found
+    return values
 
 
 def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:

@@ -147,7 +147,7 @@ def _without_fence_name(text: str) -> str:
     joined = "".join(letters)
     if not _NAME.search(joined):
         return text
-    places = [place for place, found in enumerate(letters) for _ in found]
+    places = [place for place, letter in enumerate(letters) for _ in letter]
     pieces: list[str] = []
     done = 0
     for match in _NAME.finditer(joined):
