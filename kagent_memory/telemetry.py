@@ -78,7 +78,7 @@ def listen(listener: Listener) -> None:
 
 
 def _tell(name: str, value: float, attributes: Attributes) -> None:
-    for listener in list(_listeners):
+    for listener in list(_listeners) if len(_listeners) else ():
         listener.measured(name, value, attributes)
 
 

@@ -137,9 +137,11 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
 
 
 def _words(text: str) -> Iterator[str]:
-    folded = unicodedata.normalize("NFKD", text[:_MOST_CHARS].casefold())
-    plain = "".join(mark for mark in folded if not unicodedata.combining(mark))
-    return (found.group() for found in _WORD.finditer(unicodedata.normalize("NFC", plain)))
+    folded = text[:_MOST_CHARS].casefold()
+    if not folded.isascii():
+        apart = unicodedata.normalize("NFKD", folded)
+        folded = unicodedata.normalize("NFC", "".join(mark for mark in apart if not unicodedata.combining(mark)))
+    return (found.group() for found in _WORD.finditer(folded))
 
 
 @cache
@@ -148,9 +150,11 @@ def _small(language: _Language) -> frozenset[str]:
 
 
 def _spoken(words: frozenset[str]) -> _Language | None:
-    counts = {language: len(_small(language) & words - STOP_WORDS) for language in _LATIN}
-    best = max(_LATIN, key=counts.__getitem__)
-    return best if counts[best] > len(STOP_WORDS & words - _small(best)) else None
+    others = words - STOP_WORDS
+    counts = [len(_small(language) & others) for language in _LATIN]
+    most = max(counts)
+    best = _LATIN[counts.index(most)]
+    return best if most > len(STOP_WORDS & words - _small(best)) else None
 
 
 @lru_cache(maxsize=1 << 12)

@@ -58,7 +58,7 @@ async def recall(parts: Components, whose: WhichScopes, query: str, **options: U
             span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
     if question.deliver:
         _count(parts, scopes, answer)
-    return answer if explain else replace(answer, left_out=())
+    return answer if explain else Recall(answer.hits, answer.mode, (), answer.degraded)
 
 
 async def _external_vector(

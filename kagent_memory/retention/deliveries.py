@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,8 +29,8 @@ class _Tally:
     """What waits to be counted of one scope."""
 
     at: datetime
-    retrieved: Counter[str] = field(default_factory=Counter[str])
-    delivered: Counter[str] = field(default_factory=Counter[str])
+    retrieved: dict[str, int] = field(default_factory=dict[str, int])
+    delivered: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def rows(self) -> int:
@@ -39,8 +38,9 @@ class _Tally:
 
     def add(self, other: _Tally) -> None:
         self.at = max(self.at, other.at)
-        self.retrieved.update(other.retrieved)
-        self.delivered.update(other.delivered)
+        for counts, more in ((self.retrieved, other.retrieved), (self.delivered, other.delivered)):
+            for id, count in more.items():
+                counts[id] = counts.get(id, 0) + count
 
 
 class Deliveries:
@@ -75,7 +75,7 @@ class Deliveries:
                 self._rows,
             )
             return
-        self._take(scope, _Tally(self._clock(), Counter({*retrieved}), Counter({*delivered})))
+        self._take(scope, _Tally(self._clock(), dict.fromkeys(retrieved, 1), dict.fromkeys(delivered, 1)))
         self._settled.clear()
         self._noted.set()
 

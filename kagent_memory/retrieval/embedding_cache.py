@@ -102,9 +102,11 @@ class EmbeddingCache:
         found, wanted = self._looked_up(kind, of_kind, dict(zip(keys, texts, strict=True)))
         if wanted:
             try:  # waited for, not awaited: who is cancelled takes no answer from others
-                await asyncio.wait([one.answer for one in wanted.values()], return_when=asyncio.FIRST_EXCEPTION)
-                ended = sorted(wanted.items(), key=lambda item: not item[1].answer.done())
-                found |= {key: one.answer.result() for key, one in ended}  # or raises what went wrong
+                if len(wanted) == 1:
+                    [(key, one)] = wanted.items()
+                    found[key] = await asyncio.shield(one.answer)
+                else:
+                    found |= await _all_of(wanted)
             finally:
                 for one in wanted.values():
                     one.waiting -= 1
@@ -244,6 +246,12 @@ class _OfKind:
     def _leave(self, one: _Wanted) -> None:
         if self.under_way.get(one.key) is one:
             del self.under_way[one.key]
+
+
+async def _all_of(wanted: Mapping[_Key, _Wanted]) -> dict[_Key, Vector]:
+    await asyncio.wait([one.answer for one in wanted.values()], return_when=asyncio.FIRST_EXCEPTION)
+    ended = sorted(wanted.items(), key=lambda item: not item[1].answer.done())
+    return {key: one.answer.result() for key, one in ended}  # or raises what went wrong
 
 
 def _size(kept: _Kept) -> int:

@@ -258,7 +258,7 @@ class SqlStore(SpaceStore[AnySession]):
             index.search_visible, terms, bounded(limit), now, superseded=bool(filter.superseded), among=passing
         )
         found = await run_in_thread(index.size // SEARCHED_BYTES, find)
-        return replace(found, passing=passing)
+        return found if passing is None else replace(found, passing=passing)
 
     @override
     async def get_unchanged(
