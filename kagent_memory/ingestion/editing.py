@@ -54,7 +54,9 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     Raises:
         InvalidInput: says which part does not fit, and the bound.
     """
-    fact = item if isinstance(item, Fact) else Fact(text=item)
+    if isinstance(item, str):
+        return Fact(text=redact(_checked_content(item, max_bytes)))
+    fact = item if isinstance(item, Fact) else Fact(text=item)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
     if fact.type not in MEMORY_TYPES or fact.origin not in ORIGINS:
         raise InvalidInput(f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of {', '.join(ORIGINS)}.")
     _check_kinds(fact)
@@ -62,16 +64,13 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         checked_key(checked_text(fact.session_id, "The session id"), "The session id")
     for event_id in fact.event_ids:
         checked_key(checked_text(event_id, "An event id"), "An event id")
-    if not checked_text(fact.text, "The content").strip():
-        raise InvalidInput("The content is empty; say what to remember.")
-    if (size := len(fact.text.encode())) > max_bytes:
-        raise InvalidInput(f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+    text = _checked_content(fact.text, max_bytes)
     importance = fact.importance
     if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput("The importance must be a number between 0 and 1.")
     return replace(
         fact,
-        text=redact(fact.text),
+        text=redact(text),
         importance=float(importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
@@ -83,6 +82,14 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         happened_at=checked_time(fact.happened_at, "happened_at"),
         said_at=checked_time(fact.said_at, "said_at"),
     )
+
+
+def _checked_content(text: str, max_bytes: int) -> str:
+    if not checked_text(text, "The content").strip():
+        raise InvalidInput("The content is empty; say what to remember.")
+    if (size := len(text.encode())) > max_bytes:
+        raise InvalidInput(f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+    return text
 
 
 def _check_kinds(fact: Fact) -> None:

