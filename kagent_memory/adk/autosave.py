@@ -179,7 +179,7 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     try:
         await asyncio.wait_for(_save(context, service, policy), SAVE_SECONDS)
     except TimeoutError:
-        log.warning("auto-save: memory did not answer within %s s; it goes on in the background", SAVE_SECONDS)
+        log.warning("auto-save: memory did not answer within %s s; it continues in the background", SAVE_SECONDS)
     except Exception as error:
         report("auto-save", error)
 

@@ -43,7 +43,7 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     """What was said in these events, in order.
 
     Left out: thoughts, partials, calls, code, credentials, and what was rewound. Of files their names and URIs are
-    kept. Answers of memory tools are no text: they stand in `recalled`. The last message carries all that memory put
+    kept. Answers of memory tools are not text: they go to `recalled`. The last message carries all that memory put
     into the conversation so far, since an echo may come turns after its source.
 
     Args:

@@ -123,7 +123,9 @@ class KagentMemoryService(BaseMemoryService):
         self._scope_of = scope_of
         # What ADK's search, which takes a query only, is narrowed to.
         if unknown := set(composed.search_types) - set(MEMORY_TYPES):
-            raise ConfigurationError(f"search_types knows {', '.join(MEMORY_TYPES)}; not {', '.join(sorted(unknown))}.")
+            raise ConfigurationError(
+                f"Unknown search_types {', '.join(sorted(unknown))}; use {', '.join(MEMORY_TYPES)}."
+            )
         self._filter = Filter(
             types=tuple(name for name in MEMORY_TYPES if name in composed.search_types),
             topics=composed.search_topics,

@@ -19,7 +19,7 @@ def asked_filter(args: Mapping[str, Any]) -> Filter:
     """
     types_ = labels(args, "types")
     if unknown := sorted(set(types_) - set(MEMORY_TYPES)):
-        raise InvalidInput(f"types knows no {', '.join(unknown)}; use {', '.join(MEMORY_TYPES)}.")
+        raise InvalidInput(f"Unknown types {', '.join(unknown)}; use {', '.join(MEMORY_TYPES)}.")
     importance = args.get("min_importance")
     if importance is not None and (isinstance(importance, bool) or not isinstance(importance, (int, float))):
         raise InvalidInput("min_importance must be a number from 0 to 1.")

@@ -107,7 +107,7 @@ class Command:
     Attributes:
         name: one word, or two for a command of a group ("jobs list").
         uses_store: takes the options that choose a store.
-        makes: the database, where there is none; others refuse, since its name is most likely a slip.
+        makes: the database, where there is none; others refuse, since its name is most likely a typo.
         log_level: from which on it logs.
     """
 

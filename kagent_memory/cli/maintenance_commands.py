@@ -1,4 +1,4 @@
-"""Commands of upkeep: worker, prune, consolidate, jobs, stats, migrate."""
+"""Maintenance commands: worker, prune, consolidate, jobs, stats, migrate."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ COMMANDS = (
         examples=[
             "kagent-memory token create --label ci --days 90",
             "kagent-memory token create --user ada",
-            "kagent-memory token create --operator --label upkeep",
+            "kagent-memory token create --operator --label maintenance",
         ],
         options=(
             option("--user", help="only this user's memories (default: the whole tenant's)"),

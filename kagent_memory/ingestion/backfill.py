@@ -44,4 +44,6 @@ async def backfill(
             await store.enqueue([embed_job(scope, now) for scope in lacking])
             wake()
     except KagentMemoryError as error:
-        logger.warning("Memories without vectors were not all looked for; the next start goes on: %s", error)
+        logger.warning(
+            "The search for memories without vectors was interrupted; the next start continues it: %s", error
+        )

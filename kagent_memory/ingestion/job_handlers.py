@@ -130,7 +130,7 @@ class JobHandlers:
                 if not dry_run:
                     await self._store.apply(scope, summary, now=self._clock())
             except (Conflict, NotFound) as error:
-                logger.info("Old memories were not summed up, since one of them was changed meanwhile: %s", error)
+                logger.info("Old memories were not summarised, because one of them changed meanwhile: %s", error)
             else:
                 done += summary.changes
         return done

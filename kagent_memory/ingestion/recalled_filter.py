@@ -23,7 +23,7 @@ ORDINALS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  
 
 
 def without_handed(messages: Sequence[Message]) -> list[Message]:
-    """The messages without echoes of what memory handed over in them; one that nothing is left of has no text."""
+    """The messages without echoes of what memory handed over in them; one of which nothing is left has no text."""
     numbered = [replace(message, event_id=str(number)) for number, message in enumerate(messages)]
     left, _ = mask_recalled(numbered, ())
     texts = {message.event_id: message.text for message in left}

@@ -377,7 +377,7 @@ class MemoryApi(ABC):
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
-            ConfigurationError: the store hands out no vectors.
+            ConfigurationError: the store does not export vectors.
             NotFound: the server's caller may not see them.
         """
 
@@ -407,7 +407,7 @@ class MemoryApi(ABC):
 
         Raises:
             InvalidInput: it is not what it is said to be, of another version, damaged, or of another tenant.
-            ConfigurationError: the store takes no import, the other database's URI does not fit, or other systems'
+            ConfigurationError: the store cannot import, the other database's URI does not fit, or other systems'
                 memories are to go through a server.
             ModelError: vectors came along for a new store, and the embedder is away that would know them as its own.
         """

@@ -77,8 +77,8 @@ class CallerVectors:
             widths = await self._store.note_width(scope.tenant, width, most=MOST_WIDTHS)
             if width not in widths:
                 raise InvalidInput(
-                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and of no further width; this "
-                    f"one has {width}. {MAKE_ROOM}"
+                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and no further width is "
+                    f"accepted; this one has {width}. {MAKE_ROOM}"
                 )
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()

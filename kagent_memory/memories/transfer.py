@@ -422,7 +422,7 @@ def _vectors(line: _Line, spaces: Sequence[_Space]) -> Iterator[tuple[SpaceKey, 
         yield (external_name(DIMENSIONS), DIMENSIONS), checked_vector(line.vector, DIMENSIONS)
     for one in line.vectors:
         if not 0 <= one.space < len(spaces):
-            raise InvalidInput(f"The first line names no embedding space {one.space}.")
+            raise InvalidInput(f"The first line does not name the embedding space {one.space}.")
         space = spaces[one.space]
         yield space.key, checked_vector(one.numbers, space.dimensions)
 
@@ -543,7 +543,7 @@ def _spaces(path: Path, text: str) -> Sequence[_Space]:
     try:
         head = _Head.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidInput(f"{path} is not an export of kagent-memory; its first line says none.") from error
+        raise InvalidInput(f"{path} is not an export of kagent-memory; its first line does not say so.") from error
     if head.version not in (VERSION, VERSION_WITH_VECTORS):
         raise InvalidInput(
             f"{path} has the version {head.version}; this kagent-memory reads versions {VERSION} and "

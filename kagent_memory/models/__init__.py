@@ -1,1 +1,1 @@
-"""The model doors: language models, embedders and rerankers, with their prompts."""
+"""The access to models: language models, embedders and rerankers, with their prompts."""

@@ -137,7 +137,7 @@ def qualified(model: str, environ: Mapping[str, str]) -> str:
     """
     name = model.strip()
     if not name:
-        raise ConfigurationError("A model name is empty; give one such as gemini/gemini-2.5-flash.")
+        raise ConfigurationError("A model name is empty; pass one such as gemini/gemini-2.5-flash.")
     if "/" in name:
         return name
     if _GEMINI.match(name):

@@ -214,7 +214,9 @@ def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:
                 raise ValueError(f"the pattern of {kind} matches the empty string")
     except (OSError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise ConfigurationError(f"pii_file: {file} is not a table of [[pii]] kind and pattern: {reason}.") from None
+        raise ConfigurationError(
+            f"pii_file: {file} is not a table of [[pii]] entries with a kind and a pattern: {reason}."
+        ) from None
     return own
 
 

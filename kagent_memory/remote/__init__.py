@@ -336,7 +336,7 @@ class RemoteMemories(ForwardingMemories, OpenedMemories):
                 elif progress is not None:
                     progress(told["done"])
         if done is None:
-            raise StoreError(f"The import into {self.location} was cut off; call it again, and it goes on.")
+            raise StoreError(f"The import into {self.location} was cut off; call it again to continue.")
         return done
 
     @override

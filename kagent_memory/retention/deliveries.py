@@ -128,7 +128,9 @@ class Deliveries:
         try:
             await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
         except (KagentMemoryError, TimeoutError) as error:
-            logger.error("The most recent deliveries were not counted: %s", error or "the database does not respond")
+            logger.error(
+                "The most recent deliveries could not be counted: %s", error or "the database does not respond"
+            )
         await cancel_and_wait(self._task)
 
     def _take(self, scope: Scope, tally: _Tally) -> None:

@@ -400,7 +400,7 @@ class Retriever:
             head = ranking.ranked[:wanted]
             if (memories := await search.scopes.get([row.id for row in head])) is None:
                 return None
-            # neighbours of matching turns come along unfiltered; they lend their words, but are no answers then
+            # neighbours of matching turns come along unfiltered; they lend their words, but are not answers then
             fitting = head
             if query.filter != EVERYTHING:
                 kept = (row.id not in memories or matches_filter(query.filter, memories[row.id]) for row in head)

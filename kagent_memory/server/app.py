@@ -14,22 +14,16 @@ from .. import __version__
 from ..memories import Memories, utc_now
 from . import (
     api,
+    connect_page,
     dashboard,
+    error_responses,
     jobs,
     kagent,
+    maintenance,
     oversight,
     pages,
     policies,
     transfer,
-)
-from . import (
-    connect_page as setup,
-)
-from . import (
-    error_responses as problems,
-)
-from . import (
-    maintenance as upkeep,
 )
 from .admission import Admission
 from .auth import Access
@@ -49,14 +43,14 @@ ROUTES = APIRouter()
 for _router in (
     kagent.router,
     api.router,
-    upkeep.router,
+    maintenance.router,
     transfer.router,
     pages.router,
     oversight.router,
     policies.router,
     jobs.router,
     dashboard.router,
-    setup.router,
+    connect_page.router,
 ):
     ROUTES.include_router(_router)
 
@@ -107,8 +101,8 @@ def create_app(
     app.add_api_route("/metrics", metrics, include_in_schema=False)
     for path in STATIC_FILES:
         app.add_api_route(path, _static, include_in_schema=False)
-    app.router.routes.append(Route(problems.MCP_PATH, McpEndpoint()))
-    problems.install(app)
+    app.router.routes.append(Route(error_responses.MCP_PATH, McpEndpoint()))
+    error_responses.install(app)
     app.state.admission = Admission(access, lambda: app.state.memories)
     app.add_middleware(Gate, access=access, memories=lambda: app.state.memories, admission=app.state.admission)
     return app

@@ -101,7 +101,7 @@ async def _listed(first: Memory | None, rows: AsyncIterator[Memory]) -> AsyncIte
 @router.delete("")
 @answers_failures("failed to delete memory")
 async def delete_memories(request: Request) -> Response:
-    """Erases all memories of an agent and a user; it is no error when there are none."""
+    """Erases all memories of an agent and a user; it is not an error when there are none."""
     for scope in _named(request):
         await memories_of(request).forget(scope, everything=True, who="kagent")
     return JSONResponse({"status": "deleted"})

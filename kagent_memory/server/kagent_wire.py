@@ -22,7 +22,7 @@ LONGEST_TTL_DAYS = 36_500
 LARGEST_LIMIT = 10_000
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
 TOO_LONG = f"agent_name and user_id must have at most {LONGEST_NAME} characters"
-VALUE = "kagent_value"  # holds metadata that is no object, since a memory's metadata is one
+VALUE = "kagent_value"  # holds metadata that is not an object, since a memory's metadata is one
 
 
 class Refused(Exception):

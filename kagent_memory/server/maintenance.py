@@ -1,4 +1,4 @@
-"""/api/v1, the verbs of upkeep: scopes, jobs, prune, consolidate, drain, health."""
+"""/api/v1, the maintenance verbs: scopes, jobs, prune, consolidate, drain, health."""
 
 from __future__ import annotations
 

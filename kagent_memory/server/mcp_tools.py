@@ -133,7 +133,7 @@ class _Client:
         """
         tool, verb = _TOOLS[name]
         known = tool.input_schema["properties"]
-        if not args.keys() <= known.keys():  # whose memories they are is no argument, and must not look like one
+        if not args.keys() <= known.keys():  # whose memories they are is not an argument, and must not look like one
             raise InvalidInput(f"{name} takes {', '.join(known)} and nothing else.")
         return await verb(self, args)
 
@@ -254,7 +254,7 @@ async def _pass_readable(
     passed: MemoryObjectSendStream[SessionMessage | Exception],
     answer: Callable[[SessionMessage], Awaitable[None]],
 ) -> None:
-    """Answers lines that are no message, which the SDK drops: a client would wait for ever; a blank one needs none."""
+    """Answers lines that are not a message, which the SDK drops and a client would wait for; blank lines need none."""
     async with passed:
         async for message in incoming:
             if isinstance(message, SessionMessage):
@@ -290,7 +290,7 @@ def _pipes() -> Generator[tuple[int, int]]:
     try:
         reading, writing = os.dup(0), os.dup(1)
     except OSError as error:
-        raise ConfigurationError("MCP speaks over standard input and output, and one of them is closed.") from error
+        raise ConfigurationError("MCP uses standard input and output, and one of them is closed.") from error
     sys.stdout.flush()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

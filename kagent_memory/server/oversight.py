@@ -95,7 +95,7 @@ async def _forgotten(request: Request, *, dry_run: bool) -> Response:
     typed = {name: field(form, name) for name in CONDITIONS}
     try:
         if not any(typed.values()):
-            raise InvalidInput("Name at least one condition. All memories go by Delete all memories.")
+            raise InvalidInput("Name at least one condition. To delete everything, use Delete all memories.")
         gone = await memories_of(request).forget(
             scope,
             session_id=typed["session_id"] or None,

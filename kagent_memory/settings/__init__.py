@@ -394,7 +394,7 @@ def compose(
     pairs = parse_qsl(query, keep_blank_values=True)
     if secret := next((name for name, _ in pairs if name in ("encryption_keys", "file_encryption_key")), None):
         raise ConfigurationError(
-            f"{secret} does not belong into a URI, which is logged and shown; set KAGENT_MEMORY_{secret.upper()}."
+            f"{secret} does not belong in a URI, which is logged and shown; set KAGENT_MEMORY_{secret.upper()}."
         )
     others = [pair for pair in pairs if pair[0] not in known]
     is_server, is_postgres = _is_libsql_server(bare), bare.removeprefix("kagent+").startswith("postgres")

@@ -233,7 +233,7 @@ class MemoryStore(EmbeddingSpaces):
             InvalidInput: one of them, or a vector, cannot be stored; none is then.
             ConfigurationError: this store cannot take them.
         """
-        raise ConfigurationError("This store takes no import; it needs a `restore` of its own.")
+        raise ConfigurationError("This store cannot import; it would need a `restore` of its own.")
 
     @abstractmethod
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
@@ -552,7 +552,7 @@ class MemoryStore(EmbeddingSpaces):
 
     async def about(self) -> Mapping[str, str]:
         """What answers here, read from it, for people: `database` and `extension` with their versions, the
-        `migrations` that were applied, and `lacking`, the rights that its user has not, where there are such.
+        `migrations` that were applied, and `lacking`, the privileges that its user lacks, if any.
         """
         return {"database": type(self).__name__, "migrations": "none"}
 

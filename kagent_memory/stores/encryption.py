@@ -93,7 +93,7 @@ class KeyRing:
             raise missing_key(id)
         if sealed[start : start + CHECK_BYTES] != self._checks[id]:
             raise ConfigurationError(
-                f"The key {id!r} in encryption_keys is another one than that which sealed what is stored here; give it "
+                f"The key {id!r} in encryption_keys differs from the one that sealed what is stored here; give it "
                 "its own value again, or the new key a name of its own."
             )
         nonce_at = start + CHECK_BYTES
@@ -117,7 +117,7 @@ def key_id(sealed: bytes) -> str:
     """The id of the key that sealed a value.
 
     Raises:
-        StoreError: it is no sealed value of this version.
+        StoreError: it is not a sealed value of this version.
     """
     if sealed[:1] != FORMAT or len(sealed) < 2 + sealed[1] + CHECK_BYTES + NONCE_BYTES:
         raise StoreError("A sealed value is cut off or of another version; restore a backup, or upgrade kagent_memory.")

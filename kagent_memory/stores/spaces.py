@@ -66,4 +66,4 @@ class EmbeddingSpaces(Opened):
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
-        raise ConfigurationError("This store hands out no vectors; export without them.")
+        raise ConfigurationError("This store does not export vectors; export without them.")

@@ -298,7 +298,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ({"uri": "postgresql://["}, "Invalid URI. A server is postgresql://user:password@host"),
         ({"uri": "postgresql://me:hunter2[@host/db"}, "^(?!.*hunter2).*%5B"),
         ({"settings": {"ttl_days": 3}}, "takes MemorySettings"),
-        ({"search_types": "semntic"}, "not semntic"),
+        ({"search_types": "semntic"}, "Unknown search_types semntic"),
     ],
     ids=str,
 )

@@ -88,7 +88,7 @@ async def test_nothing_found_is_an_empty_list(service: KagentMemoryService) -> N
         (
             RecallMemoryTool(),
             {"query": "x", "types": ["odd"]},
-            "types knows no odd; use semantic, episodic, procedural, reflective.",
+            "Unknown types odd; use semantic, episodic, procedural, reflective.",
         ),
         (RecallMemoryTool(), {"query": "x", "after": "soon"}, "after must be an ISO 8601 date, such as 2026-01-31."),
         (ForgetMemoryTool(), {}, "ids or query is required."),

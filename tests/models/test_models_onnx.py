@@ -110,7 +110,7 @@ async def test_a_network_that_pools_by_itself_is_taken_at_its_word(tmp_path: Pat
     ids=["max", "two", "dense"],
 )
 async def test_a_step_that_is_not_known_is_refused_not_left_out(tmp_path: Path, files: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="not known here"):
+    with pytest.raises(ConfigurationError, match="unsupported"):
         await opened(made(tmp_path, **files)).embed(["tea"], kind="document")
 
 

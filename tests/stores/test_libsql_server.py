@@ -324,7 +324,7 @@ async def test_a_server_that_lets_nobody_in_is_a_wrong_configuration(server, sta
 async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
     caplog.set_level(logging.DEBUG)
     uri = server.uri("x").replace(TOKEN, "Wrong-Token-77")
-    with pytest.raises(ConfigurationError, match=r"does not let this authToken in \(401\)") as told:
+    with pytest.raises(ConfigurationError, match=r"does not accept this authToken \(401\)") as told:
         await Memories.open(uri, llm=False)
     findings = await examine(uri, llm=False)
     shown = f"{told.value} {told.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
@@ -404,16 +404,16 @@ def test_what_a_uri_names(uri, server):
         ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("libsql://db.example?authToken=", "authToken is empty"),
-        ("libsql://db.example?authToken=pass77%0Ax", "what no token does"),
+        ("libsql://db.example?authToken=pass77%0Ax", "characters that no token has"),
         ("libsql://db.example?authToken=pass77&authToken=b", "one query parameter"),
         ("libsql://db.example?authtoken=pass77", "Unknown query parameter 'authtoken'"),
         ("libsql:///memory.db?authToken=pass77", "Unknown query parameter 'authToken'"),
         ("libsql://db.example?syncUrl=pass77", "embedded replicas"),
         ("libsql://db.example?sync_url=pass77&authToken=x", "embedded replicas"),
         ("libsql:///replica.db?sync_url=libsql://db.example&authToken=pass77", "embedded replicas"),
-        ("libsql://db.example?driver=libsql", "what opens a file"),
-        ("libsql://memory.db", "one slash more: libsql:///memory.db"),
-        ("libsql://memory.db?authToken=pass77", "one slash more: libsql:///memory.db"),
+        ("libsql://db.example?driver=libsql", "is for opening a file"),
+        ("libsql://memory.db", "one more slash: libsql:///memory.db"),
+        ("libsql://memory.db?authToken=pass77", "one more slash: libsql:///memory.db"),
     ],
 )
 async def test_a_uri_that_names_no_server_says_what_to_write_and_shows_no_secret(uri, told):

@@ -353,7 +353,7 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, p
         ("", r"read_uri takes the URI of a standby, postgresql://"),
         ("libsql:///copy.db", r"read_uri takes the URI of a standby, postgresql://"),
         ("https://memory.example/token", r"read_uri takes the URI of a standby, postgresql://"),
-        (pair.primary, r"this server is no standby, but takes writes itself; name a streaming standby"),
+        (pair.primary, r"this server is not a standby: it accepts writes itself; name a streaming standby"),
         (postgres_uri, r"this is another database than the one that is written to; name"),
         (there, r"this is another database than the one that is written to; name"),
         (pair.standby.replace("/postgres?", "/missing?"), r"read_uri: .*\"missing\" does not exist; create"),
@@ -513,6 +513,6 @@ async def test_a_promoted_standby_is_read_from_no_more(pair, schema, outcomes, s
         for _ in range(3):  # over an open connection, and over new ones
             answer = await memories.recall(ADA, "parcel")
             assert [hit.memory.content for hit in answer] == ["Ada keeps the blue parcel"]
-            assert [why for why in answer.degraded if "no standby" in why]
+            assert [why for why in answer.degraded if "a standby" in why]
             await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
         assert outcomes.since() == ["away"] * 3

@@ -198,7 +198,7 @@ async def test_two_installations_stand_in_one_schema_and_neither_touches_the_oth
         await Memories.open(postgres_uri, **options) as plain,
         await Memories.open(f"{postgres_uri}&table_prefix={PREFIX}&rls=true", **options) as guarded,
     ):
-        assert "A further installation is made in the schema kagent_memory, with table_prefix='team_a_'" in caplog.text
+        assert "Creating another installation in the schema kagent_memory, with table_prefix='team_a_'" in caplog.text
         caplog.clear()
         for memories in (plain, guarded):
             await memories.add(ADA, ["Ada keeps bees.", "Ada likes rye bread."])
@@ -211,7 +211,7 @@ async def test_two_installations_stand_in_one_schema_and_neither_touches_the_oth
         assert [hit.memory.content for hit in (await guarded.recall(ADA, "bees")).hits] == ["Ada keeps bees."]
         assert (await plain.check())["migrations"] == (await guarded.check())["migrations"]
         assert "lacking" not in {**await plain.check(), **await guarded.check()}
-    assert "further installation" not in caplog.text
+    assert "another installation" not in caplog.text
     with psycopg.connect(postgres_uri) as connection:
         forced = {
             name.startswith(PREFIX)
@@ -258,7 +258,7 @@ def test_the_command_line_makes_a_second_installation_says_so_and_makes_none_by_
     assert f"(schema kagent_memory, table_prefix {PREFIX})" in capsys.readouterr().err
     assert main(["migrate", "--uri", postgres_uri, "--set", f"table_prefix={PREFIX}"]) == 0
     assert f"its tables with the prefix {PREFIX}" in capsys.readouterr().out
-    assert "A further installation is made" in caplog.text
+    assert "Creating another installation" in caplog.text
     assert main(["list", "--uri", postgres_uri, *user]) == 0
 
 

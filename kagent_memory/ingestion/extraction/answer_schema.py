@@ -87,7 +87,7 @@ class ExtractedFacts(BaseModel):
         if value and not facts:
             raise ValueError("no item of the list is a fact")
         if left_out := len(cast("list[Any]", value)) - len(facts):  # not what they say: it is of a conversation
-            logger.warning("%s of a model's facts left out: without a text, or of a type that is unknown.", left_out)
+            logger.warning("Left out %s of a model's facts: no text, or an unknown type.", left_out)
         return facts
 
 

@@ -49,11 +49,11 @@ class OnnxModel:
         pooling: dict[str, Any] = self._read("1_Pooling/config.json")
         asked = {name for name, on in pooling.items() if name.startswith("pooling_") and on}
         if asked - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(asked) > 1:
-            raise ConfigurationError(f"{folder} pools in a way that is not known here: {', '.join(sorted(asked))}.")
+            raise ConfigurationError(f"{folder} pools in an unsupported way: {', '.join(sorted(asked))}.")
         self._by_first_token = asked == {"pooling_mode_cls_token"}
         steps = {str(step["type"]).rpartition(".")[2] for step in self._read("modules.json", [])}
         if unknown := sorted(steps - {"Transformer", "Pooling", "Normalize"}):
-            raise ConfigurationError(f"{folder} has steps that are not known here: {', '.join(unknown)}.")
+            raise ConfigurationError(f"{folder} has unsupported steps: {', '.join(unknown)}.")
         self._normalises = "Normalize" in steps
         prompts: dict[str, Any] = self._read("config_sentence_transformers.json").get("prompts") or {}
         self._prompts = {kind: str(prompts.get(kind) or "") for kind in ("query", "document")}

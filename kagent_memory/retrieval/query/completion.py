@@ -58,7 +58,7 @@ def is_vague(text: str) -> bool:
 
 def split(text: str) -> list[str]:
     """The sentences of a text, at most 8; those under 30 characters (a Chinese, Japanese or Korean one counts as two)
-    are no query of their own and stay with the one before, unless they tell nothing.
+    are not a query of their own and stay with the one before, unless they tell nothing.
     """
     found: list[str] = []
     waiting = ""

@@ -99,7 +99,7 @@ class Connection:
         self._run_batch: Callable[[Sequence[str]], None] | None = None
         if isinstance(place, Server):
             if driver is not None:
-                raise ConfigurationError(f"driver={driver!r} is what opens a file; leave it out to reach a server.")
+                raise ConfigurationError(f"driver={driver!r} is for opening a file; leave it out to reach a server.")
             if key is not None:
                 raise ConfigurationError("file_encryption_key is for a file here; a server encrypts its own.")
             from . import hrana_driver

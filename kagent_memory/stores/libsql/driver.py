@@ -90,7 +90,7 @@ def load(name: str | None, key: str | None = None) -> DriverModule:
         from . import sqlite3_driver
     except ImportError as error:  # a Python built without it
         raise ConfigurationError(
-            f"This Python has no sqlite3 ({error}): take one that has, or install the other driver "
+            f"This Python has no sqlite3 ({error}): use one that has it, or install the other driver "
             '(pip install "kagent-memory[libsql]") and add ?driver=libsql to the URI.'
         ) from error
     return sqlite3_driver

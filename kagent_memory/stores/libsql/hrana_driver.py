@@ -209,7 +209,7 @@ class Connection:
             Failure: the database refused a statement.
             Busy: the stream was lost, or the server has no time; nothing was kept.
             StoreError: the server cannot be reached, or its answer is none.
-            ConfigurationError: it is no libSQL server, or lets nobody in by this token.
+            ConfigurationError: it is not a libSQL server, or does not accept this token.
         """
         if self._baton is None and time.monotonic() < self._resting_until:
             self._leave()
@@ -266,7 +266,7 @@ class Connection:
         at = self._server.url
         if status in (401, 403):
             self._leave()
-            raise ConfigurationError(f"The libSQL server {at} does not let this authToken in ({status}): {said}")
+            raise ConfigurationError(f"The libSQL server {at} does not accept this authToken ({status}): {said}")
         if not begun and status < 500 and status not in _AGAIN:
             self._leave()
             raise ConfigurationError(

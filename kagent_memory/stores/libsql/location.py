@@ -42,12 +42,12 @@ class Server:
         if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
             # in words of our own: the URI may hold the token
             raise ConfigurationError(
-                "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; no user and no "
-                "password stand in it."
+                "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; it must "
+                "not contain a user or a password."
             )
         if not port and host.endswith(_FILES):
             raise ConfigurationError(
-                f"libsql://{host} would be a server; a file has one slash more: libsql:///{host}, or libsql:////var/{host}."
+                f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, or libsql:////var/{host}."
             )
         given = parse_qsl(parts.query, keep_blank_values=True)
         if parts.fragment or any(name != "authToken" for name, _ in given) or len(given) > 1:
@@ -55,7 +55,7 @@ class Server:
         token = given[0][1] if given else ""
         if given and not (token and token.isascii() and token.isprintable() and " " not in token):
             raise ConfigurationError(
-                "authToken is empty or holds what no token does; take the one that the server gave."
+                "authToken is empty or contains characters that no token has; use the one that the server issued."
             )
         named = f"[{host}]" if ":" in host else host
         at = f":{port}" if port else ""

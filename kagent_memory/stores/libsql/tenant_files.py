@@ -83,7 +83,7 @@ class TenantPlaces(NamedTuple):
         before, _, after = path.name.partition(PLACE)
         if PLACE in str(path.parent) or PLACE not in path.name or PLACE in after or not after.startswith("."):
             raise ConfigurationError(
-                "{tenant} stands once in a libSQL URI, in the file's name, with an ending after it: "
+                "{tenant} must appear once in a libSQL URI, in the file's name and right before its ending: "
                 "libsql:///directory/{tenant}.db."
             )
         return cls(path.parent, before, after)

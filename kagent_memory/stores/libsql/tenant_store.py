@@ -136,7 +136,7 @@ class TenantFileStore(LibSQLStore):
                     return await work(file)
                 except Moved:
                     self._files.let_go(tenant, file)
-        raise StoreError("The tenant's file is removed again and again while it is used; try again.")
+        raise StoreError("The tenant's file keeps being removed while it is in use; try again.")
 
     def _path(self, tenant: str) -> Path:
         return Path(self._places.path(file_name(tenant)))

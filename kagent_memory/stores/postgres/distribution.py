@@ -40,8 +40,8 @@ async def left_to_distribute(connection: Connection) -> Mapping[str, Place]:
     [found] = await session.rows("has_citus", {})
     if not found["citus"]:
         raise ConfigurationError(
-            "The tables are distributed by Citus, which this database has not: install it on all nodes, run CREATE "
-            "EXTENSION citus and add the worker nodes (docs/scale.md), or leave --distribute out."
+            "The tables are distributed by Citus, which this database does not have: install it on all nodes, run "
+            "CREATE EXTENSION citus and add the worker nodes (docs/scale.md), or leave --distribute out."
         )
     if not found["migrated"]:
         raise ConfigurationError("There are no tables to distribute yet: run `kagent-memory migrate` first.")

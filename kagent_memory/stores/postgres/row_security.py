@@ -45,8 +45,8 @@ async def guard(connection: Connection, schema: str) -> None:
         raise ConfigurationError("rls needs PostgreSQL 15 or newer; leave it out, or update the server.")
     if found["unfit"]:
         raise ConfigurationError(
-            f"rls needs roles that see no more than their policies let them: {found['unfit']} may log in or passes row "
-            "level security by. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER."
+            f"rls needs roles that see only what their policies allow: {found['unfit']} can log in or bypass row "
+            "level security. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER."
         )
     if found["superuser"] or not found["member"] or len(found["roles"]) < len(ROLES):
         await _make_roles(connection, found["login"])

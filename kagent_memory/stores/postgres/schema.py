@@ -96,9 +96,9 @@ async def _migrate(connection: Connection, schema: str) -> None:
     if not applied:
         await connection.execute(text["make_ledger"])
         others = await (await connection.execute(text["installations"])).fetchall()
-        if others:  # who corrects a slip of the prefix would otherwise look for memories that are elsewhere
+        if others:  # whoever mistyped the prefix would otherwise look for memories that are elsewhere
             logger.warning(
-                "A further installation is made in the schema %s, with table_prefix=%r; beside it stands one with %s. "
+                "Creating another installation in the schema %s, with table_prefix=%r; it already holds one with %s. "
                 "Neither finds the memories of the other.",
                 schema,
                 connection.table_prefix,

@@ -60,7 +60,7 @@ class Standby:
             options: those of the store.
 
         Raises:
-            ConfigurationError: the server is no standby of this primary, or does not let us in.
+            ConfigurationError: the server is not a standby of this primary, or does not let us in.
             StoreError: the primary is away.
         """
         conninfo = uri.removeprefix("kagent+")
@@ -71,7 +71,7 @@ class Standby:
             cluster, node = await _row(connection, "cluster"), await _row(connection, "node")
         except psycopg.Error as error:
             raise ConfigurationError(
-                f"read_uri: the primary does not tell where its log ends: {_words(error)}."
+                f"read_uri: the primary does not report where its log ends: {_words(error)}."
             ) from error
         finally:
             primary.give_back(connection)
@@ -141,7 +141,7 @@ class Standby:
             StandbyBehind: it has not replayed what this process wrote.
         """
         if not node["is_standby"]:
-            raise StandbyError("it is no standby any more")
+            raise StandbyError("it is no longer a standby")
         position, at = self._floor if scope is None else max(self._floor, self._written.get(scope.id, (0, 0.0)))
         if node["position"] >= position:
             return
@@ -197,7 +197,7 @@ class Standby:
         if await _row(connection, "cluster") != self._cluster:
             return "this is another database than the one that is written to"
         if not (await _row(connection, "node"))["is_standby"]:
-            return "this server is no standby, but takes writes itself"
+            return "this server is not a standby: it accepts writes itself"
         return None
 
 
