@@ -28,6 +28,7 @@ from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
 ENTRY_BYTES = 600
+SCOPE_BYTES = 2500  # of an index that holds nothing yet
 DEAD_AT_LEAST = 500
 FEW_TERMS = 64
 PACKED_AT_LEAST = 50
@@ -162,7 +163,13 @@ class ScopeIndex:
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
-        return self._count * ENTRY_BYTES + self._columns.nbytes + self._postings.size + sum(map(len, self._names))
+        return (
+            SCOPE_BYTES
+            + self._count * ENTRY_BYTES
+            + self._columns.nbytes
+            + self._postings.size
+            + sum(map(len, self._names))
+        )
 
     @property
     def count(self) -> int:
@@ -247,8 +254,8 @@ class ScopeIndex:
         index._columns = np.concatenate(columns)
         index._count = index._packed = index._parts_rows = len(index._columns)
         ids = _ids(index._columns)
-        index._rows = {id: row for row, id in enumerate(ids)}
-        index._rising = _rise(ids)
+        index._rows = dict(zip(ids, range(len(ids)), strict=True))
+        index._rising = _rise(index._columns)
         index._postings = Postings.unpacked(lists, [len(own) for own in columns[1:]])
         index.version = index._parts_since = version
         return index
@@ -302,9 +309,8 @@ class ScopeIndex:
         fresh["names_a_time"] = _names_a_time(entries)
         for name, column in zip(_NAMES, _NAMED, strict=True):
             fresh[column] = [self._number(getattr(place, name)) for place in places]
-        fresh_ids = _ids(self._columns[max(0, first - 1) : needed])
-        self._rising = self._rising and _rise(fresh_ids)
-        for row, id in enumerate(fresh_ids[-len(entries) :], first):
+        self._rising = self._rising and _rise(self._columns[max(0, first - 1) : needed])
+        for row, id in enumerate(_ids(fresh), first):
             if (former := self._rows.get(id)) is not None:
                 self._columns["alive"][former] = False
                 self._texts.pop(self._ids.get(former, ""), None)
@@ -524,8 +530,11 @@ def _ids(columns: Columns) -> list[bytes]:
     return [raw[start : start + _ID_BYTES] for start in range(0, len(raw), _ID_BYTES)]
 
 
-def _rise(ids: Sequence[bytes]) -> bool:
-    return all(former < later for former, later in pairwise(ids))
+def _rise(columns: Columns) -> bool:
+    """Whether later rows have later ids."""
+    high, low = columns["high"].astype(np.uint64), columns["low"].astype(np.uint64)
+    higher = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] > low[:-1]))
+    return bool(higher.all())
 
 
 def _raw(id: str) -> bytes:
