@@ -21,7 +21,7 @@ CROWDED = "the session has newer short-term memories"
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
-def identity_of(memory: Memory) -> bytes:
+def said_identity(memory: Memory) -> bytes:
     """What memories share that say the same in the same words, whatever turn they come from."""
     return identity(memory.content, verbatim=False, event_ids=())
 
@@ -33,14 +33,14 @@ def with_short_term(new: Sequence[Memory], near: Near, alike: Near, held: Mappin
     active = {id: replace(memory, state="active") for id, memory in held.items()}
     same: dict[bytes | str, list[Memory]] = {}
     for memory in active.values():
-        for key in () if memory.verbatim else (identity_of(memory), slot_of(memory)):
+        for key in () if memory.verbatim else (said_identity(memory), slot_of(memory)):
             same.setdefault(key or b"", []).append(memory)
     close = {place: list(some) for place, some in near.items()}
     for place, fact in enumerate(new):
         if fact.verbatim or fact.state != "active":
             continue
         values = {memory.id: value for memory, value in alike.get(place, ()) if memory.id in active}
-        for key in filter(None, (identity_of(fact), slot_of(fact))):
+        for key in filter(None, (said_identity(fact), slot_of(fact))):
             values |= {memory.id: 1.0 for memory in same.get(key, ())}
         if values:
             there = close.setdefault(place, [])
@@ -94,7 +94,7 @@ class _Tiers:
         self.sessions = frozenset(fact.session_id for fact in self.new.values())
         named = (change for change in self.plan.changes if change.group is not None)
         self.lasting = frozenset(change.group or "" for change in named if self._is_elsewhere(change.memory.id))
-        self.elsewhere = frozenset(identity_of(one) for one in self.held.values() if self._is_elsewhere(one.id))
+        self.elsewhere = frozenset(said_identity(one) for one in self.held.values() if self._is_elsewhere(one.id))
 
     def sorted_plan(self) -> Plan:
         for change in self.plan.changes:
@@ -138,7 +138,7 @@ class _Tiers:
             or memory.is_summary
             or memory.importance >= self.settings.promote_importance
             or (change.group is not None and change.group in self.lasting)
-            or identity_of(memory) in self.elsewhere
+            or said_identity(memory) in self.elsewhere
         )
         if is_long_term:
             return change

@@ -5,16 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...language.guard import differences, missing, same_words
-from ...language.tokenizer import STOP_WORDS, identity, slot, tokens
+from ...language.tokenizer import STOP_WORDS, slot, tokens
 from ...records import Memory
+from ...stores.planning import identity_of
 
 _GENERIC = frozenset({"user", "users"})  # "The user likes tea" and "Likes tea" are about the same person
 _OTHER_WORDS_AT_MOST = 1  # of a reworded sentence may be synonyms that nobody here knows
-
-
-def identity_of(memory: Memory) -> bytes:
-    """What a memory shares with those that are the same one."""
-    return identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
 
 
 def slot_of(memory: Memory) -> str | None:
