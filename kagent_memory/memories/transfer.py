@@ -422,7 +422,7 @@ def _vectors(line: _Line, spaces: Sequence[_Space]) -> Iterator[tuple[SpaceKey, 
         yield (external_name(DIMENSIONS), DIMENSIONS), checked_vector(line.vector, DIMENSIONS)
     for one in line.vectors:
         if not 0 <= one.space < len(spaces):
-            raise InvalidInput(f"The first line does not name the embedding space {one.space}.")
+            raise InvalidInput(f"The first line names no embedding space {one.space}.")
         space = spaces[one.space]
         yield space.key, checked_vector(one.numbers, space.dimensions)
 
