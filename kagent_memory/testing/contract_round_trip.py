@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory
@@ -37,6 +38,22 @@ json_values = st.recursive(
     max_leaves=8,
 )
 times = st.datetimes(datetime(100, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+
+
+class SetBack(tzinfo):
+    """Where a clock is being set back: it shows each time twice, an hour apart, and Python takes both for equal."""
+
+    @override
+    def utcoffset(self, dt: datetime | None) -> timedelta:
+        return timedelta(hours=-dt.fold if dt else 0)
+
+    @override
+    def dst(self, dt: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    @override
+    def tzname(self, dt: datetime | None) -> str:
+        return "set back"
 
 
 def same_json(one: Any, other: Any) -> bool:
@@ -114,6 +131,14 @@ class RoundTripContract(ContractPart):
         stored = await the(store, scope, memory.id, now=there)
         assert (stored.created_at, stored.happened_at) == (NOW, NOW)
         assert stored.created_at.utcoffset() == timedelta(0)
+
+    async def test_times_that_a_clock_shows_twice_stay_an_hour_apart(self, store: Store) -> None:
+        scope = a_scope()
+        first = NOW.replace(tzinfo=SetBack())
+        memories = [a_memory(f"clock {at.fold}", happened_at=at) for at in (first, first.replace(fold=1))]
+        await add(store, scope, *memories)
+        stored = [(await the(store, scope, memory.id)).happened_at for memory in memories]
+        assert stored == [NOW, NOW + timedelta(hours=1)]
 
     @pytest.mark.parametrize("text", HOSTILE)
     async def test_hostile_text_is_only_text(self, store: Store, text: str) -> None:

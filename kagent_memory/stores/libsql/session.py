@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -84,11 +84,14 @@ def _element(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else value
 
 
+# The rows of one batch have most of their times in common. Of UTC alone: elsewhere two times are equal an hour apart,
+# where a clock is set back.
+_utc_text = lru_cache(256)(to_iso)
 _KEPT = frozenset({str, bytes, float, type(None)})
 _ENCODERS: Mapping[type, Callable[[Any], Any]] = {
     bool: int,
     int: lambda value: value if abs(value) <= MAX_INTEGER else str(value),
-    datetime: lru_cache(256)(to_iso),  # the rows of one batch have most of their times in common
+    datetime: lambda value: _utc_text(value) if value.tzinfo is UTC else to_iso(value),
     np.ndarray: lambda value: np.asarray(value, np.float16).tobytes(),
     dict: lambda value: _json(value) if value else "{}",
     list: lambda value: _list(value) if value else "[]",

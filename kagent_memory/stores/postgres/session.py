@@ -7,7 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -78,8 +78,10 @@ def _encoded(name: str, value: Any) -> Any:
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
 
 
-_RECORD = json.JSONEncoder(default=datetime.isoformat, ensure_ascii=False, separators=(",", ":"))  # of its subclasses
-_iso = lru_cache(256)(datetime.isoformat)  # the rows of one batch have most of their times in common
+_RECORD = json.JSONEncoder(default=datetime.isoformat, ensure_ascii=False, separators=(",", ":"))  # of other times
+# The rows of one batch have most of their times in common. Of UTC alone: elsewhere two times are equal an hour apart,
+# where a clock is set back.
+_utc_text = lru_cache(256)(datetime.isoformat)
 
 
 def _record(values: Values) -> str:
@@ -87,8 +89,8 @@ def _record(values: Values) -> str:
     for name, value in row.items():
         if type(value) is bytes:
             row[name] = "\\x" + value.hex()
-        elif type(value) is datetime:
-            row[name] = _iso(value)
+        elif type(value) is datetime and value.tzinfo is UTC:
+            row[name] = _utc_text(value)
     return _RECORD.encode(row)
 
 
