@@ -112,7 +112,7 @@ class JobHandlers:
                 return done
         raise StoreError("The scope kept changing while a session was being ingested; it will be tried again.")
 
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
         """Merges what says the same in a scope, and sums up what is old; see `Memories.consolidate`."""
         llm = self._providers.llm
         batch = await self._consolidation.merges(scope, llm, saved=True)

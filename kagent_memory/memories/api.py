@@ -463,7 +463,7 @@ class MemoryApi(ABC):
 
     @over_http("POST", "/consolidate")
     @abstractmethod
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
         """Merges what says the same in a scope, keeping lineage; gives the changes, made or only planned.
 
         The configured model words what several memories become; without one nothing merges. Explicit saves merge only

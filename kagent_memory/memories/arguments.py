@@ -72,11 +72,13 @@ def _fitting_all(
     declared: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[object, ...]:
     by_position, by_name = _kinds(declared)
+    if unknown := kwargs.keys() - by_name.keys():
+        raise TypeError(f"{declared.__name__}() got an unexpected keyword argument {min(unknown)!r}")
     for place, ((name, kind), value) in enumerate(zip(by_position, args, strict=False)):
         if type(value) not in kind.exact:
             args = (*args[:place], _fitting(name, kind, value), *args[place + 1 :])
     for name, value in kwargs.items():
-        if (kind := by_name.get(name)) is not None and type(value) not in kind.exact:
+        if type(value) not in (kind := by_name[name]).exact:
             kwargs[name] = _fitting(name, kind, value)
     return args
 

@@ -480,7 +480,7 @@ class Memories(OpenedMemories):
         return await audit_each(self, scope, one, most=most)
 
     @override
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
         return await self._parts.handlers.consolidate(scope, dry_run=dry_run)
 
     @override

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import ConfigurationError
-from . import numbers
-from . import patterns as shapes
-from . import secrets as named
+from . import numbers, patterns, secrets
 
 Redactor: TypeAlias = Callable[[str], str]
-KINDS = shapes.KINDS | named.KINDS | numbers.KINDS
+KINDS = patterns.KINDS | secrets.KINDS | numbers.KINDS
 
 _WINDOW = 16_384  # characters read at once: within one search of an expression no other thread has its turn
 _AFTER = 8_192  # beyond them, for what begins in them; the longest secrets but private keys are shorter
@@ -49,14 +47,14 @@ def redactor(secrets_file: str | Path) -> Redactor:
         text = Path(secrets_file).read_text("utf-8")
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"secrets_file: {secrets_file} cannot be read ({type(error).__name__}).") from error
-    return _Secrets(shapes.shapes_of(text, f"secrets_file {secrets_file}")).redact
+    return _Secrets(patterns.shapes_of(text, f"secrets_file {secrets_file}")).redact
 
 
 class _Secrets:
     """All that is known of secrets."""
 
-    def __init__(self, more: Sequence[shapes.Shape] = ()) -> None:
-        self._shapes = shapes.Shapes(more)
+    def __init__(self, more: Sequence[patterns.Shape] = ()) -> None:
+        self._shapes = patterns.Shapes(more)
         kinds = KINDS | {shape.kind for shape in more}
         self._mask = re.compile(
             r"\[secret: (" + "|".join(sorted(map(re.escape, kinds), key=len, reverse=True)) + r")\]"
@@ -81,13 +79,13 @@ class _Secrets:
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where secrets stand, in no order; a long text is read window by window."""
         if len(text) <= _WINDOW:
-            yield from (span for part in (self._shapes, named, numbers) for span in part.spans(text))
+            yield from (span for part in (self._shapes, secrets, numbers) for span in part.spans(text))
             return
-        yield from shapes.private_keys(text)
+        yield from patterns.private_keys(text)
         for start in range(0, len(text), _WINDOW):
             first = max(0, start - _BEFORE)
             window = text[first : start + _WINDOW + _AFTER]
-            for part in (self._shapes, named, numbers):
+            for part in (self._shapes, secrets, numbers):
                 for begin, end, kind in part.spans(window):
                     if start <= begin + first < start + _WINDOW:
                         yield begin + first, end + first, kind

@@ -8,12 +8,13 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 from urllib.parse import quote
 
 from typing_extensions import Unpack, override
@@ -173,17 +174,18 @@ class RemoteMemories(ForwardingMemories, OpenedMemories):
     @override
     async def _forward(self, call: Call[Result], *, finish: bool) -> Result:
         """The verbs that a server takes and answers as they are; `over_http` says where."""
-        declared = inspect.signature(call.verb)
-        bound = declared.bind(self, *call.args, **call.kwargs)
+        declared, answer = _declaration(call.verb)
+        try:
+            bound = declared.bind(self, *call.args, **call.kwargs)
+        except TypeError as error:
+            raise TypeError(f"{call.verb.__name__}(): {error}") from None
         bound.apply_defaults()
         _, *given = ((name, value) for name, value in bound.arguments.items() if value is not None)
         values, (method, path) = dict(given), call.route
         scope = values.pop("scope", None)
         path = path.format_map({name: _part(values.pop(name)) for name in [*values] if f"{{{name}}}" in path})
         query, body = (values, None) if method == "GET" else (None, values or None)
-        stated = SimpleNamespace(__annotations__={"return": declared.return_annotation})
-        kinds = get_type_hints(stated, {**vars(api)}, {kind.__name__: kind for kind in _ANSWERS})
-        return from_wire(await self._server.request(method, path, scope, body, query), kinds["return"])
+        return from_wire(await self._server.request(method, path, scope, body, query), answer)
 
     # -- writing
 
@@ -378,6 +380,15 @@ class RemoteMemories(ForwardingMemories, OpenedMemories):
             if (left := end - time.monotonic()) <= 0:
                 return False
             await asyncio.sleep(min(left, DRAIN_PAUSE_SECONDS))  # dead letters are answered at once
+
+
+@cache
+def _declaration(verb: Callable[..., Any]) -> tuple[inspect.Signature, Any]:
+    """What a verb takes, and of what type its answer is."""
+    declared = inspect.signature(verb)
+    stated = SimpleNamespace(__annotations__={"return": declared.return_annotation})
+    kinds = get_type_hints(stated, {**vars(api)}, {kind.__name__: kind for kind in _ANSWERS})
+    return declared, kinds["return"]
 
 
 def _part(id: str) -> str:

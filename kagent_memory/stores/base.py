@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
-from ..language import tokenizer as text
+from ..language import tokenizer
 from ..records import MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
 from .queue_and_tokens import JobQueue, TokenStore
 from .receipts import ReceiptStore
@@ -307,8 +307,8 @@ class MemoryStore(EmbeddingSpaces):
     async def search_texts(
         self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
     ) -> Sequence[TextMatches]:
-        """For each query, a list of terms as `text.index_terms` made them: the visible memories that hold any of them,
-        rarest terms first. All queries cost as many round trips as one.
+        """For each query, a list of terms as `tokenizer.index_terms` made them: the visible memories that hold any of
+        them, rarest terms first. All queries cost as many round trips as one.
 
         The cut at `limit` keeps those with the highest sum of 1/frequency over the query's terms they hold, ties by
         id descending. No terms: no matches, but the counts.
@@ -373,11 +373,11 @@ class MemoryStore(EmbeddingSpaces):
         return None
 
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        """The visible memories whose subject and attribute fill one of these slots (`text.slot`); turns fill none."""
+        """The visible memories with subject and attribute in one of these slots (`tokenizer.slot`); turns fill none."""
         filled = [
             memory
             async for memory in each(self, scope, now=now)
-            if not memory.verbatim and text.slot(memory.subject, memory.attribute) in slots
+            if not memory.verbatim and tokenizer.slot(memory.subject, memory.attribute) in slots
         ]
         return sorted(filled, key=lambda memory: memory.id)
 

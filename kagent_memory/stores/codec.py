@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from ..errors import InvalidInput
-from ..language import tokenizer as text
+from ..language import tokenizer
 from ..records import Memory
 
 _TIMES = ("created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at")
@@ -78,7 +78,7 @@ def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
     """The tombstone of a forgotten text: a hash keyed by the scope's own random salt, so that it tells nothing."""
     digest = hashlib.blake2b(key=salt, digest_size=16)
-    digest.update((session_id or "").encode() + b"\0" + text.normalised(content).encode())
+    digest.update((session_id or "").encode() + b"\0" + tokenizer.normalised(content).encode())
     return digest.hexdigest()
 
 

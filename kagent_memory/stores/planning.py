@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from ..errors import Conflict, InvalidInput, NotFound
-from ..language import tokenizer as text
+from ..language import tokenizer
 from ..records import Change, Memory, checked_text, json_text
 from . import codec
 from .base import Batch, checked_key
@@ -22,12 +22,12 @@ _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
 
 def identity_of(memory: Memory) -> bytes:
     """The content hash of a memory."""
-    return text.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
+    return tokenizer.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
 
 
 def slot_of(memory: Memory) -> str | None:
     """The slot that a memory fills; a turn as it was said fills none."""
-    return None if memory.verbatim else text.slot(memory.subject, memory.attribute)
+    return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
 # a memory, its identities, and its index terms where they may count
@@ -43,7 +43,7 @@ def texts_of(change: Change) -> TextOf:
 
 def postings_of(memory: Memory) -> bytes:
     """A memory's index terms, packed."""
-    return packed(text.index_terms(memory.content, memory.author))
+    return packed(tokenizer.index_terms(memory.content, memory.author))
 
 
 class Texts:
@@ -73,7 +73,7 @@ class Texts:
 def keys_of(memory: Memory) -> tuple[bytes, ...]:
     """A memory's content hash, and of a fact also the one that version 0.1.0 gave it."""
     now = identity_of(memory)
-    return (now,) if memory.verbatim else (now, text.former_identity(memory.content))
+    return (now,) if memory.verbatim else (now, tokenizer.former_identity(memory.content))
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:

@@ -114,6 +114,14 @@ async def test_what_fits_no_parameter_is_refused_by_its_name(memories: MemoryApi
     assert not await memories.jobs()
 
 
+async def test_a_misspelt_argument_is_refused_by_its_name_and_not_left_out(memories: MemoryApi) -> None:
+    for verb in VERBS:
+        with pytest.raises(TypeError, match=rf"{verb}\(\) got an unexpected keyword argument 'limt'$"):
+            await done(getattr(memories, verb)(**needed(verb), limt=3))
+    with pytest.raises(TypeError, match=r"get\(\).*positional"):
+        await done(memories.get(SCOPE, "id", True))
+
+
 async def test_no_value_whatever_makes_another_error_than_ours(memories: MemoryApi) -> None:
     wrong: list[str] = []
     for verb in VERBS:

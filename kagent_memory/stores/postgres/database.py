@@ -12,7 +12,7 @@ import psycopg
 from ...records import Scope
 from ..encryption import KeyRing
 from ..sql.session import Row
-from . import embedded_server as server
+from . import embedded_server
 from .connection import Connection
 from .errors import ours
 from .lent_pool import LentPool
@@ -117,4 +117,4 @@ class PostgresDatabase:
             await self.pool.settled()
         if self._directory is not None:
             directory, self._directory = self._directory, None
-            await asyncio.to_thread(server.stop, directory)
+            await asyncio.to_thread(embedded_server.stop, directory)

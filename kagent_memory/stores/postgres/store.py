@@ -23,7 +23,7 @@ from ..encryption import KeyRing
 from ..sql.store import CACHE_MB, SqlStore
 from ..text_index import ScopeIndex
 from ..vector_index import ScopeVectors
-from . import embedded_server as server
+from . import embedded_server
 from .connection import Connection, Target, dial
 from .database import PostgresDatabase
 from .distribution import drop_local_rows, is_distributed, left_to_distribute
@@ -70,12 +70,12 @@ class PostgresStore(SqlStore[PostgresSession]):
         check_loop()
         if not uri.startswith("pgserver:"):
             return await cls._open(uri, None, options)
-        directory = server.directory_of(uri)
-        conninfo = await asyncio.to_thread(server.start, directory)
+        directory = embedded_server.directory_of(uri)
+        conninfo = await asyncio.to_thread(embedded_server.start, directory)
         try:
             return await cls._open(conninfo, directory, options)
         except BaseException:
-            await asyncio.to_thread(server.stop, directory)
+            await asyncio.to_thread(embedded_server.stop, directory)
             raise
 
     @classmethod
@@ -161,7 +161,7 @@ class PostgresStore(SqlStore[PostgresSession]):
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
         if uri.startswith("pgserver:"):
-            return (server.directory_of(uri) / "PG_VERSION").exists()
+            return (embedded_server.directory_of(uri) / "PG_VERSION").exists()
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 connection = await AsyncConnection.connect(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from ...language import tokenizer as text
+from ...language import tokenizer
 from ...records import Scope, json_text
 from ..encryption import FORMAT, KeyRing, key_id, missing_key
 from ..postings import packed
@@ -198,7 +198,7 @@ class Sealing:
     def _memory(self, ring: KeyRing, values: Values) -> Values:
         scope_id, id, content = values["scope_id"], values["id"], values["content"]
         sealed = _json({name: values[name] for name in MEMORY})
-        terms = values["postings"] or packed(text.index_terms(content, values["author"]))
+        terms = values["postings"] or packed(tokenizer.index_terms(content, values["author"]))
         asks = content.rstrip(_SPACES)[-1:] in _QUESTIONS
         told = _json({"chars": len(content), "asks": asks, "author": values["author"]})
         hidden: dict[str, Any] = {"content": "", "subject": None, "attribute": None, **self._told(scope_id, values)}

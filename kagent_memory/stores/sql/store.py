@@ -39,9 +39,7 @@ from ..receipts import Receipt, ReceiptChain
 from ..text_index import ScopeIndex
 from ..values import ForgottenTenant, Restored, Rotated, Whole
 from ..vector_index import ScopeVectors, VectorCache, nearest_known
-from . import forgetting, maintenance, queue, receipts, rotation, tokens, transfer
-from . import read_queries as reading
-from . import write_queries as writing
+from . import forgetting, maintenance, queue, read_queries, receipts, rotation, tokens, transfer, write_queries
 from .index_cache import Indexes
 from .session import Database
 from .spaces import ATTEMPTS, AnySession, SpaceStore
@@ -100,7 +98,7 @@ class SqlStore(SpaceStore[AnySession]):
         if packed is None or sum(len(part.packed) for part in packed.parts.fresh) > MOST_PACKED:
             return
         try:
-            is_kept = await self._database.within(scope).write(writing.keep_index, scope, packed)
+            is_kept = await self._database.within(scope).write(write_queries.keep_index, scope, packed)
             packed.index.keep(packed.parts if is_kept else None, packed.version)
         except StoreError as error:
             logger.warning("A scope's index could not be kept; each process loads it memory by memory: %s", error)
@@ -120,7 +118,7 @@ class SqlStore(SpaceStore[AnySession]):
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
         steady = self._indexes.unsettle(scope)
         write = self._of({scope} | {job.scope for job in batch.jobs}).write
-        applied, written = await write(writing.apply, scope, batch, texts=texts, now=now)
+        applied, written = await write(write_queries.apply, scope, batch, texts=texts, now=now)
         if written is not None and self._ring is None:
             self._indexes.written(scope, written, steady=steady)
         return applied
@@ -163,7 +161,7 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        return await self._reads.within(scope).read(reading.kept, scope, filter)
+        return await self._reads.within(scope).read(read_queries.kept, scope, filter)
 
     @override
     async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
@@ -198,7 +196,7 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
-        await self._database.within(scope).write(writing.feedback, scope, memory_id, success=success)
+        await self._database.within(scope).write(write_queries.feedback, scope, memory_id, success=success)
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -206,7 +204,7 @@ class SqlStore(SpaceStore[AnySession]):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        return await self._reads.within(scope).read(reading.get, scope, ids, now=now, superseded=superseded)
+        return await self._reads.within(scope).read(read_queries.get, scope, ids, now=now, superseded=superseded)
 
     @override
     async def list(
@@ -220,7 +218,7 @@ class SqlStore(SpaceStore[AnySession]):
         now: datetime,
     ) -> Page:
         return await self._reads.within(scope).read(
-            reading.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
+            read_queries.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
 
     @override
@@ -230,7 +228,7 @@ class SqlStore(SpaceStore[AnySession]):
         if not queries:
             return []
         found = await self._reads.within(scope).read(
-            reading.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
+            read_queries.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
         )
         self._pack_outgrown()
         return found
@@ -265,7 +263,7 @@ class SqlStore(SpaceStore[AnySession]):
         self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
     ) -> Mapping[str, Memory] | None:
         return await self._reads.within(scope).read(
-            reading.get_unchanged, self._indexes, scope, ids, version=version, marks=marks, now=now
+            read_queries.get_unchanged, self._indexes, scope, ids, version=version, marks=marks, now=now
         )
 
     @override
@@ -293,16 +291,18 @@ class SqlStore(SpaceStore[AnySession]):
     ) -> Sequence[RankFeatures]:
         if (known := self._indexes.known(scope, version)) is not None:
             return known.places(ids, reach, now)
-        return await self._reads.within(scope).read(reading.places, self._indexes, scope, ids, reach=reach, now=now)
+        return await self._reads.within(scope).read(
+            read_queries.places, self._indexes, scope, ids, reach=reach, now=now
+        )
 
     @override
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        return await self._reads.within(scope).read(reading.in_slots, scope, slots=slots, now=now)
+        return await self._reads.within(scope).read(read_queries.in_slots, scope, slots=slots, now=now)
 
     @override
     async def short_term(self, scope: Scope, *, session_id: str | None, limit: int, now: datetime) -> Sequence[Memory]:
         return await self._reads.within(scope).read(
-            reading.short_term, scope, session_id=session_id, limit=limit, now=now
+            read_queries.short_term, scope, session_id=session_id, limit=limit, now=now
         )
 
     @override
@@ -311,43 +311,43 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        return await self._reads.within(scope).read(reading.taken, scope, session_id, event_ids)
+        return await self._reads.within(scope).read(read_queries.taken, scope, session_id, event_ids)
 
     @override
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        return await self._reads.within(scope).read(reading.history, scope, memory_id)
+        return await self._reads.within(scope).read(read_queries.history, scope, memory_id)
 
     @override
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        return await self._reads.within(scope).read(reading.group, scope, group)
+        return await self._reads.within(scope).read(read_queries.group, scope, group)
 
     @override
     async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         await self._dimensions_of(space_number)
-        return await self._reads.within(scope).read(reading.unembedded, scope, space_number, limit=limit, now=now)
+        return await self._reads.within(scope).read(read_queries.unembedded, scope, space_number, limit=limit, now=now)
 
     @override
     async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
         await self._dimensions_of(space_number)
-        return await self._reads.within(scope).read(reading.unembedded_ids, scope, space_number, now=now)
+        return await self._reads.within(scope).read(read_queries.unembedded_ids, scope, space_number, now=now)
 
     @override
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
-        return await self._reads.within(scope).read(reading.orphans, scope)
+        return await self._reads.within(scope).read(read_queries.orphans, scope)
 
     @override
     async def version(self, scope: Scope) -> int:
-        return await self._reads.within(scope).read(reading.version, scope)
+        return await self._reads.within(scope).read(read_queries.version, scope)
 
     @override
     async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
         if self._ring is not None:  # the database holds digests
             return await super().facets(scope, filter=filter, most=most, now=now)
-        return await self._reads.within(scope).read(reading.facets, scope, filter=filter, most=most, now=now)
+        return await self._reads.within(scope).read(read_queries.facets, scope, filter=filter, most=most, now=now)
 
     @override
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        return await self._reads.within(scope).read(reading.stats, scope, now=now, popular_after=popular_after)
+        return await self._reads.within(scope).read(read_queries.stats, scope, now=now, popular_after=popular_after)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 
@@ -464,7 +464,7 @@ class SqlStore(SpaceStore[AnySession]):
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
         if any(one.retrieved or one.delivered or one.successes or one.failures for one in deliveries):
-            await self._of({one.scope for one in deliveries}).write(writing.count, deliveries)
+            await self._of({one.scope for one in deliveries}).write(write_queries.count, deliveries)
 
     @override
     async def retry(self, job_id: str, *, now: datetime) -> None:
