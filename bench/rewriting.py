@@ -120,5 +120,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
-    parser.add_argument("--every", type=int, default=1, help="ask every so-manieth question")
+    parser.add_argument("--every", type=int, default=1, help="ask every n-th question")
     asyncio.run(main(parser.parse_args()))

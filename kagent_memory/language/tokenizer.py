@@ -205,6 +205,11 @@ def slot(subject: str | None, attribute: str | None) -> str | None:
     return "\n".join(parts) if all(parts) else None
 
 
+def is_question(text: str, closing: str = " \n\r\t") -> bool:
+    """Whether the text ends with a question mark, what closes it aside."""
+    return text.rstrip(closing)[-1:] in ("?", "？", "؟")
+
+
 def estimated_tokens(text: str) -> int:
     """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token.
 

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from ..errors import InvalidInput, StoreError
 from ..language.time_words import names_a_time
-from ..language.tokenizer import index_terms
+from ..language.tokenizer import index_terms, is_question
 from ..records import MAX_KEY_BYTES, Change, Memory, Revision, Scope, Vector, is_easy, new_id, scaled
 from .codec import is_id
 
@@ -470,7 +470,7 @@ def rank_features(memory: Memory) -> RankFeatures:
         created_at=memory.created_at,
         happened_at=memory.happened_at,
         chars=len(memory.content),
-        asks=memory.content.rstrip(" \n\r\t").endswith(("?", "？", "؟")),
+        asks=is_question(memory.content),
         names_a_time=names_a_time(index_terms(memory.content).keys(), memory.author),
     )
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from .. import tables
 from ..handing_on import is_idle, is_praise, is_turning
+from ..tokenizer import is_question
 from .annotated_text import LONGEST, AnnotatedText, Word, has_no_case, is_unread, is_unspaced, read
 from .word_order import denials, denies_something_else, reordered
 
@@ -313,7 +314,7 @@ def _turned(reading: AnnotatedText) -> frozenset[str]:
 
 
 def _asks(text: str) -> bool:
-    return text.rstrip("\"'”’)» \n")[-1:] in ("?", "？", "؟")
+    return is_question(text, "\"'”’)» \n")
 
 
 def _by_axis(reading: AnnotatedText) -> dict[str, set[str]]:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from ...language.tokenizer import is_question
 from ...records import Filter, Memory, Revision, Scope, Usage, checked_text
 from .. import codec
 from ..base import Job, RankFeatures
@@ -59,7 +60,7 @@ def entry_of(memory: Memory, postings: bytes) -> Entry:
     """What the index holds of a memory that was just written, as `indexed` reads it."""
     place = RankFeatures(
         chars=len(memory.content),
-        asks=memory.content.rstrip(" \n\r\t")[-1:] in ("?", "？", "؟"),
+        asks=is_question(memory.content),
         **{name: getattr(memory, name) for name in _OF_MEMORY},
     )
     return Entry(place, memory.state == "active", None if memory.pinned else memory.expires_at, postings)

@@ -23,8 +23,6 @@ from .session import Row, Values
 SALT_BYTES = 16
 MEMORY = ("content", "topics", "tags", "author", "subject", "attribute", "metadata", "category", "slot")
 _LISTS = ("topics", "tags")
-_QUESTIONS = ("?", "？", "؟")
-_SPACES = " \n\r\t"
 _ERROR = "\x1f"  # begins a sealed error
 
 
@@ -199,7 +197,7 @@ class Sealing:
         scope_id, id, content = values["scope_id"], values["id"], values["content"]
         sealed = _json({name: values[name] for name in MEMORY})
         terms = values["postings"] or packed(tokenizer.index_terms(content, values["author"]))
-        asks = content.rstrip(_SPACES)[-1:] in _QUESTIONS
+        asks = tokenizer.is_question(content)
         told = _json({"chars": len(content), "asks": asks, "author": values["author"]})
         hidden: dict[str, Any] = {"content": "", "subject": None, "attribute": None, **self._told(scope_id, values)}
         if "content_hash" in values:
