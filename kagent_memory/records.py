@@ -226,6 +226,7 @@ class Scopes:
 WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]
 
 _tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=None)
+_tenant_was_named = threading.Event()
 
 
 @contextmanager
@@ -241,6 +242,7 @@ def tenant(name: str) -> Generator[None, None, None]:
     """
     if not checked_name(name, "The tenant"):
         raise InvalidInput("The tenant must not be empty; leave `with tenant(…)` out for the setting's.")
+    _tenant_was_named.set()
     before = _tenant.set(name)
     try:
         yield
@@ -251,6 +253,11 @@ def tenant(name: str) -> Generator[None, None, None]:
 def current_tenant() -> str | None:
     """The tenant that the application has said this is for; None: it has not."""
     return _tenant.get()
+
+
+def names_tenants() -> bool:
+    """Whether the application has said `with tenant(…)` anywhere in this process so far."""
+    return _tenant_was_named.is_set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

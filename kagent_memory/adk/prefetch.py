@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -159,6 +159,16 @@ def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
     return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
 
 
+def _notes(events: Sequence[Event]) -> Mapping[str, Mapping[str, Any]]:
+    """What is noted on the events of each invocation; ADK < 2.4 notes a run's marks on its agents' events alone."""
+    notes: dict[str, dict[str, Any]] = {}
+    for event in events:
+        held = notes.setdefault(event.invocation_id, {})
+        for name, value in (event.custom_metadata or {}).items():
+            held.setdefault(name, value)
+    return notes
+
+
 def _earlier_events(context: Context) -> list[Event]:
     events = context.session.events
     return [event for event in events if is_user_turn(event) and event.invocation_id != context.invocation_id]
@@ -198,8 +208,10 @@ class _Blocks:
         gate = WordGate()
         with self._lock:
             searching = self._searching.get(session)
-            for event in _earlier_events(context) if searching is None else ():
-                text, marks = shortened(text_of(event.content, between=" ")), _marks(event.custom_metadata)
+            turns = _earlier_events(context) if searching is None else []
+            notes = _notes(context.session.events if turns else ())
+            for event in turns:
+                text, marks = shortened(text_of(event.content, between=" ")), _marks(notes[event.invocation_id])
                 if gate.searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"]):
                     return False
             if searching in (None, NOBODY):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from operator import methodcaller
@@ -22,7 +23,7 @@ from typing_extensions import Unpack, override
 from ..errors import ConfigurationError, StoreError
 from ..memories.api import ForwardingMemories
 from ..memories.forwarding import Call, Lines
-from ..records import MEMORY_TYPES, Filter, Scope, current_tenant
+from ..records import MEMORY_TYPES, Filter, Scope, current_tenant, names_tenants
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .entry_converter import to_entry, to_fact
@@ -183,7 +184,8 @@ class KagentMemoryService(BaseMemoryService):
         is saved, replaced and forgotten is in this scope.
 
         Raises:
-            ConfigurationError: `scope_of` gave something else than it may, or a scope of another tenant than the run's.
+            ConfigurationError: `scope_of` gave something else than it may, or a scope of another tenant than the run's;
+                or a `with tenant(…)` around `Runner.run()` may have been lost on the way here (ADK < 2.10).
         """
         return self.scopes(app_name, user_id)[1]
 
@@ -194,6 +196,12 @@ class KagentMemoryService(BaseMemoryService):
             ConfigurationError: as `scope`.
         """
         named = current_tenant()
+        if named is None and names_tenants() and _in_thread_without_context():
+            raise ConfigurationError(
+                "Whose memories these are is not known: this application names tenants (`with tenant(…)`), and "
+                "Runner.run() of google-adk < 2.10 works in a thread that does not know of it. Use run_async, or a "
+                "newer google-adk."
+            )
         if self._scope_of is None:
             own = Scope(self.settings.tenant if named is None else named, user_id, app_name)
             return own, own
@@ -413,6 +421,11 @@ class KagentMemoryService(BaseMemoryService):
     async def close(self) -> None:
         """Drains within a bound and releases everything; the next call opens again."""
         await self._thread.close()
+
+
+def _in_thread_without_context() -> bool:
+    """Whether this is the thread of ADK's sync runner before 2.10, which handed it no context variables."""
+    return threading.current_thread().name.endswith("(_asyncio_thread_main)")  # as Python names it, by its function
 
 
 def _checked_scopes(given: object) -> tuple[Reading, Scope]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,11 @@ from kagent_memory import KagentMemoryService, Memories
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # ADK < 2.3
+
+
+@pytest.fixture(autouse=True)
+def no_tenant_named_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kagent_memory.records._tenant_was_named", threading.Event())
 
 
 @pytest.fixture

@@ -12,6 +12,9 @@ from kagent_memory import KagentMemoryService
 from kagent_memory.testing import AdkMemoryConformance
 
 PROMISES = [name for name in vars(AdkMemoryConformance) if name.startswith("test_")]
+COLUMNS = {"in memory": 1, "sqlite": 2, "ours": 3}  # of the page's table, which is of ADK 2.13
+if not hasattr(memory, "SqliteMemoryService"):  # what it says of ADK's own need not be so before
+    COLUMNS = {"ours": 3}
 PAGE = Path(__file__).parents[2] / "docs/how-to/conformance.md"
 
 
@@ -37,8 +40,7 @@ def told(column: int) -> set[str]:
     return {row[0].strip(" `") for row in rows if row[column].strip() == "no"}
 
 
-@pytest.mark.skipif(not hasattr(memory, "SqliteMemoryService"), reason="the table is of ADK 2.13")
-@pytest.mark.parametrize("column", [1, 2, 3], ids=["in memory", "sqlite", "ours"])
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 async def test_the_page_tells_who_breaks_what(column: int, tmp_path: Path):
     broken: set[str] = set()
     for name in PROMISES if column < 3 else ():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextvars import copy_context
+from importlib.metadata import version
 
 import pytest
 from google.adk.agents.run_config import RunConfig
@@ -74,7 +76,10 @@ async def test_auto_save_and_the_work_it_leaves_behind_go_to_the_runs_tenant(ser
     assert {scope.tenant for scope in await service.memories.scopes()} == set(TENANTS)
 
 
-def test_the_sync_runner_keeps_the_tenant_in_its_own_thread(uri):
+OLD_RUNNER = tuple(map(int, version("google-adk").split(".")[:2])) < (2, 10)
+
+
+def test_the_sync_runner_keeps_the_tenant_in_its_own_thread_or_is_refused(uri, caplog):
     service = KagentMemoryService(uri, llm=False)
     model = scripted(call("save_memory", content="The gate code is 7."), "saved")
     sessions = InMemorySessionService()
@@ -88,7 +93,36 @@ def test_the_sync_runner_keeps_the_tenant_in_its_own_thread(uri):
         await service.close()
         return found
 
-    assert asyncio.run(look()) == [["The gate code is 7."], []]
+    assert asyncio.run(look()) == [[] if OLD_RUNNER else ["The gate code is 7."], []]
+    assert ("Use run_async" in caplog.text) == OLD_RUNNER
+
+
+def in_a_thread_as_of_old(service):
+    """What whose memories these are comes to in a thread as ADK's sync runner made it before 2.10."""
+    came = []
+
+    def _asyncio_thread_main():
+        try:
+            came.append(service.scope(APP, USER))
+        except ConfigurationError as error:
+            came.append(error)
+
+    thread = threading.Thread(target=_asyncio_thread_main)
+    thread.start()
+    thread.join()
+    return came[0]
+
+
+def test_a_sync_runner_that_loses_the_tenant_is_refused_once_tenants_are_named(uri):
+    service = KagentMemoryService(uri, llm=False)
+    own = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: Scope(current_tenant() or "", user, app))
+    for one in (service, own):
+        assert in_a_thread_as_of_old(one) == Scope("", USER, APP)
+    with tenant("acme"):
+        pass
+    for one in (service, own):
+        assert "Use run_async" in str(in_a_thread_as_of_old(one))
+        assert one.scope(APP, USER) == Scope("", USER, APP)  # others may leave the tenant out as ever
 
 
 async def test_what_was_put_before_one_tenants_model_is_not_put_before_anothers(service):

@@ -17,6 +17,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql import connection as driver
+from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Busy, Connection
 from kagent_memory.stores.libsql.statement import split, statement
 from kagent_memory.stores.libsql.thread import DriverThread
@@ -341,3 +342,57 @@ async def test_work_for_a_thread_that_ended_is_a_store_error():
     thread.end()
     with pytest.raises(StoreError, match="closed"):
         await thread.run(lambda: None)
+
+
+def held(monkeypatch):
+    """(entered, release, connections): every opening waits at its end; `connections` with the threads that use them."""
+    entered, release, connections = threading.Event(), threading.Event(), []
+    opened = database._opened
+
+    def slow(*args):
+        connection = opened(*args)
+        connections.append((connection, threading.current_thread()))
+        entered.set()
+        release.wait(60)
+        return connection
+
+    monkeypatch.setattr(database, "_opened", slow)
+    return entered, release, connections
+
+
+async def is_closed(connection, thread):
+    await asyncio.to_thread(thread.join, 60)
+    with pytest.raises(StoreError, match="is closed"):
+        connection.run("SELECT 1", {})
+
+
+async def test_a_file_whose_opener_was_cancelled_is_closed(path, kind, monkeypatch):
+    entered, release, connections = held(monkeypatch)
+    opening = asyncio.create_task(open_store(f"libsql:///{path}", driver=kind))
+    await asyncio.to_thread(entered.wait, 60)
+    opening.cancel()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await is_closed(*connections[0])
+
+
+async def test_a_file_whose_closer_was_cancelled_is_closed(path, kind, monkeypatch):
+    _, release, connections = held(monkeypatch)
+    release.set()
+    store = await database.Database.open(f"libsql:///{path}", kind)
+    entered, release = threading.Event(), threading.Event()
+
+    async def slow(_):
+        entered.set()
+        release.wait(60)
+
+    reading = asyncio.create_task(store.read(slow))
+    await asyncio.to_thread(entered.wait, 60)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    release.set()
+    await reading
+    await is_closed(*connections[0])

@@ -103,12 +103,13 @@ class Database:
         removable: bool = False,
     ) -> Self:
         """The same of a path or server. `removable`: somebody may remove the file while it is open here."""
-        thread = DriverThread()
+        thread, made = DriverThread(), list[Connection]()
         try:
-            connection = await _with_retries(PATIENCE_SECONDS, thread, _opened, place, driver, key)
+            await _with_retries(PATIENCE_SECONDS, thread, lambda: made.append(_opened(place, driver, key)))
         except BaseException:
-            thread.end()
+            thread.end(lambda: [connection.close() for connection in made])  # the caller was cancelled meanwhile
             raise
+        [connection] = made
         if isinstance(place, Server):
             return cls(thread, connection, ring, is_file=False)
         return cls(thread, connection, ring, removable=place if removable else None)
@@ -176,7 +177,7 @@ class Database:
                 await self._erase(ERASE_PATIENCE_SECONDS)
             await self._thread.run(self._connection.close)
         finally:
-            self._thread.end()
+            self._thread.end(self._connection.close)  # also where the caller was cancelled before
 
     def _transact(
         self,

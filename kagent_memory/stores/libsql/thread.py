@@ -47,6 +47,9 @@ class DriverThread:
             raise
         return work.result()
 
-    def end(self) -> None:
-        """Takes no more work; what was handed over before still runs."""
+    def end(self, *last: Callable[[], object]) -> None:
+        """Takes no more work; what was handed over before still runs, and after it `last`, whoever waits no longer."""
+        with suppress(RuntimeError):  # it has ended already
+            for action in last:
+                self._executor.submit(action)
         self._executor.shutdown(wait=False)
