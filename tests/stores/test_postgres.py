@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,6 +82,34 @@ async def test_the_vector_search_walks_the_scopes_part_of_one_key_and_no_approxi
                 text = "\n".join(line for (line,) in plan)
                 assert f"memory_vector_{space_number}_pkey" in text
                 assert "tempting" not in text
+
+
+async def test_memories_are_read_each_by_its_own_key_by_a_plan_that_is_kept_where_most_scopes_are_small(postgres_uri):
+    async def fill(user: str, count: int) -> None:
+        memories = (_memory(f"{user} {number}") for number in range(count))
+        changes = [Change(kind="add", memory=memory, explicit=True) for memory in memories]
+        await store.apply(Scope("t", user, "a"), Batch(changes=changes), now=NOW)
+
+    async with await open_store(postgres_uri) as store:
+        await asyncio.gather(fill("much", 300), *(fill(f"little {number}", 1) for number in range(150)))
+    with psycopg.connect(postgres_uri, autocommit=True, options="-csearch_path=kagent_memory,public") as connection:
+        connection.execute("ANALYZE")
+        values = bound({"scope_id": Scope("t", "much", "a").id, "now": NOW, "superseded": False})
+        values = {**values, "ids": [new_id()], "hashes": [b"x"], "version": 1, "erased": 1, "salt": b"x"}
+        for name in ("equal_memories", "stored_memories", "visible_memories", "unchanged_memories"):
+            index, key = ("identity", "content_hash") if name == "equal_memories" else ("pkey", "id")
+            text, names = statement(name), dict[str, str]()
+            for one in re.findall(r"%\((\w+)\)s", text):
+                names.setdefault(one, f"${len(names) + 1}")
+            plan = connection.execute("EXPLAIN (GENERIC_PLAN) " + text % names).fetchall()
+            wanted = rf"using memory_{index} on .*\n.*Index Cond: .*scope_id = \S+\) AND \({key} = wanted\.{key}\)"
+            assert re.search(wanted, "\n".join(line for (line,) in plan)), plan
+            connection.execute("DEALLOCATE ALL")
+            for _ in range(8):
+                connection.execute(text, {one: values[one] for one in names}, prepare=True)
+            counted = "SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '%wanted%'"
+            [(kept,)] = connection.execute(counted, prepare=False).fetchall()
+            assert kept == 3, name
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):

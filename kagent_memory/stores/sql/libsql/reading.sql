@@ -51,6 +51,10 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND (state = 'active' OR :superseded)
     AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
+-- name: stored_memories
+-- In whatever state, expired or not.
+SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
 -- They are found before they are joined: the view would be written out for the whole scope.

@@ -67,10 +67,6 @@ SELECT m.id, m.content_hash
 FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.state = 'quarantined' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 
--- name: stored_memories
--- In whatever state, expired or not.
-SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
-
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position
 FROM memory

@@ -24,10 +24,11 @@
 )
 
 -- fragment: wanted_memories
--- Each by its own id: a planner that takes a scope for a handful of rows would read all of it.
+-- Each by its own id: a planner that takes a scope for a handful of rows would read all of it. How many ids there are is
+-- kept from the planner, which would else plan anew for each number of them; that takes longer than to read the rows.
 (
     SELECT one.*
-    FROM unnest(%(ids)s::uuid[]) AS wanted (id)
+    FROM unnest((SELECT %(ids)s::uuid[])) AS wanted (id)
     CROSS JOIN LATERAL (
         SELECT * FROM remembered AS r WHERE r.scope_id = %(scope_id)s AND r.id = wanted.id OFFSET 0
     ) AS one
@@ -37,6 +38,10 @@
 SELECT m.*
 FROM {wanted_memories} AS m
 WHERE (m.state = 'active' OR %(superseded)s) AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+
+-- name: stored_memories
+-- In whatever state, expired or not.
+SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
 
 -- fragment: mark
 -- What is another number once vectors of the scope s were set (every write touches its row) or any were dropped.

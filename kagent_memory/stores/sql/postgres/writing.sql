@@ -56,12 +56,15 @@ SELECT kind, key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
 
 -- name: equal_memories
--- The active and short-term memories with one of these content hashes, expired or not. How many these are is kept from
--- the planner, who would plan anew for each number of them, which takes longer than the look itself.
+-- The active and short-term memories with one of these content hashes, expired or not. Of the active ones, which
+-- are many, each is looked for by its own hash, as `wanted_memories` are by their ids.
 SELECT m.id, m.content_hash, m.state
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'active'
-    AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
+FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
+CROSS JOIN LATERAL (
+    SELECT * FROM memory AS one
+    WHERE one.scope_id = %(scope_id)s AND one.state = 'active' AND one.content_hash = wanted.content_hash
+    OFFSET 0
+) AS m
 UNION ALL
 SELECT m.id, m.content_hash, m.state
 FROM memory AS m
@@ -73,10 +76,6 @@ WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term'
 SELECT m.id, m.content_hash
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined' AND m.content_hash = ANY(%(hashes)s::bytea[])
-
--- name: stored_memories
--- In whatever state, expired or not.
-SELECT * FROM remembered WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[]) ORDER BY id
 
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position
