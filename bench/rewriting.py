@@ -94,7 +94,7 @@ async def measured(users: Users, path: Path, embedder: MiniLM | None, every: int
 async def asked_all(
     service: Service, users: Users, script: Mapping[tuple[str, str], str], model: Model, every: int
 ) -> list[Answer]:
-    """Every so-manieth question for which the script has an answer."""
+    """Every n-th question for which the script has an answer."""
     found: list[Answer] = []
     for user, (_, asked) in users.items():
         for one in asked[::every]:
