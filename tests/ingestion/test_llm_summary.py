@@ -72,7 +72,7 @@ async def test_items_of_unknown_type_or_without_text_are_dropped(item):
 async def test_facts_that_are_dropped_are_counted_in_the_log_and_not_quoted(caplog: pytest.LogCaptureFixture):
     likes = {"text": "Ada likes tea", "type": "preference"}
     assert len(await facts_of(answering(likes, {"text": "kept"}, {"text": None}), said("x"))) == 1
-    assert "2 of a model's facts left out" in caplog.text
+    assert "Left out 2 of a model's facts" in caplog.text
     assert "Ada" not in caplog.text
     caplog.clear()
     await facts_of(answering({"text": "kept", "type": " Episodic "}), said("x"))
