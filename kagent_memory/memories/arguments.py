@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -40,18 +40,19 @@ class Kind(NamedTuple):
 
 def checked_arguments(declared: Callable[..., Any], verb: Verb) -> Verb:
     """A verb that refuses arguments of other types than its declaration has with `InvalidInput`, raised when its
-    answer is awaited, as all errors of a verb are.
+    answer is awaited, as all errors of a verb are; and names that neither has, which its `**options` would pass over.
     """
+    own = {name for name, each in inspect.signature(verb).parameters.items() if each.kind is not each.VAR_KEYWORD}
 
     @functools.wraps(verb)
     async def awaited(self: object, /, *args: object, **kwargs: object) -> object:
-        args = _fitting_all(declared, args, kwargs)
+        args = _fitting_all(declared, own, args, kwargs)
         return await verb(self, *args, **kwargs)
 
     @functools.wraps(verb)
     def called(self: object, /, *args: object, **kwargs: object) -> object:
         try:
-            args = _fitting_all(declared, args, kwargs)
+            args = _fitting_all(declared, own, args, kwargs)
         except InvalidInput as error:
             return _refused(error) if inspect.iscoroutinefunction(declared) else _refused_lines(error)
         return verb(self, *args, **kwargs)
@@ -69,16 +70,16 @@ async def _refused_lines(error: InvalidInput) -> AsyncGenerator[str]:
 
 
 def _fitting_all(
-    declared: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+    declared: Callable[..., Any], own: Set[str], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[object, ...]:
     by_position, by_name = _kinds(declared)
-    if unknown := kwargs.keys() - by_name.keys():
+    if unknown := kwargs.keys() - by_name.keys() - own:
         raise TypeError(f"{declared.__name__}() got an unexpected keyword argument {min(unknown)!r}")
     for place, ((name, kind), value) in enumerate(zip(by_position, args, strict=False)):
         if type(value) not in kind.exact:
             args = (*args[:place], _fitting(name, kind, value), *args[place + 1 :])
     for name, value in kwargs.items():
-        if type(value) not in (kind := by_name[name]).exact:
+        if (kind := by_name.get(name)) is not None and type(value) not in kind.exact:
             kwargs[name] = _fitting(name, kind, value)
     return args
 

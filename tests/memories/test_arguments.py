@@ -118,6 +118,8 @@ async def test_a_misspelt_argument_is_refused_by_its_name_and_not_left_out(memor
     for verb in VERBS:
         with pytest.raises(TypeError, match=rf"{verb}\(\) got an unexpected keyword argument 'limt'$"):
             await done(getattr(memories, verb)(**needed(verb), limt=3))
+    with pytest.raises(TypeError, match="'options'"):
+        await done(memories.recall(SCOPE, "tea", **{"options": 3}))
     with pytest.raises(TypeError, match=r"get\(\).*positional"):
         await done(memories.get(SCOPE, "id", True))
 
