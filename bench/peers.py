@@ -27,17 +27,16 @@ import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from pages import replace_table
 
 DIMENSIONS, USERS, CALLERS, FOUND, BATCH = 384, 10, 16, 5, 100
 VECTORS = np.random.default_rng(7).normal(size=(4096, DIMENSIONS)).astype(np.float32)
 NUMBERS = itertools.count()
-MARK = "| system | search, one caller"
 TIMES = {"search": 40, "warm": 40, "search16": 8, "add": 30, "add16": 4, "batch": 3, "found": 20}
 WARMING = 3  # searches of each user that are not timed
 OPS = {
@@ -414,16 +413,23 @@ def table(figures: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def written(page: Path, made: str, each: int, rounds: int) -> None:
-    """Puts the table in the place of the last one, with its date."""
-    lines = page.read_text("utf-8").splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith(MARK))
-    end = next(number for number, line in enumerate(lines[start:], start) if not line.startswith("|"))
-    told = f"Taken on {datetime.now(UTC):%Y-%m-%d}, medians of {rounds} rounds, {USERS * each:,} memories."
-    if lines[start - 2].startswith("Taken on "):
-        lines[start - 2] = told
-    lines[start:end] = made.splitlines()
-    page.write_text("\n".join(lines) + "\n", "utf-8")
+def draw(figures: Mapping[str, Mapping[str, float]], picture: Path) -> None:
+    """Bars of the ratios to raw SQL, shorter is faster."""
+    from matplotlib import pyplot as plt
+
+    plt.switch_backend("Agg")
+    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}
+    base, names = next(iter(figures.values())), [*figures][::-1]
+    fig, axes = plt.subplots(1, len(OPS), figsize=(2.2 * len(OPS), 3), sharey=True)
+    for place, (operation, title) in zip(axes, OPS.items(), strict=True):
+        slower = [figures[name][operation] / base[operation] for name in names]
+        bars = place.barh(names, [each if _is_time(operation) else 1 / each for each in slower], log=True)
+        place.bar_label(bars, fmt="%.1f", fontsize=7)
+        place.set_title(title.split(":")[0].replace(", ", "\n").replace(" users", "\nusers"), fontsize=8)
+        place.margins(x=0.2)
+        place.tick_params(which="both", bottom=False, labelbottom=False)
+    fig.tight_layout()
+    fig.savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
 
 
 def main() -> None:
@@ -434,6 +440,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=590, help="memories of each of the ten users")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--markdown", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--picture", type=Path, help="where the ratios are drawn: .svg or .png")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -460,7 +467,10 @@ def main() -> None:
     made = table(figures)
     print(made)
     if options.markdown:
-        written(options.markdown, made, options.each, options.rounds)
+        taken = f"medians of {options.rounds} rounds, {USERS * options.each:,} memories"
+        replace_table(options.markdown, made.splitlines(), taken)
+    if options.picture:
+        draw(figures, options.picture)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,149 @@
+"""Searches of scopes of 10 to 50,000 memories in one table of 235,000, beside the bare statement.
+
+    python bench/scope_sizes.py                                     # a private PostgreSQL; some minutes
+    python bench/scope_sizes.py --markdown docs/benchmarks.md --picture docs/images/scope-sizes.svg
+
+Each size is the scope of one user; users of 100 memories fill the table. The vector leg is the store's search, made by
+the database; its recall is counted against the products with all of the scope's vectors. "First" is the hybrid recall
+of a store that has not seen the scope, "next" one that has. All sizes and calls in turn; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from growth import BATCH, PER_USER, MadeVectors, private_postgres, question, sentences
+from pages import replace_table
+from psycopg_pool import AsyncConnectionPool
+from speed import SCHEMA, configured, raw_search, vector
+
+from kagent_memory import Filter, Memories, Scope
+
+SIZES = (10, 100, 300, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+TABLE = 235_000
+CALLS, LIMIT = 10, 10  # of each search in a round; memories found
+RAW, LEG, FIRST, NEXT = "raw SQL", "vector leg", "first hybrid recall", "next"
+Taken = dict[tuple[str, int], list[float]]
+"""(what was called, of how many memories) → milliseconds of each call."""
+
+
+def of_size(size: int) -> Scope:
+    return Scope("sizes", f"user{size}", "bench")
+
+
+async def fill(memories: Memories, table: int) -> None:
+    users = range(max(0, table - sum(SIZES)) // PER_USER)
+    fillers = [(Scope("filling", f"user{number}", "bench"), PER_USER) for number in users]
+    for scope, count in (*((of_size(size), size) for size in SIZES), *fillers):
+        for first in range(0, count, BATCH):
+            await memories.add(scope, sentences(scope, min(BATCH, count - first), first))
+
+
+async def recall_of_leg(memories: Memories, size: int, space: int) -> float:
+    """The share of the nearest by their vectors that the vector leg finds."""
+    scope, store, shares = of_size(size), memories.store, list[float]()
+    vectors = await store.vectors(scope, space, await store.kept(scope, Filter()))
+    ids, rows = np.array([*vectors]), np.stack([*vectors.values()]).astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for _ in range(CALLS):
+        asked = vector()
+        [found] = await store.search_vector(scope, space, [asked], limit=LIMIT, now=datetime.now(UTC))
+        best = np.argsort(-(rows @ asked.astype(np.float16).astype(np.float64)))[:LIMIT]
+        shares.append(len({id for id, _ in found}.intersection(ids[best].tolist())) / min(LIMIT, size))
+    return statistics.mean(shares)
+
+
+async def measure(uri: str, memories: Memories, pool: AsyncConnectionPool, space: int, taken: Taken) -> None:
+    """One round: each call of each size."""
+    chance = random.Random(len(taken))
+
+    async def timed(what: str, size: int, call: Awaitable[object]) -> None:
+        start = time.perf_counter()
+        await call
+        taken[what, size].append((time.perf_counter() - start) * 1000)
+
+    async with await opened(uri) as stranger:
+        await stranger.recall(Scope("sizes", "nobody", "bench"), "connected")
+        for size in SIZES:
+            scope = of_size(size)
+            await timed(FIRST, size, stranger.recall(scope, question(scope, chance), limit=LIMIT))
+            await stranger.recall(scope, question(scope, chance), limit=LIMIT)  # brings the vectors into memory
+            raw = raw_search(pool, space, scope)
+            leg = partial(memories.store.search_vector, scope, space, limit=LIMIT)
+            for _ in range(CALLS):
+                await timed(NEXT, size, stranger.recall(scope, question(scope, chance), limit=LIMIT))
+                await timed(RAW, size, raw())
+                await timed(LEG, size, leg([vector()], now=datetime.now(UTC)))
+
+
+async def opened(uri: str) -> Memories:
+    return await Memories.open(uri, embedding=MadeVectors(), worker=False, postgres_schema=SCHEMA)
+
+
+def table(taken: Taken, recalls: Mapping[int, float]) -> list[str]:
+    """Ratios first, then the milliseconds."""
+    ratios, calls = (LEG, FIRST, NEXT), (RAW, LEG, FIRST, NEXT)
+    heads = ["memories in the scope", *(f"{what}: × raw" for what in ratios), "first: × next", "recall of the leg"]
+    lines = [f"| {' | '.join((*heads, *(f'{what}: ms' for what in calls)))} |", "|---" * (len(heads) + 4) + "|"]
+    for size in SIZES:
+        ms = {what: statistics.median(taken[what, size]) for what in calls}
+        shown = [f"{ms[what] / ms[RAW]:.2f}" for what in ratios] + [f"{ms[FIRST] / ms[NEXT]:.2f}"]
+        cells = [f"{size:,}", *shown, f"{recalls[size]:.3f}", *(f"{one:.2f}" for one in ms.values())]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def draw(taken: Taken, picture: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    plt.switch_backend("Agg")
+    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}
+    fig, axes = plt.subplots(figsize=(7, 4.2))
+    for what in (RAW, LEG, FIRST, NEXT):
+        label = "hybrid recall, next" if what == NEXT else what
+        axes.loglog(SIZES, [statistics.median(taken[what, size]) for size in SIZES], marker="o", ms=3, label=label)
+    axes.set(xlabel="memories in the scope", ylabel="ms")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    fig.tight_layout()
+    fig.savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
+
+
+async def run(uri: str, given: argparse.Namespace) -> None:
+    taken: Taken = defaultdict(list)
+    async with await opened(uri) as memories:
+        await fill(memories, given.table)
+        space = (await memories.store.embedding_spaces())[-1].number
+        async with AsyncConnectionPool(uri, min_size=1, max_size=1, configure=configured) as pool:
+            async with pool.connection() as connection:
+                await connection.execute("VACUUM (ANALYZE)")
+            recalls = {size: await recall_of_leg(memories, size, space) for size in SIZES}
+            for number in range(given.rounds + 1):
+                await measure(uri, memories, pool, space, taken if number else defaultdict(list))
+    made = table(taken, recalls)
+    print("\n".join(made))
+    if given.markdown:
+        replace_table(given.markdown, made, f"medians of {given.rounds} rounds, a table of {given.table:,} memories")
+    if given.picture:
+        draw(taken, given.picture)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", type=int, default=TABLE, help="memories in all")
+    parser.add_argument("--rounds", type=int, default=5, help="beside a first one that warms up")
+    parser.add_argument("--markdown", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--picture", type=Path, help="where the times are drawn: .svg or .png")
+    options = parser.parse_args()
+    with private_postgres(None) as private:
+        asyncio.run(run(private, options))
