@@ -1,4 +1,5 @@
-"""The vectors of the scopes searched last, held in memory between calls, and the exact scan over them.
+"""The vectors of the scopes searched last, held in memory between calls, and the scan over them: exact, unless the
+caller chose otherwise for large scopes.
 
 What is kept is only what the vector table holds, never which memories are visible: a scope's index tells that.
 """
@@ -18,12 +19,15 @@ import numpy.typing as npt
 from .. import telemetry
 from ..concurrency import LRU
 from ..records import Vector
+from . import sign_codes
 from .base import EARLIEST
+from .sign_codes import Places, SignCodes
 from .text_index import ScopeIndex
 
 ID_BYTES = 200
 LOAD_ROWS = 500
 HAS_VECDOT = hasattr(np, "vecdot")  # of NumPy 2
+CANDIDATES = 20  # by their signs, for each of the nearest that an approximate search looks for
 _SLACK = 1e-5
 
 Loader = Callable[[int, int], Sequence[tuple[int, str, bytes]]]
@@ -57,11 +61,13 @@ class ScopeVectors:
         self._rising = True  # later rows have later ids
         self._matrix: Vector = np.empty((0, dimensions), np.float32)
         self._norms: Floats = np.empty(0)
+        self._codes: SignCodes | None = None  # not searched by them yet
 
     @property
     def size(self) -> int:
         """Bytes held."""
-        return self._matrix.nbytes + self._norms.nbytes + len(self.ids) * ID_BYTES
+        codes = self._codes.size if self._codes else 0
+        return self._matrix.nbytes + self._norms.nbytes + codes + len(self.ids) * ID_BYTES
 
     def load(self, loader: Loader) -> None:
         """Takes in what was set since the last load, in pieces that let other threads run."""
@@ -85,6 +91,8 @@ class ScopeVectors:
         places, vectors = [self._place(id) for id in ids], halves.astype(np.float32)
         self._matrix[places] = vectors
         self._norms[places] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        if self._codes is not None:
+            self._codes.put(places, vectors)
 
     def remove(self, ids: Iterable[str]) -> None:
         """Lets go of these vectors, as far as they are here."""
@@ -94,6 +102,8 @@ class ScopeVectors:
                 self._rising = False
                 self.ids[row], self._rows[last] = last, row
                 self._matrix[row], self._norms[row] = self._matrix[len(self.ids)], self._norms[len(self.ids)]
+                if self._codes is not None:
+                    self._codes.move(len(self.ids), row)
 
     def align(self, index: ScopeIndex) -> None:
         """Lets go of the vectors of memories that the scope's index has no more, and tells those that lack one."""
@@ -127,27 +137,36 @@ class ScopeVectors:
             self.ids.append(memory_id)
         return self._rows[memory_id]
 
-    def places(self, ids: Collection[str]) -> npt.NDArray[np.intp]:
-        """Where those of the ids stand that have a vector."""
-        return np.array([self._rows[one] for one in ids if one in self._rows], np.intp)
+    def places(self, ids: Collection[str]) -> Places:
+        """Where those of the ids stand that have a vector, in rising order."""
+        return np.sort(np.array([self._rows[one] for one in ids if one in self._rows], np.intp))
 
-    def cosines(self, query: Vector) -> Vector:
-        """The cosine of every row, to about 1e-6."""
-        matrix, norms = self._matrix[: len(self.ids)], self._norms[: len(self.ids)]
-        return _dots(matrix, query) / (norms * _norm(query)).astype(np.float32)
+    def likeliest(self, query: Vector, limit: int) -> Places | None:
+        """The rows among which the `limit` nearest are likely to be, by their signs; None: they are not much fewer."""
+        count = CANDIDATES * limit
+        if not 0 < 2 * count <= len(self.ids) or not sign_codes.IS_COUNTING:
+            return None
+        if self._codes is None:
+            self._codes = SignCodes(self._matrix)
+        return self._codes.likeliest(query, count, len(self.ids))
+
+    def cosines(self, query: Vector, among: Places | None = None) -> Vector:
+        """The cosine of every row, or of each `among` them, to about 1e-6."""
+        rows = slice(len(self.ids)) if among is None else among
+        return _dots(self._matrix[rows], query) / (self._norms[rows] * _norm(query)).astype(np.float32)
 
     def nearest(
-        self, query: Vector, cosines: Vector, limit: int, among: npt.NDArray[np.intp] | None = None
+        self, query: Vector, cosines: Vector, limit: int, among: Places | None = None
     ) -> list[tuple[str, float]]:
-        """The `limit` nearest of all rows, or of those `among`: (id, cosine rounded to 6 digits), best first, ties
-        by id descending. The last digits are worked out anew in double precision, whatever order the sums took.
+        """The `limit` nearest of all rows, or of those `among` them in rising order, by `cosines` of these: (id, cosine
+        rounded to 6 digits), best first, ties by id descending. The last digits are worked out anew in double
+        precision, whatever order the sums took.
         """
-        rows = np.arange(len(cosines)) if among is None else np.sort(among)
+        rows = np.arange(len(cosines)) if among is None else among
         if limit < 1 or not len(rows):
             return []
         if limit < len(rows):
-            values = cosines[rows]
-            rows = rows[values >= np.partition(values, len(rows) - limit)[len(rows) - limit] - _SLACK]
+            rows = rows[cosines >= np.partition(cosines, len(rows) - limit)[len(rows) - limit] - _SLACK]
         exact = np.asarray(query, np.float64)
         dots = _dots(self._matrix[rows].astype(np.float64), exact)
         values = (dots / (self._norms[rows] * _norm(exact))).round(6)
@@ -239,26 +258,41 @@ def search(
     queries: Sequence[Vector],
     limit: int,
     passing: Callable[[Sequence[str] | None], Set[str]] | None,
+    *,
+    approximate_above: int = 0,
 ) -> list[list[tuple[str, float]]]:
     """For each query the nearest among the ids that `passing` lets through (None: all); asked for the best candidates
-    first, and for all (None) when those are not enough.
+    first, and for all (None) when those are not enough. Of more than `approximate_above` vectors (0: never) only those
+    are compared that are likely to be among the nearest, unless these are not enough.
     """
     halved = [np.asarray(query, np.float16).astype(np.float32) for query in queries]
-    cosines = [held.cosines(query) for query in halved]
+    reach = limit if passing is None else min(len(held.ids), limit + limit // 4 + 32)
+    is_exact = not 0 < approximate_above < len(held.ids)
+    likeliest = [None if is_exact else held.likeliest(query, reach) for query in halved]
+    cosines = [held.cosines(query, rows) for query, rows in zip(halved, likeliest, strict=True)]
+    compared = list(zip(halved, cosines, strict=True))
+    nearest = [held.nearest(*one, reach, rows) for one, rows in zip(compared, likeliest, strict=True)]
     if passing is None:
-        return [held.nearest(query, row, limit) for query, row in zip(halved, cosines, strict=True)]
-    reach = min(len(held.ids), limit + limit // 4 + 32)
-    nearest = [held.nearest(query, row, reach) for query, row in zip(halved, cosines, strict=True)]
+        return nearest
     good = passing([memory_id for found in nearest for memory_id, _ in found])
     answers = [[hit for hit in found if hit[0] in good][:limit] for found in nearest]
     if reach == len(held.ids) or all(len(answer) == limit for answer in answers):
         return answers
+    if not is_exact:
+        return search(held, queries, limit, passing)
     among = held.places(passing(None))
-    return [held.nearest(query, row, limit, among) for query, row in zip(halved, cosines, strict=True)]
+    return [held.nearest(query, row[among], limit, among) for query, row in compared]
 
 
 def nearest_known(
-    index: ScopeIndex, held: ScopeVectors, queries: Sequence[Vector], *, limit: int, version: int, now: datetime
+    index: ScopeIndex,
+    held: ScopeVectors,
+    queries: Sequence[Vector],
+    *,
+    limit: int,
+    version: int,
+    now: datetime,
+    approximate_above: int,
 ) -> tuple[list[list[tuple[str, float]]], int] | None:
     """See `MemoryStore.nearest_known`: what `nearest` finds, on any thread; None while either takes something in."""
     if not held.loading.acquire(blocking=False):
@@ -270,6 +304,6 @@ def nearest_known(
             mark, visible = held.mark, index.visible(now)
             shown = partial(index.shown, visible) if index.hidden(visible) else None
             telemetry.cache_looked_up("vectors", hit=True)
-            return search(held, queries, limit, shown), mark
+            return search(held, queries, limit, shown, approximate_above=approximate_above), mark
     finally:
         held.loading.release()

@@ -344,8 +344,8 @@ async def test_what_is_forgotten_amid_a_search_moves_no_vectors_under_it(store, 
     await store.apply(SCOPE, Batch(vectors=vectors, space_number=space.number), now=NOW)
     cosines = ScopeVectors.cosines
 
-    def forgotten_then(held, query):
-        found = cosines(held, query)
+    def forgotten_then(held, query, among):
+        found = cosines(held, query, among)
         store._cache.discard((SCOPE.id, space.number), [first_id])
         return found
 

@@ -28,8 +28,15 @@ class LibSQLStore(SqlStore[LibSQLSession]):
 
     supports = frozenset({"encryption_keys", "file_encryption_key"})
 
-    def __init__(self, database: ErasingDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
-        super().__init__(database, cache_mb=cache_mb, ring=ring)
+    def __init__(
+        self,
+        database: ErasingDatabase,
+        *,
+        cache_mb: int = CACHE_MB,
+        approximate_above: int = 0,
+        ring: KeyRing | None = None,
+    ) -> None:
+        super().__init__(database, cache_mb=cache_mb, approximate_above=approximate_above, ring=ring)
         self._file = database
 
     @classmethod
@@ -42,12 +49,18 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Opens or makes the file; the options but `cache_mb`, `driver` and the keys are a server's, and are left
-        aside: a file has one schema and one connection, and waits five seconds for another process's lock.
+        """Opens or makes the file; the options but `cache_mb`, `approximate_above`, `driver` and the keys are a
+        server's, and are left aside: a file has one schema and one connection, and waits five seconds for another
+        process's lock.
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
         database = await Database.open(uri, options.get("driver"), ring, key=options.get("file_encryption_key"))
-        return cls(database, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        return cls(
+            database,
+            cache_mb=options.get("cache_mb", CACHE_MB),
+            approximate_above=options.get("approximate_above", 0),
+            ring=ring,
+        )
 
     @classmethod
     @override

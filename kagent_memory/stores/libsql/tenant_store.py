@@ -82,9 +82,11 @@ class TenantFileStore(LibSQLStore):
         driver: str | None,
         key: str | None = None,
         cache_mb: int = CACHE_MB,
+        approximate_above: int = 0,
         ring: KeyRing | None = None,
     ) -> None:
-        super().__init__(TenantDatabase(self._run, catalogue), cache_mb=cache_mb, ring=ring)
+        database = TenantDatabase(self._run, catalogue)
+        super().__init__(database, cache_mb=cache_mb, approximate_above=approximate_above, ring=ring)
         self._places = places
         self._driver = driver
         self._key = key
@@ -101,7 +103,15 @@ class TenantFileStore(LibSQLStore):
         ring, places = KeyRing.parse(options.get("encryption_keys")), TenantPlaces.parse(uri)
         driver, key = options.get("driver"), options.get("file_encryption_key")
         catalogue = await Database.open_place(places.path(CATALOGUE), driver, ring, key=key)
-        store = cls(places, catalogue, driver=driver, key=key, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        store = cls(
+            places,
+            catalogue,
+            driver=driver,
+            key=key,
+            cache_mb=options.get("cache_mb", CACHE_MB),
+            approximate_above=options.get("approximate_above", 0),
+            ring=ring,
+        )
         try:
             await store.embedding_spaces()
         except BaseException:

@@ -58,8 +58,15 @@ class PostgresStore(SqlStore[PostgresSession]):
     supports = frozenset({"encryption_keys", "rls", "read_uri", "table_prefix"})
     _standby: Standby | None = None
 
-    def __init__(self, database: PostgresDatabase, *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None) -> None:
-        super().__init__(database, cache_mb=cache_mb, ring=ring)
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        *,
+        cache_mb: int = CACHE_MB,
+        approximate_above: int = 0,
+        ring: KeyRing | None = None,
+    ) -> None:
+        super().__init__(database, cache_mb=cache_mb, approximate_above=approximate_above, ring=ring)
         self._asked = LRU[tuple[bytes, int], int](MOST_ASKED)  # whose vectors one search more brings into memory
         self._loading: set[tuple[bytes, int]] = set()
         self._loads: set[asyncio.Task[None]] = set()  # of more than come in one answer: one, beside searches
@@ -134,7 +141,12 @@ class PostgresStore(SqlStore[PostgresSession]):
                     await pool.settled()
                 raise
         database = PostgresDatabase(pool, directory, ring=ring, wrote=standby and standby.wrote)
-        store = cls(database, cache_mb=options.get("cache_mb", CACHE_MB), ring=ring)
+        store = cls(
+            database,
+            cache_mb=options.get("cache_mb", CACHE_MB),
+            approximate_above=options.get("approximate_above", 0),
+            ring=ring,
+        )
         store._standby = standby
         return store
 

@@ -67,13 +67,19 @@ class SqlStore(SpaceStore[AnySession]):
     supports = frozenset({"encryption_keys"})
 
     def __init__(
-        self, database: Database[AnySession], *, cache_mb: int = CACHE_MB, ring: KeyRing | None = None
+        self,
+        database: Database[AnySession],
+        *,
+        cache_mb: int = CACHE_MB,
+        approximate_above: int = 0,
+        ring: KeyRing | None = None,
     ) -> None:
         super().__init__(database)
         self._reads = database  # of one scope, for readers
         self._ring = ring
         self._indexes = Indexes(cache_mb * 2**20)
         self._cache = VectorCache(cache_mb * 2**20)
+        self._approximate_above = approximate_above
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
         self._due = queue.Due()
         self._packing: set[asyncio.Task[None]] = set()
@@ -277,9 +283,9 @@ class SqlStore(SpaceStore[AnySession]):
         if held is None:
             return None
         size = len(checked) * held.size // SEARCHED_BYTES
-        return await run_in_thread(
-            size, nearest_known, index, held, checked, limit=bounded(limit), version=version, now=now
-        )
+        above = self._approximate_above
+        find = partial(nearest_known, limit=bounded(limit), version=version, now=now, approximate_above=above)
+        return await run_in_thread(size, find, index, held, checked)
 
     async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
         """The vectors of a scope whose index is current, as far as they are in memory."""
