@@ -28,17 +28,17 @@ class Depths:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[list[str]] = []
         self._task: asyncio.Task[object] | None = None
-        execute, mapped_errors = Connection.execute, libsql_connection._mapped_errors
+        wait, mapped_errors = Connection.wait, libsql_connection._mapped_errors
 
-        async def executed(connection, *arguments, **options):
+        async def waited(connection, *arguments, **options):
             self._note(awaited=False)
-            return await execute(connection, *arguments, **options)
+            return await wait(connection, *arguments, **options)
 
         def guarded(is_failure):
             self._note(awaited=True)
             return mapped_errors(is_failure)
 
-        monkeypatch.setattr(Connection, "execute", executed)
+        monkeypatch.setattr(Connection, "wait", waited)
         monkeypatch.setattr(libsql_connection, "_mapped_errors", guarded)
 
     def _note(self, *, awaited: bool) -> None:

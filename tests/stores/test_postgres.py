@@ -34,6 +34,7 @@ class TestPostgres(StoreContract):
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SCOPE = Scope("t", "ada", "a")
 
 
 def _memory(text: str, **values: Any) -> Memory:
@@ -110,6 +111,31 @@ async def test_memories_are_read_each_by_its_own_key_by_a_plan_that_is_kept_wher
             counted = "SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '%wanted%'"
             [(kept,)] = connection.execute(counted, prepare=False).fetchall()
             assert kept == 3, name
+
+
+async def test_a_read_gives_its_statement_a_name_once_and_anew_after_the_server_forgot_it(postgres_uri):
+    async def names(session: Any) -> int:
+        cursor = await session._connection.execute(
+            "SELECT count(*) AS known FROM pg_prepared_statements WHERE name LIKE 'kagent%'", prepare=False
+        )
+        [row] = await cursor.fetchall()
+        return row["known"]
+
+    async def fail(session: Any) -> None:
+        await session.rows("scope_row", {"scope_id": SCOPE.id})
+        raise KeyError
+
+    async with await open_store(postgres_uri, pool_size=1) as store:
+        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=_memory("green tea"))]), now=NOW)
+        database: Any = store._database  # type: ignore[attr-defined]
+        for _ in range(3):
+            assert await store.version(SCOPE) == 1
+        assert await database.read(names) == 1
+        with pytest.raises(KeyError):
+            await database.write(fail)  # taken back, whereupon the driver has the server forget all names
+        assert await database.read(names) == 0
+        assert await store.version(SCOPE) == 1
+        assert await database.read(names) == 1
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):

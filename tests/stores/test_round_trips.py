@@ -40,12 +40,17 @@ class Trips:
 @pytest.fixture
 def trips(monkeypatch) -> Trips:
     trips = Trips()
-    execute, run, rows = Connection.execute, DriverThread.run, LibSQLSession.rows
+    ask, execute, run, rows = Connection.ask, Connection.execute, DriverThread.run, LibSQLSession.rows
 
     async def executed(self, query, *arguments, **options):
         trips.count += 1
         trips.statements.append(str(query))
         return await execute(self, query, *arguments, **options)
+
+    async def asked(self, statements):
+        trips.count += 1
+        trips.statements += [command.text.decode() for command, _ in statements]
+        return await ask(self, statements)
 
     async def ran(self, *arguments, **options):
         trips.count += 1
@@ -56,6 +61,7 @@ def trips(monkeypatch) -> Trips:
         return await rows(self, query, values, **options)
 
     monkeypatch.setattr(Connection, "execute", executed)
+    monkeypatch.setattr(Connection, "ask", asked)
     monkeypatch.setattr(DriverThread, "run", ran)
     monkeypatch.setattr(LibSQLSession, "rows", read)
     return trips

@@ -22,8 +22,8 @@ from kagent_memory.errors import ConfigurationError, InvalidInput, KagentMemoryE
 from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store, text_index
 from kagent_memory.stores.base import Batch, Job, Token
-from kagent_memory.stores.postgres import schema, session
-from kagent_memory.stores.postgres.session import begin_with
+from kagent_memory.stores.postgres import schema
+from kagent_memory.stores.postgres.database import PostgresDatabase
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
 from kagent_memory.testing.contract import ConcurrencyContract, IsolationContract, QueueContract
@@ -320,10 +320,10 @@ async def test_a_read_leaves_in_one_piece_and_tells_its_own_error(postgres_uri, 
         assert pieces == 1
         with pytest.raises(InvalidInput, match="invalid input syntax for type uuid"):
             await database.within(ADA).read(lambda session: session.rows("scope_memories", {"scope_id": "none"}))
-        monkeypatch.setattr(session, "begin_with", lambda pipeline, _: begin_with(pipeline, [UNKNOWN]))
+        monkeypatch.setattr(PostgresDatabase, "_preamble", lambda *_: [UNKNOWN])
         with pytest.raises(KagentMemoryError, match="unrecognized configuration parameter"):
             await store.list(ADA, now=NOW)
-        monkeypatch.setattr(session, "begin_with", begin_with)
+        monkeypatch.undo()
         many = [new_id() for _ in range(60_000)]  # more than a socket takes at once
         async with asyncio.timeout(120):
             assert await store.get(ADA, many, now=NOW) == {}

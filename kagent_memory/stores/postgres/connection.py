@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import psycopg
 from pgvector.psycopg.halfvec import register_halfvec_info
-from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor, generators, waiting
+from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor, generators
 from psycopg.abc import Buffer, PQGen
-from psycopg.adapt import Dumper, Loader
+from psycopg.adapt import Dumper, Loader, Transformer
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
@@ -31,6 +30,8 @@ from ...records import Vector
 from ..codec import id_text
 from ..sql import queries
 from ..sql.session import Row
+from .line import Late, Line
+from .prepared import Command, RowMaker, Statements, row_maker
 
 DIALECT = "postgres"
 CONNECT_SECONDS = 3
@@ -39,14 +40,8 @@ SETTLE_SECONDS = 1.0
 NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
 IDLE_TRANSACTION_SECONDS = 60.0  # a client that vanished lets go of its locks
 CROSSING_SECONDS = 300.0  # the longest that one statement and its answer may be under way on a slow line
-_LOOK_SECONDS = 0.1
-_TEXT_ARRAY = 1009
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 T = TypeVar("T")
-
-
-class _Late(Exception):
-    """No answer within the bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,20 +119,9 @@ class VectorsDumper(Dumper):
         return struct.pack("!iiIii", 1, 0, self.element, count, 1) + made.tobytes()
 
 
-def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
+def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> RowMaker:
     """A row factory: rows by name, lists as tuples."""
-    result = cursor.pgresult  # the driver's own description of it makes an object a column
-    named = [(result.fname(column) or b"", result.ftype(column)) for column in range(result.nfields)] if result else []
-    names = [name.decode() for name, _ in named]
-    lists = [name.decode() for name, kind in named if kind == _TEXT_ARRAY]
-
-    def row(values: Sequence[Any]) -> Row:
-        made = dict(zip(names, values, strict=True))
-        for name in lists:
-            made[name] = tuple(made[name] or ())
-        return made
-
-    return row
+    return row_maker(cursor.pgresult)
 
 
 class OnePiece(AsyncPipeline):
@@ -193,6 +177,7 @@ class Connection(AsyncConnection[Row]):
         settings: what `set_locally` takes.
         has_vectors: whether pgvector's types are known.
         made_at, answered_at: when it was made, and when the server last answered, on the event loop's clock.
+        is_lent: whether it is another face of one that belongs to the caller, who waits for it too.
     """
 
     answer_seconds: float = CONNECT_SECONDS
@@ -204,15 +189,18 @@ class Connection(AsyncConnection[Row]):
     has_vectors: bool = False
     made_at: float = 0.0
     answered_at: float = 0.0
+    is_lent: bool = False
+    _line: Line | None = None
+    _statements: Statements | None = None
 
     @override
-    async def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:
+    async def wait(self, gen: PQGen[T], interval: float = 0.0, timeout: float | None = None) -> T:
+        line = self._line = self._line or Line(self.pgconn.socket, is_lent=self.is_lent)
         seconds = self.patience if timeout is None else timeout
-        steps = _bounded(gen, seconds)
         try:
-            return await waiting.wait_async(steps, self.pgconn.socket, interval)
-        except _Late:
-            self.pgconn.finish()
+            return await line.done(gen, silence=seconds, whole=max(seconds, CROSSING_SECONDS))
+        except Late:
+            self.end()
             raise psycopg.OperationalError(f"the database did not answer within {seconds:g} s") from None
         except asyncio.CancelledError:
             # The driver's own way is to cancel the statement and to drop what it was doing; a pipeline then waits for
@@ -221,16 +209,41 @@ class Connection(AsyncConnection[Row]):
             self.hurry()
             try:
                 async with asyncio.timeout(SETTLE_SECONDS):
-                    await waiting.wait_async(steps, self.pgconn.socket, _LOOK_SECONDS)
+                    await line.done(gen, silence=SETTLE_SECONDS, whole=SETTLE_SECONDS)
             except psycopg.Error:
                 pass  # what the caller who left would have been told
-            except (_Late, TimeoutError, asyncio.CancelledError):
-                self.pgconn.finish()
+            except (Late, TimeoutError, asyncio.CancelledError):
+                self.end()
             raise
+
+    def end(self) -> None:
+        """Closes it at once."""
+        if self._line is not None:
+            self._line.leave()
+        self.pgconn.finish()
+
+    @override
+    async def close(self) -> None:
+        if self._line is not None:
+            self._line.leave()
+        await super().close()
+
+    async def ask(self, asked: Sequence[tuple[Command, Sequence[Any]]]) -> Sequence[Sequence[Row]]:
+        """The rows of statements that change nothing, each with its values; they leave in one piece and are one
+        transaction.
+        """
+        known = self._statements = self._statements or Statements(
+            self.pgconn, partial(Transformer, self), named=not self.pooled
+        )
+        try:
+            return await self.wait(known.steps([one for given in asked for one in known.asked(*given)]))
+        except psycopg.errors.InvalidSqlStatementName:  # the driver has the server forget all names with a rollback
+            known.forget()
+            return await self.wait(known.steps([one for given in asked for one in known.asked(*given)]))
 
     @asynccontextmanager
     async def one_piece(self) -> AsyncGenerator[OnePiece]:
-        """A pipeline for a few reads that are one transaction: nothing is sent before its end."""
+        """A pipeline: nothing is sent before answers are asked for."""
         self._pipeline = pipeline = OnePiece(self)
         try:
             async with pipeline:
@@ -257,6 +270,7 @@ class Connection(AsyncConnection[Row]):
     def belongs_to_another(self) -> None:
         """It is the caller's to close: the driver then does not warn when this face of it is dropped."""
         self._pool = None
+        self.is_lent = True
 
     def hurry(self) -> None:
         """Whoever uses it was cancelled: what is left to do, a rollback, must come to its end soon."""
@@ -270,25 +284,6 @@ class Connection(AsyncConnection[Row]):
             and self.pgconn.transaction_status == TransactionStatus.IDLE
             and self.pgconn.pipeline_status == PipelineStatus.OFF
         )
-
-
-def _bounded(steps: PQGen[T], seconds: float) -> PQGen[T]:
-    # Silence is bounded, and so is the whole; a slow line that carries a large write is not silent.
-    # The clock is read after what has come was taken in: a loop that was held up loses no answer.
-    now = time.monotonic()
-    silent, whole = now + seconds, now + max(seconds, CROSSING_SECONDS)
-    try:
-        wait = next(steps)
-        while True:
-            ready = yield wait
-            wait = steps.send(ready)
-            now = time.monotonic()
-            if ready:
-                silent = now + seconds
-            if now >= min(silent, whole):
-                raise _Late
-    except StopIteration as end:
-        return end.value
 
 
 async def dial(target: Target) -> Connection:
@@ -310,7 +305,7 @@ async def dial(target: Target) -> Connection:
     try:
         await _set_up(connection, target)
     except BaseException:
-        connection.pgconn.finish()
+        connection.end()
         raise
     return connection
 

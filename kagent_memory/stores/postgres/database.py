@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Callable, Coroutine, Mapping, Set
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, LiteralString, ParamSpec, Self, TypeVar
 
 import psycopg
 
@@ -59,7 +59,9 @@ class PostgresDatabase:
     def _preamble(self, connection: Connection) -> Preamble:
         """What every transaction on this connection begins with; gone with the transaction."""
         prefix = connection.table_prefix
-        begun = [(statement("set_locally", prefix=prefix), connection.settings)] if connection.pooled else []
+        begun: list[tuple[LiteralString, Mapping[str, str]]] = []
+        if connection.pooled:
+            begun.append((statement("set_locally", prefix=prefix), connection.settings))
         if connection.row_security and self._scope is not None:
             begun.append((statement("act_for_scope", prefix=prefix), {"scope": self._scope.id.hex()}))
         elif connection.row_security:

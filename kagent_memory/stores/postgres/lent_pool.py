@@ -88,7 +88,7 @@ class LentPool:
         """Hands a connection back to the caller's pool; one that is not at rest is closed before."""
         theirs = self._taken.pop(connection)
         if not connection.reusable:
-            connection.pgconn.finish()
+            connection.end()
         self._put_back(theirs)
 
     def forget(self) -> None:

@@ -183,7 +183,7 @@ class Pool:
 
     def _discard(self, connection: Connection) -> None:
         self._count -= 1
-        connection.pgconn.finish()
+        connection.end()
         self._call(None)
 
     def _close_idle(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,12 +21,13 @@ from ..sql import queries
 from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
 from .connection import DIALECT, Connection, OnePiece, Vectors
+from .prepared import Command, command
 
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
 P = ParamSpec("P")
 T = TypeVar("T")
-Preamble: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
+Preamble: TypeAlias = Sequence[tuple[LiteralString, Mapping[str, str]]]
 """Statements that a transaction begins with, each with its values."""
 MOVING = frozenset({"touch_scope", "advance_version"})
 """Statements that every change of what readers see begins with: of memories, or of their vectors alone."""
@@ -125,26 +125,16 @@ def _portions(items: Iterable[tuple[int, T]]) -> Iterator[list[T]]:
         yield portion
 
 
-_VALUE = re.compile(r"%\((\w+)\)s")
-
-
-@cache
-def _positional(text: str) -> tuple[bytes, Sequence[str]]:
-    """A statement as the protocol has it, and the names of its values in their order."""
-    names: list[str] = []
-
-    def numbered(found: re.Match[str]) -> str:
-        names.append(found[1])
-        return f"${len(names)}"
-
-    return _VALUE.sub(numbered, text).encode(), names
+def _asked(text: str, values: Values) -> tuple[Command, Sequence[Any]]:
+    asked = command(text)
+    return asked, [_encoded(name, values[name]) for name in asked.names]
 
 
 def begin_with(pipeline: OnePiece, preamble: Preamble) -> None:
     """Sends these statements together with the one that comes next, which costs no round trip; answers are checked."""
     for text, values in preamble:
-        command, names = _positional(text)
-        pipeline.enqueue(command, [values[name].encode() for name in names])
+        sent = command(text)
+        pipeline.enqueue(sent.text, [values[name].encode() for name in sent.names])
 
 
 class PostgresSession:
@@ -208,20 +198,18 @@ class PostgresSession:
         return self._sealing.sent(query, values)
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
-        if self._preamble or self._check is not None:
-            looked_at: list[tuple[LiteralString, Values]] = (
-                [] if self._check is None else [(self._statement("node"), {})]
-            )
-            async with self._connection.one_piece() as pipeline:  # what is sent before its sync is one transaction
-                begin_with(pipeline, self._preamble)
-                cursors = [await self._executed(text, values) for text, values in (*looked_at, *queries)]
-            if self._check is not None:
-                [node] = await cursors.pop(0).fetchall()
-                self._check(node)
-        else:
+        if self._pipeline is not None:
             cursors = [await self._executed(text, values) for text, values in queries]
-            await self._sync()
-        return [await cursor.fetchall() for cursor in cursors]
+            await self._pipeline.sync()
+            return [await cursor.fetchall() for cursor in cursors]
+        before: list[tuple[LiteralString, Values]] = [*self._preamble]
+        if self._check is not None:
+            before.append((self._statement("node"), {}))
+        answers = await self._connection.ask([_asked(text, values) for text, values in (*before, *queries)])
+        if self._check is not None:
+            [node] = answers[len(before) - 1]
+            self._check(node)
+        return answers[len(before) :]
 
     def _note(self, query: str, *values: Values) -> None:
         if query in MOVING:

@@ -88,7 +88,7 @@ class Standby:
         except psycopg.Error as error:
             wrong = f"the server does not tell how far it is: {_words(error)}"
         finally:
-            there.pgconn.finish()  # it may have been set up before the standby had what was written
+            there.end()  # it may have been set up before the standby had what was written
         if wrong is not None:
             raise ConfigurationError(f"read_uri: {wrong}; name a streaming standby of the database, or leave it out.")
         return standby
@@ -188,7 +188,7 @@ class Standby:
             if connection.row_security != self._row_security or not connection.has_vectors:
                 raise StandbyBehind("its tables are not guarded as the primary's were when the store was opened")
         except BaseException:
-            connection.pgconn.finish()
+            connection.end()
             raise
         return connection
 

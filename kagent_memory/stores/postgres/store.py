@@ -101,11 +101,11 @@ class PostgresStore(SqlStore[PostgresSession]):
         try:
             migrated = await prepare(first, target.schema, row_security=options.get("rls", False))
         except BaseException:
-            first.pgconn.finish()
+            first.end()
             raise
         pool = Pool(target, size=size, wait_seconds=wait)
         if migrated:  # what it found when it was set up is no longer so
-            first.pgconn.finish()
+            first.end()
         else:
             pool.add(first)
         return await cls._put_together(pool, directory, target, options)
@@ -217,7 +217,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         except psycopg.Error as error:
             raise ours(error) from error
         finally:
-            connection.pgconn.finish()
+            connection.end()
         return left
 
     @override

@@ -1,0 +1,152 @@
+"""Statements as the protocol has them, and what one connection keeps of those that it has asked before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeAlias
+
+from psycopg import errors, generators
+from psycopg.abc import PQGen, Transformer
+from psycopg.adapt import PyFormat
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGconn, PGresult
+
+from ..sql.session import Row
+
+MOST_PREPARED = 200
+_TEXT_ARRAY = 1009
+_VALUE = re.compile(r"%\((\w+)\)([sb])")
+_FORMATS = {"s": PyFormat.AUTO, "b": PyFormat.BINARY}
+
+RowMaker: TypeAlias = Callable[[Sequence[Any]], Row]
+
+
+class Command(NamedTuple):
+    """A statement as the protocol has it, with the names of its values in their order and how each is sent."""
+
+    text: bytes
+    names: Sequence[str]
+    formats: list[PyFormat]
+
+
+@cache
+def command(text: str) -> Command:
+    """The statement with numbers in place of names."""
+    formats: dict[str, PyFormat] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        formats.setdefault(found[1], _FORMATS[found[2]])
+        return f"${[*formats].index(found[1]) + 1}"
+
+    numbered_text = _VALUE.sub(numbered, text).encode()
+    return Command(numbered_text, [*formats], [*formats.values()])
+
+
+def row_maker(result: PGresult | None) -> RowMaker:
+    """Makes rows by name of a result's, lists as tuples."""
+    # the driver's own description of it makes an object a column
+    named = [(result.fname(column) or b"", result.ftype(column)) for column in range(result.nfields)] if result else []
+    names = [name.decode() for name, _ in named]
+    lists = [name.decode() for name, kind in named if kind == _TEXT_ARRAY]
+
+    def row(values: Sequence[Any]) -> Row:
+        made = dict(zip(names, values, strict=True))
+        for name in lists:
+            made[name] = tuple(made[name] or ())
+        return made
+
+    return row
+
+
+@dataclass(slots=True, eq=False)
+class _Prepared:
+    """A statement that the server knows by name, and how to read its answers once one has come."""
+
+    name: bytes
+    transformer: Transformer
+    row: RowMaker | None = None
+
+
+class Asked(NamedTuple):
+    """What leaves for one statement, and how its answer is read; None: it is only checked."""
+
+    sends: Callable[[], None]
+    key: tuple[bytes, Sequence[int]] | None = None
+    prepared: _Prepared | None = None
+
+
+class Statements:
+    """What one connection knows of the statements that it is asked.
+
+    Args:
+        pgconn: the connection.
+        transformer: makes one that knows the connection's types.
+        named: whether the server keeps statements by name.
+    """
+
+    def __init__(self, pgconn: PGconn, transformer: Callable[[], Transformer], *, named: bool) -> None:
+        self._pgconn = pgconn
+        self._transformer = transformer
+        self._values = transformer()
+        self._named = named
+        self._known: dict[tuple[bytes, Sequence[int]], _Prepared] = {}
+        self._count = 0
+
+    def forget(self) -> None:
+        """The server knows none of them any more."""
+        self._known.clear()
+
+    def asked(self, command: Command, values: Sequence[Any]) -> list[Asked]:
+        """What is sent to ask this statement: itself, after it is given a name where the server has none for it."""
+        sent = self._values.dump_sequence(values, command.formats)
+        types, formats = self._values.types or (), self._values.formats
+        if not self._named:
+            send = partial(self._pgconn.send_query_params, command.text, sent, types, formats, Format.BINARY)
+            return [Asked(send, None, _Prepared(b"", self._transformer()))]
+        key = command.text, types
+        known, before = self._known.get(key), list[Asked]()
+        if known is None:
+            if len(self._known) >= MOST_PREPARED:
+                oldest = self._known.pop(next(iter(self._known)))
+                before.append(Asked(partial(self._pgconn.send_query_params, b"DEALLOCATE " + oldest.name, None)))
+            self._count += 1
+            known = self._known[key] = _Prepared(b"kagent_%d" % self._count, self._transformer())
+            before.append(Asked(partial(self._pgconn.send_prepare, known.name, command.text, types), key))
+        send = partial(self._pgconn.send_query_prepared, known.name, sent, formats, Format.BINARY)
+        return [*before, Asked(send, key, known)]
+
+    def steps(self, asked: Sequence[Asked]) -> PQGen[list[list[Row]]]:
+        """Has them leave in one piece, which is one transaction, and reads the rows of those that are read."""
+        pgconn = self._pgconn
+        pgconn.enter_pipeline_mode()
+        for one in asked:
+            one.sends()
+        pgconn.pipeline_sync()
+        yield from generators.send(pgconn)
+        results: list[PGresult] = []
+        for _ in asked:
+            results += yield from generators.fetch_many(pgconn)
+        yield from generators.fetch_many(pgconn)  # of the sync
+        pgconn.exit_pipeline_mode()
+        self._check(asked, results)
+        return [self._rows(one.prepared, found) for one, found in zip(asked, results, strict=True) if one.prepared]
+
+    def _check(self, asked: Sequence[Asked], results: Sequence[PGresult]) -> None:
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                for one in asked:  # what was to be kept may not have been
+                    if one.key is not None:
+                        self._known.pop(one.key, None)
+                raise errors.error_from_result(result)
+
+    def _rows(self, prepared: _Prepared, result: PGresult) -> list[Row]:
+        transformer, row = prepared.transformer, prepared.row
+        transformer.set_pgresult(result, set_loaders=row is None)
+        if row is None:
+            row = prepared.row = row_maker(result)
+        found = transformer.load_rows(0, result.ntuples, row)
+        transformer.set_pgresult(None, set_loaders=False)  # a large answer is not kept till the next
+        return found
