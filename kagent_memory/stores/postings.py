@@ -15,6 +15,8 @@ TAIL = 4096
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
+Narrow: TypeAlias = npt.NDArray[np.unsignedinteger]
+"""Numbers that take as few bytes as they need."""
 
 
 def _hashed(term: str) -> int:
@@ -70,45 +72,80 @@ class Held(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Entries side by side, in the order of their terms' keys and then of their rows."""
+    """Entries side by side: those of a key lie together, from one of `starts` on and so many as one of `lengths`.
 
-    terms: Keys
-    rows: Rows
-    counts: Rows
+    Attributes:
+        keys: of terms, in order; one whose entries lie in several places comes several times.
+    """
+
+    keys: Keys
+    starts: Rows
+    lengths: Rows
+    rows: Narrow
+    counts: Narrow
 
     @property
     def size(self) -> int:
-        return self.terms.nbytes + self.rows.nbytes + self.counts.nbytes
-
-    def joined(self, later: Self) -> Self:
-        """These and later ones as one run."""
-        if not len(self.terms) or not len(later.terms):
-            return self if len(self.terms) else later
-        return self.of([self, later])
+        return sum(column.nbytes for column in self)
 
     @classmethod
-    def of(cls, runs: Sequence[Self]) -> Self:
-        """Some runs as one."""
-        terms, rows = np.concatenate([one.terms for one in runs]), np.concatenate([one.rows for one in runs])
-        return cls(terms, rows, np.concatenate([one.counts for one in runs])).in_order()
+    def of(cls, terms: Keys, rows: Narrow, counts: Narrow) -> Self:
+        """Entries in the order of their terms' keys."""
+        starts = np.flatnonzero(np.concatenate(([True], terms[1:] != terms[:-1]))[: len(terms)])
+        return cls(terms[starts], starts, np.diff(starts, append=len(terms)), rows, counts)
 
-    def in_order(self) -> Self:
-        """The same, brought into order: quick where a few runs follow each other."""
-        order = np.argsort(self.terms, kind="stable")
-        return type(self)(self.terms[order], self.rows[order], self.counts[order])
+    @classmethod
+    def beside(cls, runs: Sequence[Self]) -> Self:
+        """Some runs as one, their entries where they lie: quick, but what looks a key up goes to several places."""
+        if len(filled := [run for run in runs if len(run.rows)]) <= 1:
+            return filled[0] if filled else runs[0]
+        keys = np.concatenate([run.keys for run in filled])
+        ends = np.cumsum([len(run.rows) for run in filled])
+        starts = np.concatenate([run.starts + end - len(run.rows) for run, end in zip(filled, ends, strict=True)])
+        order = keys.argsort(kind="stable")
+        lengths = np.concatenate([run.lengths for run in filled])
+        rows, counts = (np.concatenate(columns) for columns in zip(*(run[3:] for run in filled), strict=True))
+        return cls(keys[order], starts[order], lengths[order], rows, counts)
+
+    def together(self) -> Self:
+        """The same with each key once."""
+        return self.of(*self.entries())
+
+    def entries(self) -> tuple[Keys, Narrow, Narrow]:
+        """The key, the row and the count of each entry, in the order of the keys."""
+        places = spread(self.starts, self.lengths)
+        return np.repeat(self.keys, self.lengths), self.rows[places], self.counts[places]
 
     def where(self, kept: npt.NDArray[np.bool_]) -> Self:
         """Those of some rows."""
-        held = kept[self.rows]
-        return type(self)(self.terms[held], self.rows[held], self.counts[held])
+        terms, rows, counts = self.entries()
+        held = kept[rows]
+        return self.of(terms[held], rows[held], counts[held])
 
-    def spans(self, keys: Keys) -> list[tuple[int, int]]:
-        """Where the entries of each key begin and end."""
-        first, last = self.terms.searchsorted(keys, "left"), self.terms.searchsorted(keys, "right")
-        return list(zip(first.tolist(), last.tolist(), strict=True))
+    def held(self, keys: Keys) -> Held:
+        """The entries of some keys, each by its place among them."""
+        first, last = self.keys.searchsorted(keys, "left"), self.keys.searchsorted(keys, "right")
+        found = spread(first, last - first)
+        lengths = self.lengths[found]
+        numbers = np.repeat(np.arange(len(keys)), last - first).repeat(lengths)
+        places = spread(self.starts[found], lengths)
+        return Held(numbers, self.rows[places].astype(np.int64), self.counts[places].astype(np.int64))
 
 
-_NOTHING = _Run(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+def spread(starts: Rows, lengths: Rows) -> Rows:
+    """The numbers from each start on, so many as its length."""
+    ends = lengths.cumsum()
+    return np.arange(ends[-1] if len(ends) else 0) + (starts - ends + lengths).repeat(lengths)
+
+
+_NOTHING = _Run.of(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint8))
+
+
+_NONE_HELD = _NOTHING.held(np.empty(0, np.uint64))
+
+
+def _narrow(counts: Rows) -> Narrow:
+    return counts.astype(np.uint8 if counts.max(initial=0) < 2**8 else np.uint32)
 
 
 class Postings:
@@ -116,7 +153,7 @@ class Postings:
     grown. Their arrays are made anew and never written to, so that a copy of the object is one of what it held.
     """
 
-    PARTS: ClassVar[int] = 4  # that `packed` gives
+    PARTS: ClassVar[int] = 5  # that `packed` gives
 
     def __init__(self) -> None:
         self._long = self._short = _NOTHING
@@ -131,57 +168,52 @@ class Postings:
         records = np.frombuffer(b"".join(entries), RECORD)
         places = np.repeat(np.arange(len(entries)), [len(entry) // RECORD.itemsize for entry in entries])
         counts, terms = records["count"].astype(np.int64), records["term"].astype(np.uint64)
-        self._short = self._short.joined(_Run(terms, places + first, counts).in_order())
-        if len(self._short.terms) > max(TAIL, len(self._long.terms) // 4):
-            self._long, self._short = self._long.joined(self._short), _NOTHING
+        order = terms.argsort(kind="stable")
+        fresh = _Run.of(terms[order], (places[order] + first).astype(np.uint32), _narrow(counts[order]))
+        self._short = _Run.beside([self._short, fresh])
+        if len(self._short.rows) > max(TAIL, len(self._long.rows) // 4):
+            self._long, self._short = _Run.beside([self._long, self._short]).together(), _NOTHING
         return np.bincount(places, counts, minlength=len(entries)).astype(np.int64)
 
     def among(self, terms: Sequence[str]) -> list[str]:
         """Those of many terms that some row holds; they push no others out of what is remembered of terms."""
         keys = np.array([_hashed(term) for term in terms], np.uint64)
-        held = _in_order(self._long.terms, keys) | _in_order(self._short.terms, keys)
+        held = _in_order(self._long.keys, keys) | _in_order(self._short.keys, keys)
         return [terms[number] for number in np.flatnonzero(held).tolist()]
 
     def of(self, terms: Sequence[str]) -> Held:
         """The rows that hold these terms, and how often each does."""
         keys = np.array([term_key(term) for term in terms], np.uint64)
-        rows, counts = list[Rows](), list[Rows]()
-        lengths = np.zeros((2, len(terms)), np.int64)
-        for number, run in enumerate((self._long, self._short)):
-            spans = run.spans(keys) if len(run.terms) else ()
-            for term, (first, last) in enumerate(spans):
-                if first < last:
-                    lengths[number, term] = last - first
-                    rows.append(run.rows[first:last])
-                    counts.append(run.counts[first:last])
-        if not rows:
-            return Held(_NOTHING.rows, _NOTHING.rows, _NOTHING.counts)
-        numbers = np.repeat(np.arange(lengths.size) % len(terms), lengths.ravel())
-        return Held(numbers, np.concatenate(rows), np.concatenate(counts))
+        held = [run.held(keys) for run in (self._long, self._short) if len(run.rows)]
+        if len(held) == 1:
+            return held[0]
+        return Held(*map(np.concatenate, zip(_NONE_HELD, *held, strict=True)))
 
     def packed(self, kept: Rows, count: int) -> Sequence[bytes]:
         """The lists of some of so many rows, which are numbered anew by their order: for `unpacked`."""
         number = np.full(count, -1)
         number[kept] = np.arange(len(kept))
-        both = self._long.joined(self._short).where(number >= 0)
-        distinct, lengths = np.unique(both.terms, return_counts=True)
-        narrow = "<u1" if both.counts.max(initial=0) < 2**8 else "<u4"
-        columns = ((distinct, "<u8"), (lengths, "<u4"), (number[both.rows], "<u4"), (both.counts, narrow))
-        return [column.astype(kind).tobytes() for column, kind in columns]
+        both = _Run.beside([self._long, self._short]).where(number >= 0)
+        often = np.flatnonzero(both.counts != 1)
+        columns = (both.keys.astype("<u8"), _packed(both.lengths), _packed(number[both.rows]))
+        return [column.tobytes() for column in (*columns, often.astype("<u4"), both.counts[often].astype("<u4"))]
 
     @classmethod
     def unpacked(cls, lists: Sequence[Sequence[memoryview]], counts: Sequence[int]) -> Self:
         """The lists that `packed` gave of some parts, whose rows, so many each, follow each other."""
-        postings, first = cls(), 0
-        runs = [_NOTHING]
-        for parts, count in zip(lists, counts, strict=True):
-            rows = np.frombuffer(parts[2], "<u4")
-            narrow = "<u1" if len(parts[3]) == len(rows) else "<u4"
-            terms = np.repeat(np.frombuffer(parts[0], "<u8"), np.frombuffer(parts[1], "<u4")).astype(np.uint64)
-            held = np.frombuffer(parts[3], narrow).astype(np.int64)
-            runs.append(_Run(terms, rows.astype(np.int64) + first, held))
+        postings, first, runs = cls(), 0, [_NOTHING]
+        for pieces, count in zip(lists, counts, strict=True):
+            keys = np.frombuffer(pieces[0], "<u8").astype(np.uint64)
+            lengths = _unpacked(pieces[1], len(keys)).astype(np.int64)
+            size = int(lengths.sum())
+            rows, often = _unpacked(pieces[2], size).astype(np.uint32), np.frombuffer(pieces[3], "<u4")
+            rows += np.uint32(first)
+            values = _narrow(np.frombuffer(pieces[4], "<u4").astype(np.int64))
+            held = np.ones(size, values.dtype)
+            held[often] = values
+            runs.append(_Run(keys, lengths.cumsum() - lengths, lengths, rows, held))
             first += count
-        postings._long = runs[-1] if len(runs) <= 2 else _Run.of(runs)
+        postings._long = _Run.beside(runs)
         return postings
 
     def where(self, kept: npt.NDArray[np.bool_]) -> Self:
@@ -189,3 +221,11 @@ class Postings:
         some = type(self)()
         some._long, some._short = self._long.where(kept), self._short.where(kept)
         return some
+
+
+def _packed(numbers: Rows) -> npt.NDArray[np.unsignedinteger]:
+    return numbers.astype("<u2" if numbers.max(initial=0) < 2**16 else "<u4")
+
+
+def _unpacked(packed: memoryview, count: int) -> npt.NDArray[np.unsignedinteger]:
+    return np.frombuffer(packed, "<u4" if len(packed) == 4 * count else "<u2")

@@ -9,21 +9,35 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
-from itertools import pairwise
+from itertools import compress, pairwise
 from threading import Lock
-from typing import NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from .codec import id_text, is_id
 from .columns import NONE, Mask, Places, Rows
-from .postings import Held, Postings, holding, keys_of, term_key
+from .index_rows import (
+    COLUMNS,
+    NAMED,
+    NAMES,
+    Columns,
+    RawIds,
+    each_id,
+    features_of,
+    id_texts,
+    raw_id,
+    raw_ids,
+    renamed,
+    rising,
+    ticks,
+)
+from .postings import Held, Postings, holding, keys_of, spread, term_key
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
@@ -35,41 +49,9 @@ PACKED_AT_LEAST = 50
 PACKED_SHARE = 4
 PACKED_AT_MOST = 500
 PART_ROWS = 1000
-_ID_BYTES = 16
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _TIME_KEYS = keys_of(TIME_TERMS)
 # what another release packed may tell other terms for times: the format says which
-FORMAT = f"kagent_memory index 2 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
-_COLUMNS = np.dtype(
-    [
-        ("high", ">u8"),
-        ("low", ">u8"),
-        ("expires", "<i8"),
-        ("created", "<i8"),
-        ("happened", "<i8"),
-        ("position", "<i8"),
-        ("importance", "<f8"),
-        ("length", "<i4"),
-        ("chars", "<i4"),
-        ("session", "<i4"),
-        ("author", "<i4"),
-        ("type", "<i4"),
-        ("origin", "<i4"),
-        ("active", "?"),
-        ("alive", "?"),
-        ("asks", "?"),
-        ("names_a_time", "?"),
-    ]
-)
-_PLACED = (
-    "session", "position", "author", "type", "origin", "importance", "created", "happened", "chars", "asks",
-    "names_a_time",
-)  # fmt: skip
-_NAMES = ("session_id", "author", "type", "origin")  # texts that many memories share
-_NAMED = ("session", "author", "type", "origin")  # their columns: numbers of those texts; -1: none
-
-Columns: TypeAlias = npt.NDArray[np.void]
+FORMAT = f"kagent_memory index 3 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
 
 
 class Entry(NamedTuple):
@@ -147,12 +129,14 @@ class ScopeIndex:
         self._parts: list[tuple[bytes, bytes]] = []  # the ids that each begins and ends with, in order
         self._parts_since = -1
         self._parts_rows = 0  # what came after these rows is in none of them
-        self._rows: dict[bytes, int] = {}
+        self._living = 0
+        self._in_order: RawIds = raw_ids(np.zeros(0, COLUMNS))  # of the rows that were packed, which come first
+        self._later: dict[bytes, int] = {}  # the living rows after those
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}  # of rows that were asked for, as their features are: made once
         self._texts: dict[str, int] = {}  # the rows of living ones whose ids were asked about
-        self._columns: Columns = np.zeros(0, _COLUMNS)
+        self._columns: Columns = np.zeros(0, COLUMNS)
         self._rising = True  # later rows have later ids, as long as none was changed
         self._postings = Postings()
         self._standing: tuple[Rows, Rows] | None = None
@@ -174,13 +158,13 @@ class ScopeIndex:
     @property
     def count(self) -> int:
         """How many memories it knows."""
-        return len(self._rows)
+        return self._living
 
     @property
     def worn(self) -> bool:
         """Whether so much of it is dead that it should be made anew."""
-        dead = self._count - len(self._rows)
-        return dead > max(DEAD_AT_LEAST, len(self._rows))
+        dead = self._count - self._living
+        return dead > max(DEAD_AT_LEAST, self._living)
 
     @property
     def outgrown(self) -> bool:
@@ -198,7 +182,8 @@ class ScopeIndex:
             self._packed = self._count
         living = np.flatnonzero(columns["alive"])
         living = living[np.lexsort((columns["low"][living], columns["high"][living]))]
-        ids, fresh = _ids(columns[living]), sorted(_ids(columns[former:]))
+        ids, fresh = (each_id(raw_ids(some).tobytes()) for some in (columns[living], columns[former:]))
+        fresh.sort()
         kept, spans, end = list[str](), list[tuple[int, int]](), 0
         for first, last in known:
             begins, ends = bisect_left(ids, first), bisect_right(ids, last)
@@ -210,7 +195,7 @@ class ScopeIndex:
         parts: list[Part] = []
         for begins, ends in (*spans, *_spans(end, len(ids))):
             rows = living[begins:ends]
-            own, used = _renamed(columns[rows], names)
+            own, used = renamed(columns[rows], names)
             texts = json.dumps(used, ensure_ascii=False, separators=(",", ":")).encode()
             pieces = [texts, own.tobytes(), *postings.packed(rows, len(columns))]
             data = FORMAT + np.array([len(piece) for piece in pieces], "<u8").tobytes() + b"".join(pieces)
@@ -220,10 +205,10 @@ class ScopeIndex:
     def keep(self, parts: Parts | None, version: int) -> None:
         """The database has these parts as of this version; None: it has others, and all are to be packed anew."""
         with self.loading:
-            kept = set(map(_raw, () if parts is None else parts.kept))
+            kept = set(map(raw_id, () if parts is None else parts.kept))
             known = [one for one in self._parts if one[0] in kept]
             for first, last, _ in () if parts is None else parts.fresh:
-                known.append((_raw(first), _raw(last)))
+                known.append((raw_id(first), raw_id(last)))
             self._parts, self._parts_since = sorted(known), version
             self._parts_rows = 0 if parts is None else parts.rows
 
@@ -232,54 +217,69 @@ class ScopeIndex:
         """The index that was packed at this version, less the parts that something was erased from; None when it is of
         another format.
         """
-        index = cls(erased)
-        columns, lists = [index._columns], list[Sequence[memoryview]]()
+        index, tables, lists, counts = cls(erased), list[memoryview](), list[Sequence[memoryview]](), list[int]()
+        renumbered = list[tuple[slice, list[int]]]()
         for part in parts:
             if not part.packed:
                 continue
             if not part.packed.startswith(FORMAT):
                 return None
-            start = len(FORMAT) + 8 * (2 + Postings.PARTS)
-            pieces: list[memoryview] = []
-            for length in np.frombuffer(part.packed, "<u8", 2 + Postings.PARTS, len(FORMAT)).tolist():
-                pieces.append(memoryview(part.packed)[start : start + length])
-                start += length
-            numbers = np.array([*map(index._number, json.loads(bytes(pieces[0]))), -1], np.int64)
-            own = np.frombuffer(pieces[1], _COLUMNS).copy()
-            for column in _NAMED:
-                own[column] = numbers[own[column]]
-            columns.append(own)
-            lists.append(pieces[2:])
-            index._parts.append((_raw(part.first), _raw(part.last)))
-        index._columns = np.concatenate(columns)
-        index._count = index._packed = index._parts_rows = len(index._columns)
-        ids = _ids(index._columns)
-        index._rows = dict(zip(ids, range(len(ids)), strict=True))
-        index._rising = _rise(index._columns)
-        index._postings = Postings.unpacked(lists, [len(own) for own in columns[1:]])
+            names, table, *postings = _pieces(part.packed)
+            tables.append(table)
+            lists.append(postings)
+            counts.append(len(table) // COLUMNS.itemsize)
+            numbers = [index._number(name) for name in json.loads(bytes(names))]
+            if numbers != [*range(len(numbers))]:
+                renumbered.append((slice(sum(counts) - counts[-1], sum(counts)), [*numbers, -1]))
+            index._parts.append((raw_id(part.first), raw_id(part.last)))
+        index._columns = np.frombuffer(bytearray().join(tables), COLUMNS)
+        for rows, numbers in renumbered:
+            for column in NAMED:
+                index._columns[column][rows] = np.array(numbers)[index._columns[column][rows]]
+        if not rising(index._columns):
+            return None
+        index._in_order = raw_ids(index._columns)
+        index._count = index._living = index._packed = index._parts_rows = len(index._columns)
+        index._postings = Postings.unpacked(lists, counts)
         index.version = index._parts_since = version
         return index
 
     def leave(self, ids: Sequence[str]) -> None:
         """Lets go of all memories but these, with their terms: the others were erased."""
-        there = {_raw(id) for id in ids}
+        there = set(each_id(raw_id(*ids)))
         with self.loading:
-            self._discard(sorted(id for id in self._rows if id not in there))
+            columns = self._columns[: self._count]
+            living = each_id(raw_ids(columns[columns["alive"]]).tobytes())
+            self._discard([id for id in living if id not in there])
 
     def discard(self, ids: Iterable[str]) -> None:
         """Lets go of these memories, with their terms: they were erased."""
         with self.loading:
-            self._discard(sorted(id for id in map(_raw, ids) if id in self._rows))
+            raw = each_id(raw_id(*set(ids)))
+            self._discard([id for id, row in zip(raw, self._living_rows(b"".join(raw)), strict=True) if row >= 0])
 
-    def _discard(self, gone: Sequence[bytes]) -> None:
-        if not gone:
+    def _discard(self, ids: Sequence[bytes]) -> None:
+        if not ids:
             return
-        for row in map(self._rows.pop, gone):
-            self._columns["alive"][row] = False
+        rows, gone = self._living_rows(b"".join(ids)), sorted(ids)
+        self._columns["alive"][rows] = False
+        for row, id in zip(rows, ids, strict=True):
+            self._later.pop(id, None)
             self._texts.pop(self._ids.pop(row, ""), None)
+        self._living -= len(rows)
         self._postings = self._postings.where(self._columns["alive"][: self._count])
         self._parts = [one for one in self._parts if bisect_left(gone, one[0]) == bisect_right(gone, one[1])]
         self._changes += 1
+
+    def _living_rows(self, ids: bytes) -> list[int]:
+        """The rows of ids whose bytes follow each other; -1: there is none, or it is dead."""
+        wanted = np.frombuffer(ids, self._in_order.dtype)
+        rows = np.full(len(wanted), -1)
+        if len(self._in_order):
+            near = np.minimum(self._in_order.searchsorted(wanted), len(self._in_order) - 1)
+            rows = np.where((self._in_order[near] == wanted) & self._columns["alive"][near], near, -1)
+        found: list[int] = rows.tolist()
+        return [self._later.get(id, row) for id, row in zip(each_id(ids), found, strict=True)] if self._later else found
 
     def load(self, entries: Sequence[Entry]) -> None:
         """Takes in memories that are new or have changed; the same again changes nothing that shows."""
@@ -291,31 +291,33 @@ class ScopeIndex:
         first, places = self._count, [entry.place for entry in entries]
         lengths = self._postings.add(first, [entry.postings for entry in entries])
         if (needed := first + len(entries)) > len(self._columns):
-            columns = np.zeros(max(needed, len(self._columns) * 3 // 2), _COLUMNS)
+            columns = np.zeros(max(needed, len(self._columns) * 3 // 2), COLUMNS)
             columns[: len(self._columns)] = self._columns
             self._columns = columns
-        ids = b"".join(_raw(place.id) for place in places)
+        ids = raw_id(*(place.id for place in places))
         fresh = self._columns[first:needed]
         halves = np.frombuffer(ids, ">u8")
         fresh["high"], fresh["low"] = halves[0::2], halves[1::2]
         fresh["length"] = lengths
         fresh["active"] = [entry.active for entry in entries]
-        fresh["expires"] = [NEVER if entry.expires_at is None else _ticks(entry.expires_at) for entry in entries]
-        fresh["created"] = [_ticks(place.created_at) for place in places]
-        fresh["happened"] = [NONE if place.happened_at is None else _ticks(place.happened_at) for place in places]
+        fresh["expires"] = [NEVER if entry.expires_at is None else ticks(entry.expires_at) for entry in entries]
+        fresh["created"] = [ticks(place.created_at) for place in places]
+        fresh["happened"] = [NONE if place.happened_at is None else ticks(place.happened_at) for place in places]
         fresh["position"] = [NONE if place.position is None else place.position for place in places]
         for column in ("importance", "chars", "asks"):
             fresh[column] = [getattr(place, column) for place in places]
         fresh["names_a_time"] = _names_a_time(entries)
-        for name, column in zip(_NAMES, _NAMED, strict=True):
+        for name, column in zip(NAMES, NAMED, strict=True):
             fresh[column] = [self._number(getattr(place, name)) for place in places]
-        self._rising = self._rising and _rise(self._columns[max(0, first - 1) : needed])
-        for row, id in enumerate(_ids(fresh), first):
-            if (former := self._rows.get(id)) is not None:
+        self._rising = self._rising and rising(self._columns[max(0, first - 1) : needed])
+        for row, (id, held) in enumerate(zip(each_id(ids), self._living_rows(ids), strict=True), first):
+            if (former := self._later.get(id, held)) >= 0:  # asked again: an id may come twice
                 self._columns["alive"][former] = False
                 self._texts.pop(self._ids.get(former, ""), None)
+            else:
+                self._living += 1
             self._columns["alive"][row] = True
-            self._rows[id] = row
+            self._later[id] = row
         self._count = needed
         self._standing = None
         self._changes += 1
@@ -332,8 +334,8 @@ class ScopeIndex:
         """Which rows readers may see at `now`: of all, or of these ids."""
         columns = self._columns[: self._count]
         if not superseded and among is None:
-            return self._seen_at(_ticks(now)).rows
-        seen: Mask = columns["alive"] & (columns["expires"] > _ticks(now))
+            return self._seen_at(ticks(now)).rows
+        seen: Mask = columns["alive"] & (columns["expires"] > ticks(now))
         if not superseded:
             seen &= columns["active"]
         if among is not None:
@@ -357,7 +359,7 @@ class ScopeIndex:
 
     def hidden(self, visible: Mask) -> int:
         """How many memories are not among these rows."""
-        return len(self._rows) - self._counted(visible)[0]
+        return self._living - self._counted(visible)[0]
 
     def _counted(self, visible: Mask) -> tuple[int, int]:
         """How many these rows are, and how many index terms they have."""
@@ -372,14 +374,18 @@ class ScopeIndex:
     def _ids_of(self, rows: Rows) -> list[str]:
         known, wanted = self._ids, rows.tolist()
         if fresh := [row for row in wanted if row not in known]:
-            known.update(zip(fresh, (id_text(id.hex()) for id in _ids(self._columns[fresh])), strict=True))
+            texts = id_texts(raw_ids(self._columns[fresh]).tobytes())
+            known.update(zip(fresh, texts, strict=True))
+            alive = self._columns["alive"][fresh].tolist()
+            self._texts.update(zip(compress(texts, alive), compress(fresh, alive), strict=True))
         return [*map(known.__getitem__, wanted)]
 
     def shown(self, visible: Mask, ids: Iterable[str] | None = None) -> set[str]:
         """Which of these memories, or of all, are among these rows."""
         if ids is None:
             return set(self.ids(visible))
-        return {id for id in ids if (row := self._row(id)) is not None and visible[row]}
+        rows = self._rows_of(ids := list(ids))
+        return {id for id in ids if (row := rows.get(id)) is not None and visible[row]}
 
     def search(self, terms: Sequence[str], visible: Mask, limit: int) -> TextMatches:
         """What `MemoryStore.search_text` promises, of these rows."""
@@ -443,22 +449,24 @@ class ScopeIndex:
                 sessions[sessions == empty] = -1
             authors = own["author"].astype(np.int64)
             placed, chars = own["position"].astype(np.int64), own["chars"].astype(np.int64)
-            made = partial(_features, named, own, names)
+            made = partial(features_of, named, own, names)
             return Places(named, sessions, placed, authors, names, chars, own["asks"], own["names_a_time"], made)
 
     def _by_id(self, rows: Rows) -> Rows:
         return rows[np.lexsort((self._columns["low"][rows], self._columns["high"][rows]))]
 
     def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
-        known = self._texts
-        rows = {known[id] if id in known else self._row(id) for id in ids}
-        return {row for row in rows if row is not None and visible[row]}
+        known = self._rows_of(ids := list(ids))
+        rows = {known[id] for id in ids if id in known}
+        return {row for row in rows if visible[row]}
 
-    def _row(self, id: str) -> int | None:
-        row = self._texts.get(id)
-        if row is None and is_id(id) and (row := self._rows.get(_raw(id))) is not None:
-            self._ids[row], self._texts[id] = id, row
-        return row
+    def _rows_of(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """The rows of living memories, of these ids at least."""
+        if fresh := [id for id in ids if id not in self._texts and is_id(id)]:
+            for id, row in zip(fresh, self._living_rows(raw_id(*fresh)), strict=True):
+                if row >= 0:
+                    self._ids[row], self._texts[id] = id, row
+        return self._texts
 
     def _around(self, rows: Rows, reach: int) -> Rows:
         """The rows at most so far from one of these in their sessions, dead ones included."""
@@ -475,7 +483,7 @@ class ScopeIndex:
         own = self._keys(placed)
         starts, ends = keys.searchsorted(own - reach, "left"), keys.searchsorted(own + reach, "right")
         lengths = ends - starts
-        found = standing[np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)]
+        found = standing[spread(starts, lengths)]
         sessions = self._columns["session"]
         return found[sessions[found] == np.repeat(sessions[placed], lengths)]
 
@@ -484,78 +492,17 @@ class ScopeIndex:
         return (self._columns["session"][rows].astype(np.int64) << 32) + self._columns["position"][rows]
 
 
-def _features(ids: Sequence[str], columns: Columns, names: Sequence[str]) -> list[RankFeatures]:
-    """What stands in these columns, one by one."""
-
-    def text(number: int) -> str | None:
-        return names[number] if number >= 0 else None
-
-    rows = zip(ids, *(columns[column].tolist() for column in _PLACED), strict=True)
-    return [
-        RankFeatures(
-            id=id,
-            session_id=text(session),
-            position=None if position == NONE else position,
-            author=text(author),
-            type=text(type) or "",
-            origin=text(origin) or "",
-            importance=importance,
-            created_at=_EPOCH + created * _MICROSECOND,
-            happened_at=None if happened == NONE else _EPOCH + happened * _MICROSECOND,
-            chars=chars,
-            asks=asks,
-            names_a_time=names_a_time,
-        )
-        for (
-            id,
-            session,
-            position,
-            author,
-            type,
-            origin,
-            importance,
-            created,
-            happened,
-            chars,
-            asks,
-            names_a_time,
-        ) in rows
-    ]
-
-
-def _ids(columns: Columns) -> list[bytes]:
-    halves = np.empty((len(columns), 2), ">u8")
-    halves[:, 0], halves[:, 1] = columns["high"], columns["low"]
-    raw = halves.tobytes()
-    return [raw[start : start + _ID_BYTES] for start in range(0, len(raw), _ID_BYTES)]
-
-
-def _rise(columns: Columns) -> bool:
-    """Whether later rows have later ids."""
-    high, low = columns["high"].astype(np.uint64), columns["low"].astype(np.uint64)
-    higher = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] > low[:-1]))
-    return bool(higher.all())
-
-
-def _raw(id: str) -> bytes:
-    return bytes.fromhex(id.replace("-", ""))
+def _pieces(packed: bytes) -> list[memoryview]:
+    """What a part was put together from."""
+    count = 2 + Postings.PARTS
+    ends = np.frombuffer(packed, "<u8", count, len(FORMAT)).cumsum() + (len(FORMAT) + 8 * count)
+    return [memoryview(packed)[begins:ends] for begins, ends in pairwise((len(FORMAT) + 8 * count, *ends.tolist()))]
 
 
 def _spans(begins: int, ends: int) -> Iterator[tuple[int, int]]:
     """A range of rows, cut into parts of about the same length."""
     bounds = np.linspace(begins, ends, -((begins - ends) // PART_ROWS) + 1).astype(int).tolist()
     yield from pairwise(bounds)
-
-
-def _renamed(columns: Columns, names: Sequence[str]) -> tuple[Columns, list[str]]:
-    """The rows with the texts that they name, and no others."""
-    used = np.unique([columns[column] for column in _NAMED])
-    used = used[used >= 0]
-    numbers = np.full(len(names) + 1, -1)  # the last stands for none, which is -1
-    numbers[used] = np.arange(len(used))
-    for column in _NAMED:
-        columns[column] = numbers[columns[column]]
-    return columns, [names[int(number)] for number in used]
 
 
 def _names_a_time(entries: Sequence[Entry]) -> Mask:
@@ -565,7 +512,3 @@ def _names_a_time(entries: Sequence[Entry]) -> Mask:
         if own := time_terms_of(entries[row].place.author):
             found[row] = holding([entries[row].postings], keys_of(TIME_TERMS - own))[0]
     return found
-
-
-def _ticks(at: datetime) -> int:
-    return (at - _EPOCH) // _MICROSECOND

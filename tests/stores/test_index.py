@@ -487,11 +487,33 @@ def test_an_index_in_parts_answers_as_one_that_was_made_anew(rounds):
             assert told(index, ids) == told(anew, ids) or index.worn
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.uuids(), unique=True, min_size=1, max_size=30), st.uuids(), st.data())
+def test_memories_are_found_by_whatever_ids_they_have(ids, other, data):
+    ids = [str(id) for id in ids]
+    index = ScopeIndex()
+    index.load([entry(id, "a") for id in ids])
+    again = ScopeIndex.unpacked(index.parts().fresh, erased=0, version=1)
+    assert again is not None
+    gone = data.draw(st.sets(st.sampled_from(ids)))
+    again.discard([*gone, str(other)])
+    left = set(ids) - gone - {str(other)}
+    for held in (again, ScopeIndex.unpacked(again.parts().fresh, erased=0, version=2) if left else again):
+        assert held is not None
+        visible = held.visible(NOW)
+        assert held.shown(visible, [*ids, str(other), "no id", ids[0].upper()]) == left
+        assert sorted(held.ids(visible)) == sorted(left)
+        assert held.count == len(left)
+    again.load([entry(ids[0], "b"), entry(ids[0], "c")])
+    assert again.shown(again.visible(NOW), ids) == {*left, ids[0]}
+    assert (again.count, again.hidden(again.visible(NOW))) == (len(left | {ids[0]}), 0)
+
+
 def test_what_another_release_packed_is_left_alone():
     index = ScopeIndex()
     index.load([entry(new_id(), "a")])
     [part] = index.parts().fresh
-    for other in (b"?", part.packed.replace(b"index 2 ", b"index 1 ", 1), part.packed[1:]):
+    for other in (b"?", part.packed.replace(b"index 3 ", b"index 2 ", 1), part.packed[1:]):
         assert ScopeIndex.unpacked([part, part._replace(packed=other)], erased=0, version=1) is None
 
 

@@ -109,3 +109,11 @@ def test_the_scopes_searched_longest_ago_make_room(table):
     assert table.loaded == 0
     cache.drop()
     assert (len(cache), cache.size) == (0, 0)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_every_half_that_is_a_number_is_the_same_in_single_precision(order):
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)].reshape(-1, 2).astype(f"{order}f2")
+    singles = vector_index.widened(halves, np.empty(halves.shape, np.float32))
+    assert singles.tobytes() == halves.astype(np.float32).tobytes()
