@@ -16,7 +16,7 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
