@@ -81,7 +81,7 @@ def is_easy(rows: npt.NDArray[np.float32]) -> bool:
     """
     import numpy as np
 
-    squares = np.einsum("...i,...i->...", rows, rows)
+    squares = rows.dot(rows) if rows.ndim == 1 else np.einsum("...i,...i->...", rows, rows)
     most = 2.0 ** (2 * EASY_EXPONENT - 1)
     return bool(((squares >= rows.shape[-1] / most) & (squares <= most)).all())
 

@@ -106,7 +106,7 @@ class Operation:
         self.measured["kagent_memory.empty"] = not rows
         if len(rows) == 1:
             self._span.set_attribute("gen_ai.memory.record.id", rows[0][0])
-        if rows and captures_content():
+        if rows and self._span.is_recording() and captures_content():
             shown = [{"id": id, "content": content, "score": score} for id, content, score in rows]
             self._span.set_attribute("gen_ai.memory.records", json.dumps(shown, ensure_ascii=False))
 
@@ -139,7 +139,7 @@ def operation(
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
-        if query is not None and captures_content():
+        if query is not None and span.is_recording() and captures_content():
             span.set_attribute("gen_ai.memory.query.text", query)
         running = Operation(name, span)
         try:

@@ -125,6 +125,8 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     """
     words = list(_words(text[:_MOST_CHARS]))
     spoken = _spoken(frozenset(words))
+    if spoken is None and text.isascii():
+        return {}, frozenset()
     small = _small(spoken) if spoken else frozenset[str]()
     forms: dict[str, list[str]] = {}
     for word in dict.fromkeys(words):
@@ -141,7 +143,7 @@ def _words(text: str) -> Iterator[str]:
     if not folded.isascii():
         apart = unicodedata.normalize("NFKD", folded)
         folded = unicodedata.normalize("NFC", "".join(mark for mark in apart if not unicodedata.combining(mark)))
-    return (found.group() for found in _WORD.finditer(folded))
+    return iter(_WORD.findall(folded))
 
 
 @cache
@@ -149,8 +151,15 @@ def _small(language: _Language) -> frozenset[str]:
     return frozenset(_words(language.small))
 
 
+@cache
+def _all_small() -> frozenset[str]:
+    return frozenset[str]().union(*map(_small, _LATIN))
+
+
 def _spoken(words: frozenset[str]) -> _Language | None:
     others = words - STOP_WORDS
+    if others.isdisjoint(_all_small()):
+        return None
     counts = [len(_small(language) & others) for language in _LATIN]
     most = max(counts)
     best = _LATIN[counts.index(most)]

@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -38,15 +38,14 @@ class _Wanted:
 
     Attributes:
         request: which call asked for it first.
-        waiting: how many calls wait for it.
+        waiting: of the calls that wait for it, each one's own, so that who is cancelled takes no answer from others.
         batch: what it is asked for with; None: its batch is still being filled.
     """
 
     key: _Key
     text: str
     request: int
-    answer: asyncio.Future[Vector]
-    waiting: int = 0
+    waiting: set[asyncio.Future[Vector]] = field(default_factory=set[asyncio.Future[Vector]])
     batch: _Batch | None = None
 
 
@@ -101,26 +100,28 @@ class EmbeddingCache:
         keys = [(tenant, hashlib.blake2b(raw, key=self._salt, digest_size=16).digest()) for raw in raws]
         found, wanted = self._looked_up(kind, of_kind, dict(zip(keys, texts, strict=True)))
         if wanted:
-            try:  # waited for, not awaited: who is cancelled takes no answer from others
-                if len(wanted) == 1:
-                    [(key, one)] = wanted.items()
-                    found[key] = await asyncio.shield(one.answer)
+            loop = asyncio.get_running_loop()
+            answers = {one.key: loop.create_future() for one in wanted}
+            for one in wanted:
+                one.waiting.add(answers[one.key])
+            try:
+                if len(answers) == 1:
+                    [(key, answer)] = answers.items()
+                    found[key] = await answer
                 else:
-                    found |= await _all_of(wanted)
+                    found |= await _all_of(answers)
             finally:
-                for one in wanted.values():
-                    one.waiting -= 1
-                    if not one.waiting and not one.answer.done():
-                        of_kind.abandon(one)
+                for one in wanted:
+                    of_kind.leave(one, answers[one.key])
         return [found[key] for key in keys]
 
     def _looked_up(
         self, kind: Kind, of_kind: _OfKind, texts: Mapping[_Key, str]
-    ) -> tuple[dict[_Key, Vector], dict[_Key, _Wanted]]:
+    ) -> tuple[dict[_Key, Vector], list[_Wanted]]:
         """The vectors that are kept, and the others, which are under way from now on if they were not."""
         now, request = asyncio.get_running_loop().time(), next(self._requests)
         found: dict[_Key, Vector] = {}
-        wanted: dict[_Key, _Wanted] = {}
+        wanted: list[_Wanted] = []
         fresh: list[_Wanted] = []
         for key, text in texts.items():
             kept = of_kind.kept.get(key)
@@ -129,10 +130,9 @@ class EmbeddingCache:
                 continue
             one = of_kind.under_way.get(key)
             if one is None:
-                one = of_kind.under_way[key] = _Wanted(key, text, request, asyncio.Future())
+                one = of_kind.under_way[key] = _Wanted(key, text, request)
                 fresh.append(one)
-            one.waiting += 1
-            wanted[key] = one
+            wanted.append(one)
         telemetry.cache_looked_up(_LOOKS[kind], hit=False, count=len(fresh))
         telemetry.cache_looked_up(_LOOKS[kind], hit=True, count=len(texts) - len(fresh))
         if fresh:
@@ -215,43 +215,49 @@ class _OfKind:
 
     def came(self, one: _Wanted, row: Vector) -> None:
         """The vector is there for all who wait for it."""
-        self._leave(one)
-        if not one.answer.done():
-            one.answer.set_result(row)
+        self._end(one)
+        for answer in one.waiting:
+            if not answer.done():
+                answer.set_result(row)
 
     def failed(self, one: _Wanted, error: Exception) -> None:
         """All who wait for the vector are told why it does not come."""
-        self._leave(one)
-        if not one.answer.done():
-            one.answer.set_exception(error)
-            one.answer.exception()  # seen, also when everybody has left
+        self._end(one)
+        for answer in one.waiting:
+            if not answer.done():
+                answer.set_exception(error)
+                answer.exception()  # seen, also by who waits for several and was told of another
 
-    def abandon(self, one: _Wanted) -> None:
-        """Nobody waits for it any more; a batch that nobody waits for is given up."""
+    def leave(self, one: _Wanted, answer: asyncio.Future[Vector]) -> None:
+        """One call does not wait for it any more; a batch that nobody waits for is given up."""
+        one.waiting.remove(answer)
+        if one.waiting or self.under_way.get(one.key) is not one:
+            return
         if one.batch is None:
-            self._leave(one)
+            self._end(one)
             self.filling.remove(one)
         elif not any(other.waiting for other in one.batch.wanted):
             for other in one.batch.wanted:
-                self._leave(other)
+                self._end(other)
             one.batch.task.cancel()
 
     def end(self, batch: _Batch) -> None:
         """A batch has come to its end, which for what has no answer by now was a cancellation."""
         self.batches.discard(batch)
         for one in batch.wanted:
-            self._leave(one)
-            one.answer.cancel()
+            self._end(one)
+            for answer in one.waiting:
+                answer.cancel()
 
-    def _leave(self, one: _Wanted) -> None:
+    def _end(self, one: _Wanted) -> None:
         if self.under_way.get(one.key) is one:
             del self.under_way[one.key]
 
 
-async def _all_of(wanted: Mapping[_Key, _Wanted]) -> dict[_Key, Vector]:
-    await asyncio.wait([one.answer for one in wanted.values()], return_when=asyncio.FIRST_EXCEPTION)
-    ended = sorted(wanted.items(), key=lambda item: not item[1].answer.done())
-    return {key: one.answer.result() for key, one in ended}  # or raises what went wrong
+async def _all_of(answers: Mapping[_Key, asyncio.Future[Vector]]) -> dict[_Key, Vector]:
+    await asyncio.wait(answers.values(), return_when=asyncio.FIRST_EXCEPTION)
+    ended = sorted(answers.items(), key=lambda item: not item[1].done())
+    return {key: answer.result() for key, answer in ended}  # or raises what went wrong
 
 
 def _size(kept: _Kept) -> int:

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from .codec import id_text, is_id
@@ -134,7 +135,7 @@ class ScopeIndex:
         self._later: dict[bytes, int] = {}  # the living rows after those
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._ids: dict[int, str] = {}  # of rows that were asked for, as their features are: made once
+        self._ids: npt.NDArray[np.object_] = np.empty(0, object)  # by row; None: not asked for yet
         self._texts: dict[str, int] = {}  # the rows of living ones whose ids were asked about
         self._columns: Columns = np.zeros(0, COLUMNS)
         self._rising = True  # later rows have later ids, as long as none was changed
@@ -240,6 +241,7 @@ class ScopeIndex:
             return None
         index._in_order = raw_ids(index._columns)
         index._count = index._living = index._packed = index._parts_rows = len(index._columns)
+        index._ids = np.empty(index._count, object)
         index._postings = Postings.unpacked(lists, counts)
         index.version = index._parts_since = version
         return index
@@ -265,7 +267,8 @@ class ScopeIndex:
         self._columns["alive"][rows] = False
         for row, id in zip(rows, ids, strict=True):
             self._later.pop(id, None)
-            self._texts.pop(self._ids.pop(row, ""), None)
+            self._texts.pop(self._ids[row], None)
+            self._ids[row] = None
         self._living -= len(rows)
         self._postings = self._postings.where(self._columns["alive"][: self._count])
         self._parts = [one for one in self._parts if bisect_left(gone, one[0]) == bisect_right(gone, one[1])]
@@ -291,9 +294,10 @@ class ScopeIndex:
         first, places = self._count, [entry.place for entry in entries]
         lengths = self._postings.add(first, [entry.postings for entry in entries])
         if (needed := first + len(entries)) > len(self._columns):
-            columns = np.zeros(max(needed, len(self._columns) * 3 // 2), COLUMNS)
-            columns[: len(self._columns)] = self._columns
-            self._columns = columns
+            size = max(needed, len(self._columns) * 3 // 2)
+            columns, texts = np.zeros(size, COLUMNS), np.empty(size, object)
+            columns[: len(self._columns)], texts[: len(self._ids)] = self._columns, self._ids
+            self._columns, self._ids = columns, texts
         ids = raw_id(*(place.id for place in places))
         fresh = self._columns[first:needed]
         halves = np.frombuffer(ids, ">u8")
@@ -313,7 +317,7 @@ class ScopeIndex:
         for row, (id, held) in enumerate(zip(each_id(ids), self._living_rows(ids), strict=True), first):
             if (former := self._later.get(id, held)) >= 0:  # asked again: an id may come twice
                 self._columns["alive"][former] = False
-                self._texts.pop(self._ids.get(former, ""), None)
+                self._texts.pop(self._ids[former], None)
             else:
                 self._living += 1
             self._columns["alive"][row] = True
@@ -340,7 +344,7 @@ class ScopeIndex:
             seen &= columns["active"]
         if among is not None:
             chosen = np.zeros(len(seen), bool)
-            chosen[list(self._among(among, seen))] = True
+            chosen[self._among(among)] = True
             seen &= chosen
         return seen
 
@@ -372,13 +376,14 @@ class ScopeIndex:
         return self._ids_of(np.flatnonzero(visible))
 
     def _ids_of(self, rows: Rows) -> list[str]:
-        known, wanted = self._ids, rows.tolist()
-        if fresh := [row for row in wanted if row not in known]:
-            texts = id_texts(raw_ids(self._columns[fresh]).tobytes())
-            known.update(zip(fresh, texts, strict=True))
+        found = self._ids[rows].tolist()
+        if None in found:
+            fresh: list[int] = rows[[id is None for id in found]].tolist()
+            self._ids[fresh] = texts = id_texts(raw_ids(self._columns[fresh]).tobytes())
             alive = self._columns["alive"][fresh].tolist()
             self._texts.update(zip(compress(texts, alive), compress(fresh, alive), strict=True))
-        return [*map(known.__getitem__, wanted)]
+            found = self._ids[rows].tolist()
+        return found
 
     def shown(self, visible: Mask, ids: Iterable[str] | None = None) -> set[str]:
         """Which of these memories, or of all, are among these rows."""
@@ -415,33 +420,34 @@ class ScopeIndex:
     def _rarest(self, terms: Sequence[str], held: Held, often: Rows, limit: int) -> TermMatrix:
         if not len(held.rows) or limit <= 0:
             return TermMatrix((), (), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
-        found = often.nonzero()[0]
-        column, number = np.zeros(len(terms), np.int64), np.full(self._count, -1)
-        column[found] = np.arange(len(found))
         weights = np.bincount(held.rows, 1 / often[held.terms], minlength=self._count).astype(np.float64)
         weights = weights.round(12)  # so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
         best = weights.nonzero()[0]
-        if len(best) > limit:
-            best = best[weights[best] >= np.partition(weights[best], len(best) - limit)[len(best) - limit]]
+        if (over := len(best) - limit) > 0:
+            worth = weights[best]
+            best = best[worth >= np.partition(worth, over)[over]]
         if not self._rising:
             best = self._by_id(best)
         best = best[weights[best].argsort(kind="stable")[::-1]][:limit]  # those that tie, later ids first
+        number = np.full(self._count, len(best))  # of the others, which share a row that is left aside
         number[best] = np.arange(len(best))
-        kept = held.where(number[held.rows] >= 0)
-        counts = np.zeros((len(best), len(found)), np.int64)
-        counts[number[kept.rows], column[kept.terms]] = kept.counts
+        counts = np.zeros((len(best) + 1, len(terms)), np.int64)
+        counts[number[held.rows], held.terms] = held.counts
+        found = [place for place, times in enumerate(often.tolist()) if times]
         lengths = self._columns["length"][best].astype(np.int64)
-        return TermMatrix(self._ids_of(best), [terms[place] for place in found.tolist()], lengths, counts)
+        return TermMatrix(self._ids_of(best), [terms[place] for place in found], lengths, counts[:-1, found])
 
     def places(self, ids: Iterable[str], reach: int, now: datetime) -> Places:
         """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
         with self.loading:
             visible = self.visible(now)
-            among = self._among(ids, visible)
-            if reach > 0 and among:
-                among.update(self._around(np.array(list(among), np.int64), reach).tolist())
-            found = np.array(sorted(among), np.int64)
-            found = found[visible[found]]
+            among = self._among(ids)
+            among = among[visible[among]]
+            chosen = np.zeros(len(visible), bool)
+            chosen[among] = True
+            if reach > 0:
+                chosen[self._around(among, reach)] = True
+            found = np.flatnonzero(chosen & visible)
             rows = found if self._rising else self._by_id(found)
             own, named, names = self._columns[rows], self._ids_of(rows), self._names
             sessions = own["session"].astype(np.int64)
@@ -455,10 +461,13 @@ class ScopeIndex:
     def _by_id(self, rows: Rows) -> Rows:
         return rows[np.lexsort((self._columns["low"][rows], self._columns["high"][rows]))]
 
-    def _among(self, ids: Iterable[str], visible: Mask) -> set[int]:
-        known = self._rows_of(ids := list(ids))
-        rows = {known[id] for id in ids if id in known}
-        return {row for row in rows if visible[row]}
+    def _among(self, ids: Iterable[str]) -> Rows:
+        """The rows of these ids, as far as they are known."""
+        rows = [*map(self._texts.get, ids := list(ids))]
+        if None in rows:
+            known = self._rows_of(ids)
+            rows = [known[id] for id in ids if id in known]
+        return np.array(rows, np.int64)
 
     def _rows_of(self, ids: Sequence[str]) -> Mapping[str, int]:
         """The rows of living memories, of these ids at least."""

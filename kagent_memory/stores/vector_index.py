@@ -190,8 +190,8 @@ class ScopeVectors:
         if limit < len(rows):
             rows = rows[cosines >= np.partition(cosines, len(rows) - limit)[len(rows) - limit] - _SLACK]
         exact = np.asarray(query, np.float64)
-        wide = self._matrix[rows].astype(np.float64)
-        values = (_dots(wide, exact) / (self._exact_norms(rows, wide) * _norm(exact))).round(6)
+        singles = self._matrix.take(rows, axis=0)
+        values = (_dots(singles, exact) / (self._exact_norms(rows, singles) * _norm(exact))).round(6)
         values = np.minimum(np.maximum(values, -1.0), 1.0) + 0.0
         order = values.argsort(kind="stable")[::-1]  # of those that tie, later rows first
         values = values[order]
@@ -205,11 +205,11 @@ class ScopeVectors:
             found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
         return found[:limit]
 
-    def _exact_norms(self, rows: npt.NDArray[np.intp], wide: Floats) -> Floats:
-        """Those of these rows, which are given in double precision."""
+    def _exact_norms(self, rows: npt.NDArray[np.intp], singles: Vector) -> Floats:
+        """Those of these rows, whose vectors are given, in double precision."""
         norms = self._exact[rows]
         if (unknown := np.isnan(norms)).any():
-            norms[unknown] = _lengths(wide[unknown])
+            norms[unknown] = _lengths(singles[unknown].astype(np.float64))
             self._exact[rows] = norms
         return norms
 
@@ -234,9 +234,9 @@ def widened(halves: Halves, singles: Vector) -> Vector:
     return singles
 
 
-def _dots(rows: npt.NDArray[Real], vector: npt.NDArray[Real]) -> npt.NDArray[Real]:
-    """The dot product of each row, on one core: for all as one product BLAS takes several, which wait for each other
-    where other work has them.
+def _dots(rows: Vector, vector: npt.NDArray[Real]) -> npt.NDArray[Real]:
+    """The dot product of each row, summed as finely as the vector is, on one core: for all as one product BLAS takes
+    several, which wait for each other where other work has them.
     """
     return np.vecdot(rows, vector) if HAS_VECDOT else np.einsum("ij,j->i", rows, vector)
 

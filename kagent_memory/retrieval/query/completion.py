@@ -15,6 +15,7 @@ EARLIER_TURNS = 3
 EARLIER_CHARS = 300
 FEW_WORDS = 6
 FEW_CHARS = 4
+_NAMING = frozenset("@_/")  # signs within what names something
 _POINTING = re.compile("|".join(map(re.escape, POINTERS_UNSPACED)))
 _POLITE = re.compile(rf"(?:{'|'.join(POLITE_ENDINGS)})$")
 # "Dr.", "St.", "z.B." and initials end no sentence.
@@ -47,7 +48,7 @@ def is_vague(text: str) -> bool:
     telling = _telling(" ".join(word for word in words if word not in ASKING and word not in POINTERS))
     if not telling:
         return True
-    if any(any(mark.isdigit() or mark in "@_/" for mark in word) for word in words):
+    if any(map(str.isdigit, folded)) or not _NAMING.isdisjoint(folded):
         return False
     if len(words) <= FEW_WORDS and (words[0] in CONTINUING or folded.startswith(CONTINUATIONS)):
         return True

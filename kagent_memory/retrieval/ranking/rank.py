@@ -83,7 +83,7 @@ def rank(
     """
     spans = named_spans(query, now) if spans is None else spans
     features = features if isinstance(features, Places) else Places.of(features)
-    table = _Table(candidates, features, dated, settings.reach)
+    table = _Table(candidates, features, dated)
     matches = _matches(candidates, table, settings, date_only=date_only)
     signs = _signs(query, matches, table, settings, now=now, spans=spans)
     whole = sum(signs.values(), np.zeros(len(features))) / (most := _most(settings))
@@ -116,7 +116,7 @@ def rank(
 class _Table:
     """The features as arrays: each one's row among the candidates, its session, and who stands around it."""
 
-    def __init__(self, candidates: Candidates, features: Places, dated: Collection[str], reach: int) -> None:
+    def __init__(self, candidates: Candidates, features: Places, dated: Collection[str]) -> None:
         nothing, last = len(candidates.rows), len(features)
         self.features = features
         ids, standing = features.ids, candidates.rows
@@ -132,22 +132,21 @@ class _Table:
         # one without a session stands alone
         alone = (~place if session < 0 else session for place, session in enumerate(features.sessions.tolist()))
         self.sessions = np.array([numbers.setdefault(session, len(numbers)) for session in alone], dtype=np.intp)
-        # one key a place, so far from the next session's that no step within reach leads there
-        held = self.positions[self._placed]
-        low, high = int(held.min(initial=0)), int(held.max(initial=0))
-        keys = self.sessions * (high - low + 2 * reach + 1) + self.positions - low + reach
-        self._keys = np.where(self._placed, keys, -1)
-        self._order = self._keys.argsort(kind="stable")
-        self._sorted = self._keys[self._order]
 
     def beside(self, steps: Sequence[int]) -> npt.NDArray[np.intp]:
         """For each number of steps the rows of the turns so far on in the session; one past the last row where there
         is none.
         """
-        wanted = self._keys + np.array(steps)[:, None]
-        spots = self._sorted.searchsorted(wanted, "right") - 1
-        found = self._placed & (spots >= 0) & (self._sorted[spots] == wanted)
-        return np.where(found, self._order[spots], len(self.features))
+        # one key a place, so far from the next session's that no step leads there
+        reach, held = max(map(abs, steps)), self.positions[self._placed]
+        low, high = int(held.min(initial=0)), int(held.max(initial=0))
+        keys = self.sessions * (high - low + 2 * reach + 1) + self.positions - low + reach
+        keys = np.where(self._placed, keys, -1)
+        order = keys.argsort(kind="stable")
+        ordered, wanted = keys[order], keys + np.array(steps)[:, None]
+        spots = ordered.searchsorted(wanted, "right") - 1
+        found = self._placed & (spots >= 0) & (ordered[spots] == wanted)
+        return np.where(found, order[spots], len(self.features))
 
 
 class _Matches(NamedTuple):
@@ -243,7 +242,8 @@ def _signs(
 ) -> dict[str, Numbers]:
     """What each sign adds to the scores, by its name."""
     features = table.features
-    asked = np.append(matches.around * table.asks, 0.0)
+    asked = np.zeros(len(features) + 1)  # the last stands for no turn
+    asked[:-1] = matches.around * table.asks
     opens: npt.NDArray[np.bool_] = (table.positions >= 0) & (table.positions < _OPENING_TURNS)
     signs: dict[str, Numbers] = {
         "match": settings.match * matches.own,

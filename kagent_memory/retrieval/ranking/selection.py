@@ -80,9 +80,13 @@ class _Substance:
     def __init__(self, text: str) -> None:
         self._text = text
         self._is_long = len(text) > LONG_CHARS
-        terms = () if self._is_long else tokens(text)
-        self.telling = frozenset(terms).difference(STOP_WORDS) or frozenset(terms)
-        self.negations = sum(map(_NEGATIONS.__contains__, terms)) % 2
+        self._terms = () if self._is_long else tokens(text)
+        terms = frozenset(self._terms)
+        self.telling = terms - STOP_WORDS or terms
+
+    @cached_property
+    def negations(self) -> int:
+        return sum(map(_NEGATIONS.__contains__, self._terms)) % 2
 
     @cached_property
     def names(self) -> frozenset[str]:
