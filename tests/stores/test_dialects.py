@@ -17,6 +17,7 @@ from kagent_memory.stores.sql import migrations, queries
 ALONE = {
     "postgres": {
         "search_vector",
+        "search_vector_among",
         "scope_vectors",
         "changed_vectors",
         "make_vectors",

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
+from psycopg import generators
 
 from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
@@ -111,6 +112,45 @@ async def test_memories_are_read_each_by_its_own_key_by_a_plan_that_is_kept_wher
             counted = "SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '%wanted%'"
             [(kept,)] = connection.execute(counted, prepare=False).fetchall()
             assert kept == 3, name
+
+
+async def test_a_vector_search_keeps_its_plan_and_costs_one_round_trip_where_the_index_is_kept(
+    postgres_uri, monkeypatch
+):
+    pieces, send = 0, generators.send
+
+    def counted(pgconn: Any) -> Any:
+        nonlocal pieces
+        pieces += 1
+        return send(pgconn)
+
+    async def plans(session: Any) -> Any:
+        cursor = await session._connection.execute(
+            "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%<=>%'", prepare=False
+        )
+        return await cursor.fetchall()
+
+    rows = np.random.default_rng(5).normal(size=(40, 32)).astype(np.float32)
+    async with await open_store(postgres_uri, pool_size=1) as store, await open_store(postgres_uri) as other:
+        number = (await store.add_embedding_space("g", 32, None)).number
+        for user in ("ben", "cyd", "ada"):
+            ids = await _fill(store, Scope("t", user, "a"), rows, number)
+        await store.search_text(SCOPE, ["ada"], limit=1, now=NOW)
+        monkeypatch.setattr(generators, "send", counted)
+        for place in range(8):
+            [found] = await store.search_vector(SCOPE, number, [rows[place]], limit=1 + place, now=NOW)
+            assert (found[0][0], len(found)) == (ids[place], 1 + place)
+        assert pieces == 8
+        [kept] = await store._database.read(plans)  # type: ignore[attr-defined]
+        assert kept == {"generic_plans": 3, "custom_plans": 5}
+        closer = _memory("closer")
+        change = Change(kind="add", memory=closer)
+        batch = Batch(changes=[change], vectors={closer.id: 2 * rows[0]}, space_number=number)
+        await other.apply(SCOPE, batch, now=NOW)
+        await other.forget(SCOPE, ids=ids[:1], now=NOW)
+        [found] = await store.search_vector(SCOPE, number, [rows[0]], limit=40, now=NOW)
+        assert found[0][0] == closer.id
+        assert {id for id, _ in found} == {closer.id, *ids[1:]}
 
 
 async def test_a_read_gives_its_statement_a_name_once_and_anew_after_the_server_forgot_it(postgres_uri):

@@ -177,15 +177,17 @@ class PostgresSession:
         [found] = await self._asked([(self._statement(query, space_number), await self._sent(query, values))])
         return self._sealing.given(query, values, found)
 
-    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """The rows of several named queries; in a pipeline all of them go out before the first answer is awaited."""
+    async def several(
+        self, queries: Sequence[tuple[str, Values]], *, space_number: int | None = None
+    ) -> Sequence[Sequence[Row]]:
+        """The rows of several named queries; all of them go out before the first answer is awaited."""
         ahead = sum(query == "touch_scope" for query, _ in queries)
         if 0 < ahead < len(queries) and self._sealing.ring is not None:  # they come first, and tell the scopes' salts
             return [*await self.several(queries[:ahead]), *await self.several(queries[ahead:])]
         sent: list[tuple[LiteralString, Values]] = []
         for query, values in queries:
             self._note(query, values)
-            sent.append((self._statement(query), await self._sent(query, values)))
+            sent.append((self._statement(query, space_number), await self._sent(query, values)))
         found = zip(queries, await self._asked(sent), strict=True)
         return [self._sealing.given(query, values, rows) for (query, values), rows in found]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from ..sql.session import Row, Session
 from ..vector_index import Halves, ScopeVectors
+from .session import PostgresSession
 
 Nearest: TypeAlias = list[tuple[str, float]]
 UNPACKED_BYTES = 1000  # of vectors, to be made ready as long as it takes to read one character
@@ -23,7 +24,7 @@ _FIRST = id_text("0" * 32)
 
 
 async def nearest(
-    session: Session,
+    session: PostgresSession,
     indexes: Indexes,
     scope: Scope,
     space_number: int,
@@ -36,15 +37,25 @@ async def nearest(
     now: datetime,
 ) -> list[Nearest]:
     """See `MemoryStore.search_vector`. All vectors of the scope are asked first: nearly all are visible."""
-    index = await indexes.current(session, scope, version)
     if passing is None:
         passing = await read_queries.passing(session, scope, filter, now)
-    narrowed = passing is not None
+    narrowed, whose = passing is not None, {"scope_id": scope.id}
+    known = indexes.known(scope, version)
+    likely = indexes.likely(scope) if known is None and not narrowed else None  # the same round trip tells if it is so
+    index = known or likely or await indexes.current(session, scope, version)
     mask = index.visible(now, superseded=bool(filter.superseded), among=passing)
     hidden = index.hidden(mask)
     reach = limit + min(hidden, limit // 4 + 32)
-    values = {"scope_id": scope.id, "vectors": vectors, "limit": reach, "among": index.ids(mask) if narrowed else None}
-    found = _unpacked(await session.rows("search_vector", values, space_number=space_number), len(vectors))
+    values: dict[str, Any] = {**whose, "vectors": vectors, "limit": reach}
+    asked = [("search_vector", values)]
+    if narrowed:
+        asked = [("search_vector_among", {**values, "among": index.ids(mask)})]
+    elif likely is not None:
+        asked = [("scope_row", whose), *asked]
+    *told, rows = await session.several(asked, space_number=space_number)
+    if told:
+        index = await indexes.current(session, scope, version, found=told[0])
+    found = _unpacked(rows, len(vectors))
     # Told anew: the index may have grown meanwhile.
     mask = index.visible(now, superseded=bool(filter.superseded), among=passing)
     if narrowed or not index.hidden(mask):
@@ -54,7 +65,7 @@ async def nearest(
     if all(len(answer) == limit or len(one) < reach for answer, one in zip(answers, found, strict=True)):
         return answers
     values |= {"limit": limit, "among": index.ids(mask)}
-    return _unpacked(await session.rows("search_vector", values, space_number=space_number), len(vectors))
+    return _unpacked(await session.rows("search_vector_among", values, space_number=space_number), len(vectors))
 
 
 async def vectors_of(

@@ -150,20 +150,34 @@ class Indexes:
             return None
         return {"scope_id": scope.id, "salt": kept.salt, "version": version, "erased": kept.index.erased}
 
-    async def current(self, session: Session, scope: Scope, version: int | None = None) -> ScopeIndex:
-        """The scope's index as the database holds it now, or as of this version of the scope or a later one."""
+    def likely(self, scope: Scope) -> ScopeIndex | None:
+        """The scope's index with all that this process wrote, if it is kept; the database must tell whether it is
+        right.
+        """
+        kept = self._kept.get(scope.id)
+        if kept is not None and kept.coming:
+            self._take_in(scope, kept)
+        return kept.index if kept is not None and kept.index.version >= 0 else None
+
+    async def current(
+        self, session: Session, scope: Scope, version: int | None = None, *, found: Sequence[Row] | None = None
+    ) -> ScopeIndex:
+        """The scope's index as the database holds it now, or as of this version of the scope or a later one; `found`
+        are the rows of `scope_row` where they were just read.
+        """
         if (known := self.known(scope, version)) is not None:
             telemetry.cache_looked_up("text", hit=True)
             return known
-        unseen = self._kept.get(scope.id) is None
-        found = await session.rows("unseen_scope" if unseen else "scope_row", {"scope_id": scope.id})
+        unseen = found is None and self._kept.get(scope.id) is None
+        if found is None:
+            found = await session.rows("unseen_scope" if unseen else "scope_row", {"scope_id": scope.id})
         if session.is_standby and not unseen:
             _check_not_older(self._kept.get(scope.id), found)
         if not found:
             return ScopeIndex()
         salt = bytes(found[0]["salt"])
-        kept = self._kept.setdefault(scope.id, _Kept(salt))
-        if kept.salt != salt:
+        kept = self._kept.get(scope.id)
+        if kept is None or kept.salt != salt:
             kept = self._kept[scope.id] = _Kept(salt)
         if kept.coming:
             self._take_in(scope, kept)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ...errors import InvalidInput
-from ...records import Filter, Memory, Revision, Scope
+from ...records import EVERYTHING, Filter, Memory, Revision, Scope
 from .. import codec
 from ..base import EARLIEST, Facets, Order, Page, RankFeatures, ScopeStats, TextMatches
 from ..codec import bounded, is_id, known
@@ -94,6 +94,8 @@ async def list_page(
 
 async def passing(session: Session, scope: Scope, filter: Filter, now: datetime) -> Sequence[str] | None:
     """The ids of the memories that pass the filter; None when it asks for nothing."""
+    if filter == EVERYTHING:
+        return None
     values = filter_values(scope, filter, now)
     return [row["id"] for row in await session.rows("passing", values)] if values["filtered"] else None
 

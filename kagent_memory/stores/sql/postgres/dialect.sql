@@ -1,21 +1,35 @@
 -- Statements that this dialect alone has.
 
--- name: search_vector
+-- fragment: scored
 -- Exact in the scope by construction: "+ 0" keeps any approximate index out, so it is one walk over the scope's part of
 -- the vectors' key. One row a query vector, nearest first: the ids, 36 characters each, and the cosines in millionths.
-SELECT
-    q.number,
-    string_agg(n.id::text, '' ORDER BY n.score DESC, n.id DESC) AS ids,
-    array_agg(n.score::integer ORDER BY n.score DESC, n.id DESC) AS scores
-FROM unnest(%(vectors)b::halfvec[]) WITH ORDINALITY AS q (vector, number)
+-- How many vectors and answers there are is kept from the planner: to plan anew takes as long as to search 300.
+SELECT q.number, a.ids, a.scores
+FROM unnest((SELECT %(vectors)b::halfvec[])) WITH ORDINALITY AS q (vector, number)
 CROSS JOIN LATERAL (
-    SELECT v.id, round((1 - (v.embedding <=> q.vector)) * 1e6::float8) + 0 AS score
-    FROM memory_vector_{space} AS v
-    WHERE v.scope_id = %(scope_id)s AND (%(among)s::uuid[] IS NULL OR v.id = ANY(%(among)s::uuid[]))
-    ORDER BY score DESC, v.id DESC
-    LIMIT %(limit)s
-) AS n
-GROUP BY q.number
+    SELECT
+        string_agg(n.id::text, '' ORDER BY n.score DESC, n.id DESC) AS ids,
+        array_agg(n.score::integer ORDER BY n.score DESC, n.id DESC) AS scores
+    FROM (
+        SELECT v.id, round((1 - (v.embedding <=> q.vector)) * 1e6::float8) + 0 AS score
+        FROM memory_vector_{space} AS v
+        WHERE v.scope_id = %(scope_id)s
+
+-- fragment: nearest
+        ORDER BY score DESC, v.id DESC
+        LIMIT (SELECT %(limit)s::bigint)
+    ) AS n
+    HAVING count(*) > 0
+) AS a
+
+-- name: search_vector
+{scored}
+{nearest}
+
+-- name: search_vector_among
+-- Of these memories alone; a few are read each by its own key, so this is planned for as many as they are.
+{scored} AND v.id = ANY(%(among)s::uuid[])
+{nearest}
 
 -- name: make_vectors
 -- The vectors ride in the key's index, so that a search reads one scope's vectors from neighbouring pages.

@@ -34,14 +34,22 @@
     ) AS one
 )
 
+-- fragment: told
+-- What readers take of a memory m of wanted_memories; its id is text already, which Python would make of it for longer.
+m.id::text AS id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin, m.author, m.session_id,
+m.position, m.event_ids, m.subject, m.attribute, m.metadata, m.created_at, m.updated_at, m.happened_at, m.said_at,
+m.valid_from, m.valid_to, m.expires_at, m.ttl_days, m.pinned, m.verbatim, m.explicit, m.state, m.superseded_by,
+m.revision, m.category, m.retrieved, m.delivered, m.delivered_total, m.last_delivered_at, m.successes, m.failures,
+m.sealed
+
 -- name: visible_memories
-SELECT m.*
+SELECT {told}
 FROM {wanted_memories} AS m
 WHERE (m.state = 'active' OR %(superseded)s) AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
 -- In whatever state, expired or not.
-SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
+SELECT {told} FROM {wanted_memories} AS m ORDER BY m.id
 
 -- fragment: mark
 -- What is another number once vectors of the scope s were set (every write touches its row) or any were dropped.
@@ -85,7 +93,7 @@ WHERE s.scope_id = %(scope_id)s
 
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
-SELECT m.*, {mark} AS mark
+SELECT {told}, {mark} AS mark
 FROM scope AS s
 LEFT JOIN LATERAL {wanted_memories} AS m
     ON m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
