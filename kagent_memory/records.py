@@ -45,13 +45,14 @@ _last_id = 0
 def new_id(at: datetime | None = None) -> str:
     """A UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also within a millisecond."""
     global _last_id
-    milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
-    value = (milliseconds & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
+    milliseconds = (int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000) & (1 << 48) - 1
     with _ids:
-        if value >> 80 == _last_id >> 80 and value <= _last_id:
+        if _last_id >> 80 == milliseconds:
             value = _last_id + 1 + int.from_bytes(os.urandom(4), "big")
+        else:
+            value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+            value = value & ~(0xF << 76) | 0x7 << 76
+            value = value & ~(0x3 << 62) | 0x2 << 62
         _last_id = value
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
@@ -81,9 +82,12 @@ def is_easy(rows: npt.NDArray[np.float32]) -> bool:
     """
     import numpy as np
 
-    squares = rows.dot(rows) if rows.ndim == 1 else np.einsum("...i,...i->...", rows, rows)
     most = 2.0 ** (2 * EASY_EXPONENT - 1)
-    return bool(((squares >= rows.shape[-1] / most) & (squares <= most)).all())
+    least = rows.shape[-1] / most
+    if rows.size == rows.shape[-1]:  # a single one, several times quicker
+        return least <= float(np.vdot(rows, rows)) <= most
+    squares = np.einsum("...i,...i->...", rows, rows)
+    return bool(((squares >= least) & (squares <= most)).all())
 
 
 def checked_text(value: str, what: str) -> str:

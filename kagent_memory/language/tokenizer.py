@@ -103,9 +103,12 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 
     Stop words are left out, unless the content holds nothing else.
     """
-    counts: dict[str, int] = {}
-    for term in _telling([term for piece in pieces(content) for term in tokens(piece)]):
-        counts[term] = counts.get(term, 0) + 1
+    found = _telling([term for piece in pieces(content) for term in tokens(piece)])
+    counts = dict.fromkeys(found, 1)
+    if len(counts) < len(found):
+        counts = dict.fromkeys(found, 0)
+        for term in found:
+            counts[term] += 1
     for term in tokens(author or ""):
         counts.setdefault(term, 1)
     return counts

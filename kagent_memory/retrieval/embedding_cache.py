@@ -109,7 +109,7 @@ class EmbeddingCache:
                     [(key, answer)] = answers.items()
                     found[key] = await answer
                 else:
-                    found |= await _all_of(answers)
+                    found |= await _all_of(wanted, answers)
             finally:
                 for one in wanted:
                     of_kind.leave(one, answers[one.key])
@@ -254,10 +254,13 @@ class _OfKind:
             del self.under_way[one.key]
 
 
-async def _all_of(answers: Mapping[_Key, asyncio.Future[Vector]]) -> dict[_Key, Vector]:
-    await asyncio.wait(answers.values(), return_when=asyncio.FIRST_EXCEPTION)
-    ended = sorted(answers.items(), key=lambda item: not item[1].done())
-    return {key: answer.result() for key, answer in ended}  # or raises what went wrong
+async def _all_of(wanted: Sequence[_Wanted], answers: Mapping[_Key, asyncio.Future[Vector]]) -> dict[_Key, Vector]:
+    while left := [one for one in wanted if not answers[one.key].done()]:
+        first = {one.batch: answers[one.key] for one in reversed(left)}  # those of a batch mostly come together
+        ended, _ = await asyncio.wait(first.values(), return_when=asyncio.FIRST_EXCEPTION)
+        if any(answer.cancelled() or answer.exception() for answer in ended):
+            break
+    return {key: answer.result() for key, answer in answers.items() if answer.done()}  # or raises what went wrong
 
 
 def _size(kept: _Kept) -> int:

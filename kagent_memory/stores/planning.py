@@ -35,7 +35,12 @@ TextOf: TypeAlias = tuple[Memory, tuple[bytes, ...], bytes | None]
 
 
 def texts_of(change: Change) -> TextOf:
-    """What the text of a changed memory comes to: the longest work of a write, and none that needs a transaction."""
+    """What the text of a changed memory comes to: the longest work of a write, and none that needs a transaction.
+
+    Raises:
+        InvalidInput: as `checked`, of this change.
+    """
+    _check_change(change)
     memory = change.memory
     brings = change.kind in ("add", "edit", "update", "merge")
     return memory, keys_of(memory), postings_of(memory) if brings else None
@@ -83,22 +88,31 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not fit.
     """
     for change in batch.changes:
-        memory = change.memory
-        if not codec.is_id(memory.id):
-            raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
-        texts = (memory.content, memory.author, memory.category, memory.subject, memory.attribute)
-        for value in (*texts, *memory.topics, *memory.tags):
-            if value is not None:
-                checked_text(value, "A text of the memory")
-        if memory.session_id is not None:
-            _check_keys((memory.session_id,), "The session id")
-        if memory.metadata and _NUL.search(json_text(dict(memory.metadata), "The metadata")):
-            raise InvalidInput("The metadata holds a NUL character; remove it.")
-        _check_keys((*memory.event_ids, *change.event_ids), "An event id")
+        _check_change(change)
+    return with_checked_vectors(batch, dimensions)
+
+
+def with_checked_vectors(batch: Batch, dimensions: int | None) -> Batch:
+    """`checked`, but for the changes, which `texts_of` checks."""
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
     vectors = checked_vectors(list(batch.vectors.values()), dimensions)
     return replace(batch, vectors=dict(zip(batch.vectors, vectors, strict=True)))
+
+
+def _check_change(change: Change) -> None:
+    memory = change.memory
+    if not codec.is_id(memory.id):
+        raise InvalidInput(f"The memory's id {memory.id!r} is not a UUID.")
+    texts = (memory.content, memory.author, memory.category, memory.subject, memory.attribute)
+    for value in (*texts, *memory.topics, *memory.tags):
+        if value is not None:
+            checked_text(value, "A text of the memory")
+    if memory.session_id is not None:
+        _check_keys((memory.session_id,), "The session id")
+    if memory.metadata and _NUL.search(json_text(dict(memory.metadata), "The metadata")):
+        raise InvalidInput("The metadata holds a NUL character; remove it.")
+    _check_keys((*memory.event_ids, *change.event_ids), "An event id")
 
 
 def _check_keys(values: Sequence[str], what: str) -> None:

@@ -123,6 +123,23 @@ class RoundTripContract(ContractPart):
         assert await the(store, scope, memory.id) == replace(memory, position=0)
         assert (await store.list(scope, now=NOW)).memories == (replace(memory, position=0),)
 
+    async def test_memories_of_one_batch_share_nothing_that_only_looks_equal(self, store: Store) -> None:
+        scope = a_scope()
+        plain, whole = a_memory("plain"), full_memory()
+        others = [
+            replace(a_memory(f"other in {name}"), **{name: getattr(whole, name)})
+            for name in ("topics", "importance", "author", "event_ids", "subject", "happened_at", "ttl_days", "pinned")
+        ]
+        labels: list[dict[str, Any]] = [{"a": 1}, {"a": True}, {"a": {}}]
+        labelled = [a_memory(f"labelled {label}", metadata=label) for label in labels]
+        same = [a_memory(f"{number} of a kind") for number in range(3)]
+        memories = [plain, *others, whole, *labelled, *same]
+        await add(store, scope, *memories)
+        for memory in memories:
+            stored = await the(store, scope, memory.id)
+            assert stored == (replace(memory, position=0) if memory is whole else memory)
+            assert same_json(dict(stored.metadata), dict(memory.metadata)), stored
+
     async def test_times_of_another_zone_come_back_as_the_same_moment_in_utc(self, store: Store) -> None:
         scope = a_scope()
         there = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))

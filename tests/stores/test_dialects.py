@@ -11,7 +11,7 @@ from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
 from kagent_memory.stores.libsql.statement import statement
-from kagent_memory.stores.postgres.session import RECORDS
+from kagent_memory.stores.postgres.session import OWN, RECORDS
 from kagent_memory.stores.sql import migrations, queries
 
 ALONE = {
@@ -99,7 +99,7 @@ def test_a_statement_takes_the_same_values_in_both_dialects(name):
         assert set(SIDE_BY_SIDE[name]) <= taken
         taken = taken - set(SIDE_BY_SIDE[name]) | {"rows"}
     if name in RECORDS:
-        assert taken == {"scope_id", "rows"}
+        assert taken == {"scope_id", "rows", "place", *OWN}
         taken = set(re.findall(r"\w+", text_between(queries("postgres")[name], "(", ")")))
     assert values_of("libsql", queries("libsql")[name]) == taken
 

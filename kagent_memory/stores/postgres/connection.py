@@ -30,6 +30,7 @@ from ...records import Vector
 from ..codec import id_text
 from ..sql import queries
 from ..sql.session import Row
+from .arrays import Wire, WireDumper
 from .line import Late, Line
 from .prepared import Command, RowMaker, Statements, row_maker
 
@@ -344,6 +345,7 @@ async def _set_up(connection: Connection, target: Target) -> None:
     connection.row_security = found["row_security"]
     connection.settings = {"path": found["path"], **target.limits}
     connection.adapters.register_loader("uuid", IdLoader)
+    connection.adapters.register_dumper(Wire, WireDumper)
     set_json_loads(_json, connection)
     if found["halfvec"] is not None:
         register_halfvec_info(connection, TypeInfo("halfvec", found["halfvec"], found["halfvecs"]))

@@ -20,6 +20,8 @@ from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
+from . import arrays
+from .arrays import Wire
 from .connection import DIALECT, Connection, OnePiece, Vectors
 from .prepared import Command, command
 
@@ -34,7 +36,9 @@ MOVING = frozenset({"touch_scope", "advance_version"})
 EVERY_SCOPE = b""
 """Stands for all scopes' ids: tables were made or dropped."""
 RECORDS = frozenset({"insert_memory"})
-"""Statements that take all their sets of values, which are of one scope, as one JSON text, "rows"."""
+"""Statements that take all their sets of values, which are of one scope, at once: as arrays what each row has of its
+own, and what rows share as one JSON text, "rows", with the number of its record for each of them, "place".
+"""
 STACKED = frozenset({"put_vector"})
 """Statements that take each value but the scope, which is one, as the list of all sets' values."""
 
@@ -84,14 +88,56 @@ _RECORD = json.JSONEncoder(default=datetime.isoformat, ensure_ascii=False, separ
 _utc_text = lru_cache(256)(datetime.isoformat)
 
 
+_SHARED = (bool, int, float, str, bytes, tuple)
+OWN: Mapping[str, Callable[[Sequence[Any]], Wire]] = {
+    "id": arrays.ids,
+    "content": arrays.texts,
+    "content_hash": arrays.blobs,
+    "postings": arrays.blobs,
+    "sealed": arrays.blobs,
+}
+
+
 def _record(values: Values) -> str:
-    row = {**values, "scope_id": values["scope_id"].hex()}
-    for name, value in row.items():
-        if type(value) is bytes:
-            row[name] = "\\x" + value.hex()
-        elif type(value) is datetime and value.tzinfo is UTC:
-            row[name] = _utc_text(value)
+    """What a row does not have of its own, and is not null, as JSON."""
+    row: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None or name in OWN or name == "scope_id":
+            continue
+        row[name] = _utc_text(value) if type(value) is datetime and value.tzinfo is UTC else value
     return _RECORD.encode(row)
+
+
+def _is_alike(row: Values, other: Values) -> bool:
+    """Whether two rows of one scope have the same record for certain."""
+    for name, value in row.items():
+        if value is not other[name] and name not in OWN and not _is_same(value, other[name]):
+            return False
+    return True
+
+
+def _is_same(value: object, other: object) -> bool:
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, datetime) and isinstance(other, datetime):
+        return value.tzinfo is UTC is other.tzinfo and value == other
+    return value == other if isinstance(value, _SHARED) else not value and not other
+
+
+def _recorded(values: Sequence[Values]) -> Iterator[tuple[int, tuple[Values, str]]]:
+    """Each row with its record, and how much there is of both."""
+    former, record = None, ""
+    for row in values:
+        if former is None or not _is_alike(row, former):
+            former, record = row, _record(row)
+        yield len(record) + sum(len(row[name] or b"") for name in OWN), (row, record)
+
+
+def _joined(rows: Sequence[tuple[Values, str]]) -> Values:
+    numbers = {record: number for number, record in enumerate(dict.fromkeys(record for _, record in rows), 1)}
+    own = {name: array([row[name] for row, _ in rows]) for name, array in OWN.items()}
+    place = arrays.integers([numbers[record] for _, record in rows])
+    return {"scope_id": rows[0][0]["scope_id"], "rows": f"[{','.join(numbers)}]", "place": place, **own}
 
 
 def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
@@ -99,13 +145,13 @@ def pieces(query: str, values: Sequence[Values]) -> Iterator[Sequence[Values]]:
     made, so that neither side holds much, and the event loop goes on in between.
     """
     if query in RECORDS:
-        for texts in _portions((len(row), row) for row in map(_record, values)):
-            yield [{"scope_id": values[0]["scope_id"], "rows": f"[{','.join(texts)}]"}]
+        for some in _portions(_recorded(values)):
+            yield [_joined(some)]
     elif query in STACKED:
         sizes = (sum(kept.nbytes for kept in one.values() if isinstance(kept, np.ndarray)) for one in values)
         for some in _portions(zip(sizes, values, strict=True)):
-            lists = {name: [one[name] for one in some] for name in some[0] if name != "scope_id"}
-            yield [{"scope_id": some[0]["scope_id"], **lists}]
+            ids, vectors = arrays.ids([one["id"] for one in some]), Vectors([one["embedding"] for one in some])
+            yield [{"scope_id": some[0]["scope_id"], "id": ids, "embedding": vectors}]
     else:
         for start in range(0, len(values), PIECE_ROWS):
             yield values[start : start + PIECE_ROWS]

@@ -120,8 +120,10 @@ class SqlStore(SpaceStore[AnySession]):
         if batch.vectors and batch.space_number is None:
             raise InvalidInput("Vectors need the number of their embedding space.")
         dimensions = None if batch.space_number is None else await self._dimensions_of(batch.space_number)
-        batch = await run_in_thread(sum(map(_length, batch.changes)), partial(planning.checked, batch, dimensions))
         texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
+        batch = await run_in_thread(
+            len(batch.vectors) + len(batch.taken), planning.with_checked_vectors, batch, dimensions
+        )
         steady = self._indexes.unsettle(scope)
         write = self._of({scope} | {job.scope for job in batch.jobs}).write
         applied, written = await write(write_queries.apply, scope, batch, texts=texts, now=now)
@@ -184,12 +186,11 @@ class SqlStore(SpaceStore[AnySession]):
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
         changes = [Change(kind="add", memory=one.memory) for one in memories]
-        await run_in_thread(sum(map(_length, changes)), partial(planning.checked, Batch(changes=changes), None))
+        texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
         fitting: list[Whole] = []
         for one in memories:
             vectors = {n: (await self._checked_vectors(n, [vector]))[0] for n, vector in one.vectors.items()}
             fitting.append(replace(one, vectors=vectors))
-        texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
         database = self._database.within(scope)
         run = database.read if dry_run else database.write
         return await run(transfer.restore, scope, fitting, texts=texts, dry_run=dry_run)

@@ -84,7 +84,7 @@ WHERE scope_id = %(scope_id)s AND session_id = ANY(%(session_ids)s::text[]) AND 
 GROUP BY session_id
 
 -- name: insert_memory
--- "rows" is one JSON text of all the memories, as session.RECORDS says: one statement however many they are.
+-- Takes all memories at once, as session.RECORDS says: one statement however many they are.
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
@@ -92,11 +92,16 @@ INSERT INTO memory (
     sealed
 )
 SELECT
-    s.scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
-    event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
-    sealed
-FROM scope AS s, json_populate_recordset(NULL::memory, %(rows)s) AS given
+    s.scope_id, own.id, convert_from(own.content, 'UTF8'), own.content_hash, type, topics, tags, importance, is_error,
+    origin, author, session_id, position, event_ids, subject, attribute, metadata, created_at, updated_at, happened_at,
+    valid_from, valid_to, expires_at, ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit,
+    slot, category, own.postings, touched, own.sealed
+FROM scope AS s
+CROSS JOIN unnest(
+    %(id)b::uuid[], %(content)b::bytea[], %(content_hash)b::bytea[], %(postings)b::bytea[], %(sealed)b::bytea[],
+    %(place)b::integer[]
+) AS own (id, content, content_hash, postings, sealed, place)
+JOIN json_populate_recordset(NULL::memory, %(rows)s) WITH ORDINALITY AS shared ON shared.ordinality = own.place
 WHERE s.scope_id = %(scope_id)s
 
 -- name: replace_memory
@@ -132,7 +137,7 @@ WHERE m.scope_id = %(scope_id)s AND s.scope_id = %(scope_id)s AND m.id = ANY(%(i
 -- Takes the ids and vectors of all rows as lists (session.STACKED).
 INSERT INTO memory_vector_{space} (scope_id, id, embedding)
 SELECT s.scope_id, given.id, given.embedding
-FROM scope AS s, unnest(%(id)s::uuid[], %(embedding)b::halfvec[]) AS given (id, embedding)
+FROM scope AS s, unnest(%(id)b::uuid[], %(embedding)b::halfvec[]) AS given (id, embedding)
 WHERE s.scope_id = %(scope_id)s
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
@@ -182,4 +187,5 @@ INSERT INTO memory_stats (
 -- name: written_spaces
 -- The embedding space that vectors are written to, and those that the store's vectors are to be in.
 SELECT number, name, state FROM embedder
-WHERE number = ANY(%(numbers)s::integer[]) OR (state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-')
+WHERE number = ANY((SELECT %(numbers)s::integer[])::integer[])
+    OR (state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-')
