@@ -27,7 +27,8 @@ from .text_index import ScopeIndex
 ID_BYTES = 200
 NORM_BYTES = 12
 SCOPE_BYTES = 1500  # of a scope that holds no vector yet
-LOAD_ROWS = 500
+LOAD_ROWS = 2000
+MOST_REMOVED = 500
 WIDENED_ROWS = 100
 HAS_VECDOT = hasattr(np, "vecdot")  # of NumPy 2
 CANDIDATES = 20  # by their signs, for each of the nearest that an approximate search looks for
@@ -35,7 +36,8 @@ _SLACK = 1e-5
 _SIGN_AND_NUMBER = np.uint32(0x8FFFE000).view(np.int32)
 _EXPONENT = np.float32(2.0**112)  # that of a single is so much higher
 
-Loader = Callable[[int, int], Sequence[tuple[int, str, bytes]]]
+Loader = Callable[[int, int], tuple[int, Sequence[str], bytes]]
+"""Gives what was set after one `seq`, so many at most: the `seq` of the last, the ids, and their vectors as halves."""
 Floats = npt.NDArray[np.float64]
 Halves = npt.NDArray[np.float16]
 Real = TypeVar("Real", np.float32, np.float64)
@@ -83,34 +85,42 @@ class ScopeVectors:
 
     def load(self, loader: Loader) -> None:
         """Takes in what was set since the last load, in pieces that let other threads run."""
-        parts: list[Sequence[tuple[int, str, bytes]]] = []
-        after = self.mark
-        rows: Sequence[tuple[int, str, bytes]] | None = None
-        while rows is None or len(rows) == LOAD_ROWS:
-            if rows := loader(after, LOAD_ROWS):
-                parts.append(rows)
-                after = rows[-1][0]
+        parts = list[tuple[Sequence[str], Halves]]()
+        after, is_more = self.mark, True
+        while is_more:
+            after, ids, sent = loader(after, LOAD_ROWS)
+            if ids:
+                parts.append((ids, np.frombuffer(sent, np.float16).reshape(len(ids), -1)))
+            is_more = len(ids) == LOAD_ROWS
         if parts:
-            ids = [id for rows in parts for _, id, _ in rows]
-            raw = b"".join([vector for rows in parts for _, _, vector in rows])
             with self.loading:
-                self.take(ids, np.frombuffer(raw, np.float16).reshape(len(ids), -1))
+                self.reserve(sum(len(ids) for ids, _ in parts))
+                put = self.take if self.ids else self._append
+                for ids, halves in parts:
+                    put(ids, halves)
                 self.mark = after
 
     def take(self, ids: Sequence[str], halves: Halves) -> None:
         """Takes in vectors, or sets them anew."""
-        if self.ids:
-            self.reserve(sum(id not in self._rows for id in ids))
-            places = np.array([self._place(id) for id in ids], np.intp)
-            vectors = self._matrix[places] = widened(halves, np.empty(halves.shape, np.float32))
-        else:  # each comes once
-            self.reserve(len(ids))
-            self.ids, self._known, self._rising, places = list(ids), None, None, np.arange(len(ids))
-            vectors = widened(halves, self._matrix[: len(ids)])
-        self._norms[places] = _lengths(vectors)
-        self._exact[places] = np.nan
+        if not self.ids:
+            self._append(ids, halves)
+            return
+        self.reserve(sum(id not in self._rows for id in ids))
+        places = [self._place(id) for id in ids]
+        vectors = self._matrix[places] = widened(halves, np.empty(halves.shape, np.float32))
+        self._norms[places], self._exact[places] = _lengths(vectors), np.nan
         if self._codes is not None:
-            self._codes.put(places.tolist(), vectors)
+            self._codes.put(places, vectors)
+
+    def _append(self, ids: Sequence[str], halves: Halves) -> None:
+        """Takes in vectors of ids that are not here, each of them once."""
+        self.reserve(len(ids))
+        first = len(self.ids)
+        places = slice(first, first + len(ids))
+        self.ids += ids
+        self._known = self._rising = self._codes = None
+        self._norms[places] = _lengths(widened(halves, self._matrix[places]))
+        self._exact[places] = np.nan
 
     def remove(self, ids: Iterable[str]) -> None:
         """Lets go of these vectors, as far as they are here."""
@@ -296,7 +306,7 @@ class VectorCache:
     def discard(self, key: tuple[bytes, int], ids: Collection[str]) -> None:
         """Lets go of some of a scope's vectors; of all where those are many, or are being read."""
         held = self._held.get(key)
-        if held is None or len(ids) > LOAD_ROWS or not held.loading.acquire(blocking=False):
+        if held is None or len(ids) > MOST_REMOVED or not held.loading.acquire(blocking=False):
             self._held.pop(key)
             return
         try:

@@ -23,9 +23,10 @@ class Table:
         self.rows[memory_id] = (self.seq, np.asarray(vector, np.float16))
 
     def load(self, after, limit):
-        found = sorted((seq, id, vector.tobytes()) for id, (seq, vector) in self.rows.items() if seq > after)
-        self.loaded += len(found[:limit])
-        return found[:limit]
+        found = sorted((seq, id, vector.tobytes()) for id, (seq, vector) in self.rows.items() if seq > after)[:limit]
+        self.loaded += len(found)
+        ids, vectors = [id for _, id, _ in found], b"".join(vector for _, _, vector in found)
+        return found[-1][0] if found else after, ids, vectors
 
     def count(self):
         self.counted += 1

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from ...errors import StoreError
 from ...records import Filter, Memory, Scope, Vector
+from ..codec import ids_in
 from ..sql import read_queries
 from ..sql.index_cache import Indexes
 from ..vector_index import ScopeVectors, VectorCache, search
@@ -29,9 +30,9 @@ async def get_unchanged(
 ) -> Mapping[str, Memory] | None:
     """See `MemoryStore.get_unchanged`; a vector that was set since one of the marks tells that it is out of date."""
     for space_number, mark in marks.items():
-        values = {"scope_id": scope.id, "seq": mark, "limit": 1}
+        values = {"scope_id": scope.id, "seq": mark}
         try:
-            later = session.connection.tuples(sql("vectors_since", space_number), values)
+            later = session.connection.tuples(sql("later_vector", space_number), values)
         except StoreError:  # the table is gone; if it is something else, the search that follows meets it too
             return None
         if later:
@@ -59,9 +60,10 @@ async def nearest(
         passing = await read_queries.passing(session, scope, filter, now)
     visible = index.visible(now, superseded=bool(filter.superseded), among=passing)
 
-    def load(after: int, limit: int) -> Sequence[tuple[int, str, bytes]]:
+    def load(after: int, limit: int) -> tuple[int, Sequence[str], bytes]:
         values = {"scope_id": scope.id, "seq": after, "limit": limit}
-        return session.connection.tuples(sql("vectors_since", space_number), values)
+        [(last, ids, sent)] = session.connection.tuples(sql("vectors_since", space_number), values)
+        return last or after, ids_in(ids), sent
 
     def count() -> int:
         return session.connection.tuples(sql("count_vectors", space_number), {"scope_id": scope.id})[0][0]

@@ -121,6 +121,6 @@ def _halves(sent: bytes, dimensions: int) -> Halves:
 def _unpacked(rows: Sequence[Row], count: int) -> list[Nearest]:
     found: list[Nearest] = [[] for _ in range(count)]
     for row in rows:
-        scores = (score / 1e6 for score in row["scores"])
+        scores: list[float] = (np.array(row["scores"], np.float64) / 1e6).tolist()
         found[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
     return found

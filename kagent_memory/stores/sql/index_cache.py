@@ -19,6 +19,7 @@ from .session import Row, Session
 
 LOAD_ROWS = 250
 MOST_OUTGROWN = 1000
+UNPACKED_BYTES = 1500  # of a packed index, to be taken in as long as it takes to read one character
 MOST_COMING = 100  # memories that wait to be taken in: no more than one search should have to do
 
 
@@ -264,7 +265,7 @@ async def _unpacked(session: Session, found: Sequence[Row]) -> tuple[ScopeIndex,
     """The index as it was packed last, and the ids of what it lacks; None: it is not packed, and lacks all."""
     packed_at = max((one["packed_version"] for one in found if one["packed"] is not None), default=-1)
     parts = [Part(one["first_id"], one["last_id"], bytes(one["packed"])) for one in found if one["packed"] is not None]
-    size, erased = sum(len(part.packed) for part in parts), found[0]["erased"]
+    size, erased = sum(len(part.packed) for part in parts) // UNPACKED_BYTES, found[0]["erased"]
     unpacked = await session.aside(size, ScopeIndex.unpacked, parts, erased=erased, version=packed_at)
     if unpacked is None:
         return ScopeIndex(erased), None

@@ -16,10 +16,18 @@ CREATE UNIQUE INDEX memory_vector_{space}_key ON memory_vector_{space} (scope_id
 CREATE INDEX memory_vector_{space}_seq ON memory_vector_{space} (scope_id, seq)
 
 -- name: vectors_since
-SELECT seq, id, embedding FROM memory_vector_{space}
-WHERE scope_id = :scope_id AND seq > :seq
-ORDER BY seq
-LIMIT :limit
+-- In one row, for rows take longer than what they hold: the last "seq", the ids, 36 characters each, and the vectors in
+-- the same order.
+SELECT max(v.seq), coalesce(group_concat(v.id, ''), ''), CAST(coalesce(group_concat(v.embedding, ''), '') AS BLOB)
+FROM (
+    SELECT seq, id, embedding FROM memory_vector_{space}
+    WHERE scope_id = :scope_id AND seq > :seq
+    ORDER BY seq
+    LIMIT :limit
+) AS v
+
+-- name: later_vector
+SELECT seq FROM memory_vector_{space} WHERE scope_id = :scope_id AND seq > :seq LIMIT 1
 
 -- name: count_vectors
 SELECT count(*) FROM memory_vector_{space} WHERE scope_id = :scope_id
