@@ -162,8 +162,8 @@ class MemorySettings:
         cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB, and as much
             again of their vectors. What was searched last stays, however large it is.
         approximate_above: in a scope of more memories than this, a search of all of them in memory compares only the
-            vectors that are likely to be near the question, by the signs of their numbers; 20000 is where it begins to
-            pay, and it needs NumPy 2. 0: every search is exact. See docs/scale.md.
+            vectors that are likely to be near the question, by one bit of each of their numbers; 20000 is where it
+            begins to pay, and it needs NumPy 2. 0: every search is exact. See docs/scale.md.
         driver: what opens a file: sqlite3, which Python brings along, or libsql, which needs the extra [libsql]; None:
             sqlite3. All that open one file in one process take the same one.
         postgres_schema: the schema of Postgres that our tables live in.

@@ -1,4 +1,4 @@
-"""One bit a number of each vector, its sign: what tells of many vectors at once which of them may be near a query."""
+"""One bit of each number of each vector: what tells of many vectors at once which of them may be near a query."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from ..records import Vector
 
 IS_COUNTING = hasattr(np, "bitwise_count")  # of NumPy 2
 WORD_BITS = 64
+PLANES = 3  # the bits that a query keeps of each number
+_TOP = 2**PLANES - 1
+_SPREAD = 2.5  # a query's numbers beyond so many times their root mean square are held for as much
 
+Bits = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
 
 
 class SignCodes:
-    """The signs of the vectors of a scope, each word of all vectors together, as a search reads them.
+    """The signs of the vectors of a scope, around their mean when it was made: where all texts of a model have much in
+    common, that would hide what tells them apart. Word by word of all vectors, as a search reads them.
 
     Args:
-        vectors: in the order of their places.
+        vectors: in the order of their places; at least one.
     """
 
     def __init__(self, vectors: Vector) -> None:
-        self._words = _words(vectors)
+        self.centre = _of_length_one(vectors).mean(axis=0)
+        self._words: Words = np.empty((-(-vectors.shape[1] // WORD_BITS), 0), np.uint64)
+        self.put(range(len(vectors)), vectors)
 
     @property
     def size(self) -> int:
@@ -38,24 +45,32 @@ class SignCodes:
             words = np.zeros((len(self._words), max(count, held + held // 4)), np.uint64)
             words[:, :held] = self._words
             self._words = words
-        self._words[:, places] = _words(vectors)
+        self._words[:, places] = _words(_of_length_one(vectors) > self.centre)
 
     def move(self, place: int, to: int) -> None:
         """Sets the vector at one place at another one."""
         self._words[:, to] = self._words[:, place]
 
     def likeliest(self, query: Vector, count: int, held: int) -> Places:
-        """Of the first `held` places the `count` whose vectors share the most signs with the query, and those that
-        share as many as the last of them; in rising order.
+        """Of the first `held` places the `count` whose vectors go most with the query by their signs, and those that do
+        as much as the last of them; in rising order.
         """
-        differing = np.zeros(held, np.uint16)
-        for words, word in zip(self._words, _words(query[np.newaxis])[:, 0], strict=True):
-            differing += np.bitwise_count(words[:held] ^ word)
+        apart = _of_length_one(query[np.newaxis]) - self.centre
+        step = max(float(np.sqrt(np.square(apart).mean())) * 2 * _SPREAD / _TOP, 1e-9)
+        levels = np.clip(np.floor(apart / step) + (_TOP + 1) / 2, 0, _TOP).astype(np.uint8)
+        differing = np.zeros(held, np.min_scalar_type(_TOP * len(self._words) * WORD_BITS))
+        for plane in reversed(range(PLANES)):  # what a higher bit is worth is doubled for each below it
+            differing <<= 1
+            for words, word in zip(self._words, _words(levels >> plane & 1 > 0)[:, 0], strict=True):
+                differing += np.bitwise_count(words[:held] ^ word)
         return np.flatnonzero(differing <= np.partition(differing, count - 1)[count - 1])
 
 
-def _words(vectors: Vector) -> Words:
-    """Column by column the signs of 64 numbers of all vectors."""
-    lacking = -vectors.shape[1] % WORD_BITS
-    signs = np.packbits(np.pad(vectors > 0, ((0, 0), (0, lacking))), axis=1)
-    return np.ascontiguousarray(signs.view(np.uint64).T)
+def _of_length_one(vectors: Vector) -> Vector:
+    return vectors / np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, np.newaxis]
+
+
+def _words(bits: Bits) -> Words:
+    """Column by column 64 bits of all rows."""
+    packed = np.packbits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % WORD_BITS))), axis=1)
+    return np.ascontiguousarray(packed.view(np.uint64).T)

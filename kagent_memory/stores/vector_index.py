@@ -31,7 +31,7 @@ LOAD_ROWS = 2000
 MOST_REMOVED = 500
 WIDENED_ROWS = 100
 HAS_VECDOT = hasattr(np, "vecdot")  # of NumPy 2
-CANDIDATES = 20  # by their signs, for each of the nearest that an approximate search looks for
+CANDIDATES = 10  # by their bits, for each of the nearest that an approximate search looks for
 _SLACK = 1e-5
 _SIGN_AND_NUMBER = np.uint32(0x8FFFE000).view(np.int32)
 _EXPONENT = np.float32(2.0**112)  # that of a single is so much higher
@@ -172,20 +172,20 @@ class ScopeVectors:
         return np.sort(np.array([self._rows[one] for one in ids if one in self._rows], np.intp))
 
     def likeliest(self, query: Vector, limit: int) -> Places | None:
-        """The rows among which the `limit` nearest are likely to be, by their signs; None: they are not much fewer."""
+        """The rows among which the `limit` nearest are likely to be, by their bits; None: they are not much fewer."""
         count = CANDIDATES * limit
         if not 0 < 2 * count <= len(self.ids) or not sign_codes.IS_COUNTING:
             return None
         if self._codes is None:
-            self._codes = SignCodes(self._matrix)
+            self._codes = SignCodes(self._matrix[: len(self.ids)])
         return self._codes.likeliest(query, count, len(self.ids))
 
     def cosines(self, query: Vector, among: Places | None = None) -> Vector:
         """The cosine of every row, or of each `among` them, to about 1e-6."""
-        rows = slice(len(self.ids)) if among is None else among
-        return _dots(self._matrix[rows], query) / (self._norms[rows] * np.float32(_norm(query))).astype(
-            np.float32, copy=False
-        )
+        matrix, norms = self._matrix[: len(self.ids)], self._norms[: len(self.ids)]
+        if among is not None:
+            matrix, norms = matrix.take(among, axis=0), norms[among]
+        return _dots(matrix, query) / (norms * np.float32(_norm(query))).astype(np.float32, copy=False)
 
     def nearest(
         self, query: Vector, cosines: Vector, limit: int, among: Places | None = None
