@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from .codec import id_text, is_id
-from .columns import NONE, Mask, Places, Rows
+from .columns import NONE, Mask, Outline, Places, Rows
 from .index_rows import (
     COLUMNS,
     NAMED,
@@ -38,7 +38,7 @@ from .index_rows import (
     rising,
     ticks,
 )
-from .postings import Held, Postings, holding, keys_of, spread, term_key
+from .postings import Held, Postings, holding, keys_of, outlines_of, spread, term_key
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
@@ -52,7 +52,7 @@ PACKED_AT_MOST = 500
 PART_ROWS = 1000
 _TIME_KEYS = keys_of(TIME_TERMS)
 # what another release packed may tell other terms for times: the format says which
-FORMAT = f"kagent_memory index 3 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
+FORMAT = f"kagent_memory index 4 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
 
 
 class Entry(NamedTuple):
@@ -302,7 +302,7 @@ class ScopeIndex:
         fresh = self._columns[first:needed]
         halves = np.frombuffer(ids, ">u8")
         fresh["high"], fresh["low"] = halves[0::2], halves[1::2]
-        fresh["length"] = lengths
+        fresh["length"], fresh["outline"] = lengths, outlines_of([entry.postings for entry in entries])
         fresh["active"] = [entry.active for entry in entries]
         fresh["expires"] = [NEVER if entry.expires_at is None else ticks(entry.expires_at) for entry in entries]
         fresh["created"] = [ticks(place.created_at) for place in places]
@@ -455,8 +455,9 @@ class ScopeIndex:
                 sessions[sessions == empty] = -1
             authors = own["author"].astype(np.int64)
             placed, chars = own["position"].astype(np.int64), own["chars"].astype(np.int64)
-            made = partial(features_of, named, own, names)
-            return Places(named, sessions, placed, authors, names, chars, own["asks"], own["names_a_time"], made)
+            made, outlines = partial(features_of, named, own, names), partial(_outline, own)
+            asks, names_a_time = own["asks"], own["names_a_time"]
+            return Places(named, sessions, placed, authors, names, chars, asks, names_a_time, made, outlines)
 
     def _by_id(self, rows: Rows) -> Rows:
         return rows[np.lexsort((self._columns["low"][rows], self._columns["high"][rows]))]
@@ -512,6 +513,10 @@ def _spans(begins: int, ends: int) -> Iterator[tuple[int, int]]:
     """A range of rows, cut into parts of about the same length."""
     bounds = np.linspace(begins, ends, -((begins - ends) // PART_ROWS) + 1).astype(int).tolist()
     yield from pairwise(bounds)
+
+
+def _outline(columns: Columns, place: int) -> Outline:
+    return Outline(int(columns["outline"][place]), int(columns["length"][place]))
 
 
 def _names_a_time(entries: Sequence[Entry]) -> Mask:

@@ -1,10 +1,15 @@
 from dataclasses import replace
 from datetime import UTC, datetime
+from random import Random
 
 import pytest
 
+from kagent_memory.language.tokenizer import index_terms
 from kagent_memory.records import Memory, Usage
 from kagent_memory.retrieval.ranking import Ranked, RankSettings, same_in_substance, select
+from kagent_memory.retrieval.ranking.selection import surely_apart
+from kagent_memory.stores.columns import Outline
+from kagent_memory.stores.postings import RECORD, outlines_of, packed
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -53,6 +58,45 @@ def test_the_same_in_nearly_the_same_words_is_one(one: str, other: str) -> None:
 )
 def test_a_difference_in_number_negation_name_or_word_keeps_both(one: str, other: str) -> None:
     assert not same_in_substance(one, other)
+
+
+def test_outlines_tell_apart_only_what_the_words_tell_apart() -> None:
+    random, told, near = Random(7), 0, 0
+    words = [
+        "the",
+        "old",
+        "bike",
+        "shop",
+        "on",
+        "our",
+        "long",
+        "road",
+        "does",
+        "not",
+        "repair",
+        "brakes",
+        "of",
+        "ERR-123",
+        "quickly",
+        "in",
+        "März",
+        "東京",
+    ]
+    for _ in range(3000):
+        one = random.choices(words, k=random.randint(1, 30))
+        other = (
+            [word for word in one if random.random() > 0.04] if random.random() < 0.7 else random.choices(words, k=9)
+        )
+        texts, author = (" ".join(one), " ".join(other)), random.choice((None, "Ann", "the bike"))
+        entries = [packed(index_terms(text, author)) for text in texts]
+        outlines = [
+            Outline(bits, len(entry) // RECORD.itemsize)
+            for bits, entry in zip(outlines_of(entries).tolist(), entries, strict=True)
+        ]
+        told += (is_apart := surely_apart(*outlines))
+        near += (is_same := same_in_substance(*texts))
+        assert not (is_apart and is_same), texts
+    assert min(told, near) > 500
 
 
 def test_near_duplicates_take_one_place_and_the_next_moves_up() -> None:

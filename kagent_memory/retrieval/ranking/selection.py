@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from ...language.tokenizer import STOP_WORDS, estimated_tokens, tokens
 from ...records import LeftOut, Memory
+from ...stores.columns import Outline
 from .rank import Ranked
 from .rank_settings import RankSettings
 
@@ -45,6 +46,7 @@ def select(
     max_tokens: int | None = None,
     settings: RankSettings = RankSettings(),
     standing: Callable[[Memory], float] = lambda _: 0.0,
+    outline: Callable[[str], Outline] = lambda _: Outline(),
 ) -> Selection:
     """The best of the ranking that are handed over.
 
@@ -55,6 +57,7 @@ def select(
         max_tokens: how much text at most (see `text.estimated_tokens`); the first always stays.
         settings: weights of usage and standing, and the gap.
         standing: the importance formula of a memory, in 0..1.
+        outline: of a memory's text, with its author's name; empty where it is not known.
     """
     left_out = [LeftOut(memory_id=hit.id, reason="expired") for hit in ranked if hit.id not in memories]
     here = [hit for hit in ranked if hit.id in memories]
@@ -63,7 +66,7 @@ def select(
     if share < 1:
         usage = {hit.id: _usage_signs(memories[hit.id], settings, standing, share) for hit in here}
         here = _by_usage(here, usage, share)
-    here = _distinct(here, memories, left_out, limit)
+    here = _distinct(here, memories, left_out, limit, outline)
     here = _upper(here, settings.gap, left_out)
     left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
     return Selection(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out), usage, share)
@@ -76,13 +79,27 @@ def same_in_substance(one: str, other: str) -> bool:
     return _Substance(one).equals(_Substance(other))
 
 
+def surely_apart(one: Outline, other: Outline) -> bool:
+    """Whether two texts of one author share less than nine of ten telling words, as far as their outlines tell: each
+    bit that only one of them has stands for a word at least that the other lacks.
+    """
+    apart = (one.bits ^ other.bits).bit_count()
+    return apart > (1 - NEAR) * (apart + min(one.terms, other.terms))
+
+
 class _Substance:
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, outline: Outline = Outline()) -> None:
+        self._text, self._outline = text, outline
         self._is_long = len(text) > LONG_CHARS
-        self._terms = () if self._is_long else tokens(text)
+
+    @cached_property
+    def _terms(self) -> Sequence[str]:
+        return tokens(self._text)
+
+    @cached_property
+    def telling(self) -> frozenset[str]:
         terms = frozenset(self._terms)
-        self.telling = terms - STOP_WORDS or terms
+        return terms - STOP_WORDS or terms
 
     @cached_property
     def negations(self) -> int:
@@ -95,6 +112,8 @@ class _Substance:
     def equals(self, other: _Substance) -> bool:
         if self._is_long or other._is_long:
             return self._text == other._text
+        if surely_apart(self._outline, other._outline):
+            return False
         if self.telling == other.telling:
             return self.negations == other.negations
         both = len(self.telling & other.telling)
@@ -128,7 +147,11 @@ def _by_usage(ranked: Sequence[Ranked], usage: Mapping[str, Mapping[str, float]]
 
 
 def _distinct(
-    ranked: Sequence[Ranked], memories: Mapping[str, Memory], left_out: list[LeftOut], limit: int
+    ranked: Sequence[Ranked],
+    memories: Mapping[str, Memory],
+    left_out: list[LeftOut],
+    limit: int,
+    outline: Callable[[str], Outline],
 ) -> list[Ranked]:
     kept: list[Ranked] = []
     seen: list[tuple[str | None, _Substance]] = []
@@ -136,7 +159,7 @@ def _distinct(
         if len(kept) > limit:  # the rest is over the limit, whatever it says
             return [*kept, *ranked[place:]]
         memory = memories[hit.id]
-        substance = _Substance(memory.content)
+        substance = _Substance(memory.content, outline(hit.id))
         if any(author == memory.author and substance.equals(other) for author, other in seen):
             left_out.append(LeftOut(memory_id=hit.id, reason="duplicate"))
             continue
