@@ -14,6 +14,7 @@ from psycopg.adapt import PyFormat
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGconn, PGresult
 
+from ..sql.decoding import TOLD, memory_of
 from ..sql.session import Row
 
 MOST_PREPARED = 200
@@ -46,7 +47,7 @@ def command(text: str) -> Command:
 
 
 def row_maker(result: PGresult | None) -> RowMaker:
-    """Makes rows by name of a result's, lists as tuples."""
+    """Makes rows by name of a result's, lists as tuples; one that begins with a memory holds it as `memory`."""
     # the driver's own description of it makes an object a column
     named = [(result.fname(column) or b"", result.ftype(column)) for column in range(result.nfields)] if result else []
     names = [name.decode() for name, _ in named]
@@ -58,7 +59,16 @@ def row_maker(result: PGresult | None) -> RowMaker:
             made[name] = tuple(made[name] or ())
         return made
 
-    return row
+    if names[: len(TOLD)] != [*TOLD]:
+        return row
+    place, rest = names.index("sealed"), names[len(TOLD) :]
+
+    def with_memory(values: Sequence[Any]) -> Row:
+        if values[place] is not None:  # it must be opened first
+            return row(values)
+        return {"id": values[0], "memory": memory_of(values), **dict(zip(rest, values[len(TOLD) :], strict=True))}
+
+    return with_memory
 
 
 @dataclass(slots=True, eq=False)

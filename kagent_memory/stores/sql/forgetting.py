@@ -12,7 +12,7 @@ from .. import codec
 from ..codec import known
 from ..values import Whole
 from . import receipts
-from .decoding import to_scope
+from .decoding import to_memory, to_scope
 from .queue import clear, delete_jobs, touch
 from .session import Session
 from .transfer import revision_values, whole
@@ -67,7 +67,7 @@ async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int
     counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now, "popular_after": 0})
     too_many = max(sum(row["visible"] for row in counts) - keep, 0)
     values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
-    loose = {row["id"] for row in await session.rows("visible_memories", values) if not row["pinned"]}
+    loose = {row["id"] for row in await session.rows("visible_memories", values) if not to_memory(row).pinned}
     gone = await with_sources(session, scope.id, [id for id in known(ids) if id in loose][:too_many])
     await erase(session, scope.id, gone)
     return tuple(gone)
