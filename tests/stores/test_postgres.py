@@ -22,6 +22,7 @@ from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import bound, statement
 from kagent_memory.stores.sql import migrations
+from kagent_memory.stores.sql.queue import touching
 from kagent_memory.testing import HashEmbedder, StoreContract
 
 
@@ -153,7 +154,7 @@ async def test_a_vector_search_keeps_its_plan_and_costs_one_round_trip_where_the
         assert {id for id, _ in found} == {closer.id, *ids[1:]}
 
 
-async def test_a_read_gives_its_statement_a_name_once_and_anew_after_the_server_forgot_it(postgres_uri):
+async def test_a_statement_gets_a_name_once_and_anew_after_the_server_forgot_it(postgres_uri):
     async def names(session: Any) -> int:
         cursor = await session._connection.execute(
             "SELECT count(*) AS known FROM pg_prepared_statements WHERE name LIKE 'kagent%'", prepare=False
@@ -161,21 +162,39 @@ async def test_a_read_gives_its_statement_a_name_once_and_anew_after_the_server_
         [row] = await cursor.fetchall()
         return row["known"]
 
+    async def forgotten(session: Any) -> None:
+        await session._connection.execute("DEALLOCATE ALL", prepare=False)
+
     async def fail(session: Any) -> None:
-        await session.rows("scope_row", {"scope_id": SCOPE.id})
+        await session.rows("touch_scope", touching(SCOPE, 1))
+        await session.run_many("lock_scope", [{"scope_id": SCOPE.id}])  # which has not left when it is taken back
         raise KeyError
 
+    def adding(text: str) -> Batch:
+        return Batch(changes=[Change(kind="add", memory=_memory(text))])
+
     async with await open_store(postgres_uri, pool_size=1) as store:
-        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=_memory("green tea"))]), now=NOW)
         database: Any = store._database  # type: ignore[attr-defined]
+        await store.apply(SCOPE, adding("green tea"), now=NOW)
+        written = await database.read(names)
         for _ in range(3):
             assert await store.version(SCOPE) == 1
-        assert await database.read(names) == 1
-        with pytest.raises(KeyError):
-            await database.write(fail)  # taken back, whereupon the driver has the server forget all names
+        assert await database.read(names) == written + 1
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                await database.write(fail)
+        assert await database.read(names) == written + 1
+        await database.read(forgotten)
         assert await database.read(names) == 0
         assert await store.version(SCOPE) == 1
         assert await database.read(names) == 1
+        await store.apply(SCOPE, adding("black tea"), now=NOW)
+        assert await store.version(SCOPE) == 2
+        await database.read(forgotten)
+        await store.apply(SCOPE, adding("white tea"), now=NOW)
+        assert await database.read(names) == written
+        assert await store.version(SCOPE) == 3
+        assert len((await store.list(SCOPE, now=NOW)).memories) == 3
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):

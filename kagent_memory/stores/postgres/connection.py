@@ -6,17 +6,16 @@ import asyncio
 import json
 import struct
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 import psycopg
 from pgvector.psycopg.halfvec import register_halfvec_info
-from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, Cursor, generators
+from psycopg import AsyncConnection, AsyncCursor, Cursor
 from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import Dumper, Loader, Transformer
 from psycopg.conninfo import conninfo_to_dict
@@ -33,6 +32,7 @@ from ..sql.session import Row
 from .arrays import Wire, WireDumper
 from .line import Late, Line
 from .prepared import Command, RowMaker, Statements, row_maker
+from .transaction import Transaction
 
 DIALECT = "postgres"
 CONNECT_SECONDS = 3
@@ -125,46 +125,6 @@ def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> RowMaker:
     return row_maker(cursor.pgresult)
 
 
-class OnePiece(AsyncPipeline):
-    """A pipeline whose statements leave in one piece when answers are asked for, instead of one by one: a packet and a
-    wake-up each.
-    """
-
-    def enqueue(self, command: bytes, values: Sequence[bytes] | None = None) -> None:
-        """Has a statement leave with the next ones; its answer is only checked."""
-        self.command_queue.append(partial(self.pgconn.send_query_params, command, values))
-        self.result_queue.append(None)
-
-    @override
-    def _communicate_gen(self) -> PQGen[None]:
-        while self.command_queue:
-            self.command_queue.popleft()()
-        yield from ()
-
-    @override
-    def _sync_gen(self) -> PQGen[None]:
-        self._enqueue_sync()
-        yield from self._communicate_gen()
-        yield from generators.send(self.pgconn)
-        yield from self._fetch_gen(flush=False)  # the sync has the server send all it has
-
-    @override
-    def _exit_gen(self) -> PQGen[None]:
-        yield from self._sync_gen()
-
-    @override
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        try:
-            await self._conn.wait(self._exit_gen())
-        except psycopg.Error:
-            if exc_val is None:  # else what was raised first tells it: with a lost connection all that follows fails
-                raise
-        finally:
-            self._exit(exc_val)
-
-
 class Connection(AsyncConnection[Row]):
     """A connection whose every answer is awaited within a bound.
 
@@ -229,13 +189,18 @@ class Connection(AsyncConnection[Row]):
             self._line.leave()
         await super().close()
 
+    @property
+    def statements(self) -> Statements:
+        """What is known of the statements that it was asked."""
+        if self._statements is None:
+            self._statements = Statements(self.pgconn, partial(Transformer, self), named=not self.pooled)
+        return self._statements
+
     async def ask(self, asked: Sequence[tuple[Command, Sequence[Any]]]) -> Sequence[Sequence[Row]]:
         """The rows of statements that change nothing, each with its values; they leave in one piece and are one
         transaction.
         """
-        known = self._statements = self._statements or Statements(
-            self.pgconn, partial(Transformer, self), named=not self.pooled
-        )
+        known = self.statements
         try:
             return await self.wait(known.steps([one for given in asked for one in known.asked(*given)]))
         except psycopg.errors.InvalidSqlStatementName:  # the driver has the server forget all names with a rollback
@@ -243,30 +208,16 @@ class Connection(AsyncConnection[Row]):
             return await self.wait(known.steps([one for given in asked for one in known.asked(*given)]))
 
     @asynccontextmanager
-    async def one_piece(self) -> AsyncGenerator[OnePiece]:
-        """A pipeline: nothing is sent before answers are asked for."""
-        self._pipeline = pipeline = OnePiece(self)
+    async def begun(self) -> AsyncGenerator[Transaction]:
+        """A transaction, which is taken back unless it is committed."""
+        transaction = Transaction(self.pgconn, self.statements, self.wait)
         try:
-            async with pipeline:
-                yield pipeline
+            yield transaction
+        except asyncio.CancelledError:
+            self.hurry()
+            raise
         finally:
-            self._pipeline = None
-
-    @asynccontextmanager
-    async def begun(self) -> AsyncGenerator[OnePiece]:
-        """A transaction whose beginning leaves with its first statements; without a COMMIT it is taken back."""
-        try:
-            async with self.one_piece() as pipeline:
-                pipeline.enqueue(b"BEGIN")
-                try:
-                    yield pipeline
-                except asyncio.CancelledError:
-                    self.hurry()
-                    raise
-        finally:
-            if self.pgconn.transaction_status != TransactionStatus.IDLE:
-                with suppress(psycopg.Error):  # a connection that is lost has nothing to take back
-                    await self.rollback()
+            await transaction.end()
 
     def belongs_to_another(self) -> None:
         """It is the caller's to close: the driver then does not warn when this face of it is dropped."""

@@ -17,6 +17,7 @@ from .connection import Connection
 from .errors import ours
 from .lent_pool import LentPool
 from .pool import Pool
+from .prepared import command
 from .session import PostgresSession, Preamble, begin_with, statement
 
 P = ParamSpec("P")
@@ -95,22 +96,34 @@ class PostgresDatabase:
         """What came of a script in one transaction, with what it sets for itself alone."""
         connection = await self.pool.take()
         try:
-            after = None
-            async with connection.begun() as pipeline:
-                session = PostgresSession(connection, ring=self._ring, pipeline=pipeline)
-                begin_with(pipeline, self._preamble(connection))
-                done = await script(session, *args, **kwargs)
-                pipeline.enqueue(b"COMMIT")
-                if self._wrote is not None and session.moved:  # after the commit, whose place in the log it tells
-                    after = await connection.execute(statement("node"), binary=True, prepare=True)
-            if self._wrote is not None and after is not None:
-                [node] = await after.fetchall()
-                self._wrote(session.moved, node["position"])
-            return done
+            try:
+                return await self._written(connection, script, *args, **kwargs)
+            except psycopg.errors.InvalidSqlStatementName:  # the server has forgotten them: nothing came of it
+                connection.statements.forget()
+                return await self._written(connection, script, *args, **kwargs)
         except psycopg.Error as error:
             raise ours(error) from error
         finally:
             self.pool.give_back(connection)
+
+    async def _written(
+        self,
+        connection: Connection,
+        script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        async with connection.begun() as transaction:
+            session = PostgresSession(connection, ring=self._ring, transaction=transaction)
+            begin_with(transaction, self._preamble(connection))
+            done = await script(session, *args, **kwargs)
+            if self._wrote is None or not session.moved:
+                await transaction.commit()
+                return done
+            [[node]] = await transaction.commit([(command(statement("node")), ())])
+        self._wrote(session.moved, node["position"])
+        return done
 
     async def close(self) -> None:
         """Closes the connections, and ends the private server if there is one. Closing twice is harmless."""

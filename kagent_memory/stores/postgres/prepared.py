@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -80,11 +80,14 @@ class _Prepared:
     row: RowMaker | None = None
 
 
+_Key: TypeAlias = tuple[bytes, Sequence[int]]
+
+
 class Asked(NamedTuple):
     """What leaves for one statement, and how its answer is read; None: it is only checked."""
 
     sends: Callable[[], None]
-    key: tuple[bytes, Sequence[int]] | None = None
+    key: _Key | None = None
     prepared: _Prepared | None = None
 
 
@@ -102,12 +105,27 @@ class Statements:
         self._transformer = transformer
         self._values = transformer()
         self._named = named
-        self._known: dict[tuple[bytes, Sequence[int]], _Prepared] = {}
+        self._known: dict[_Key, _Prepared] = {}
         self._count = 0
+        self._unread: list[_Key | None] = []  # one for each that has left and whose answer has not been read
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether answers are still to be read."""
+        return bool(self._unread)
 
     def forget(self) -> None:
         """The server knows none of them any more."""
         self._known.clear()
+
+    def drop(self, asked: Sequence[Asked]) -> None:
+        """These may never have come to the server, and what names they were to give it neither."""
+        self._drop(one.key for one in asked)
+
+    def _drop(self, keys: Iterable[_Key | None]) -> None:
+        for key in keys:
+            if key is not None:
+                self._known.pop(key, None)
 
     def asked(self, command: Command, values: Sequence[Any]) -> list[Asked]:
         """What is sent to ask this statement: itself, after it is given a name where the server has none for it."""
@@ -130,26 +148,39 @@ class Statements:
 
     def steps(self, asked: Sequence[Asked]) -> PQGen[list[list[Row]]]:
         """Has them leave in one piece, which is one transaction, and reads the rows of those that are read."""
+        results = yield from self.results(asked)
+        return [self._rows(one.prepared, found) for one, found in zip(asked, results, strict=True) if one.prepared]
+
+    def results(self, asked: Sequence[Asked]) -> PQGen[list[PGresult]]:
+        """Has them leave in one piece, and gives their results once those of all that left before are checked too."""
         pgconn = self._pgconn
-        pgconn.enter_pipeline_mode()
-        for one in asked:
-            one.sends()
+        self._send(asked)
+        unread, self._unread = self._unread, []
         pgconn.pipeline_sync()
         yield from generators.send(pgconn)
         results: list[PGresult] = []
-        for _ in asked:
+        for _ in unread:
             results += yield from generators.fetch_many(pgconn)
         yield from generators.fetch_many(pgconn)  # of the sync
         pgconn.exit_pipeline_mode()
-        self._check(asked, results)
-        return [self._rows(one.prepared, found) for one, found in zip(asked, results, strict=True) if one.prepared]
+        self._check(unread, results)
+        return results[len(unread) - len(asked) :]
 
-    def _check(self, asked: Sequence[Asked], results: Sequence[PGresult]) -> None:
+    def flushed(self, asked: Sequence[Asked]) -> PQGen[None]:
+        """Has them leave; the server works on them while what comes next is made."""
+        self._send(asked)
+        yield from generators.send(self._pgconn)
+
+    def _send(self, asked: Sequence[Asked]) -> None:
+        self._pgconn.enter_pipeline_mode()
+        for one in asked:
+            one.sends()
+            self._unread.append(one.key)
+
+    def _check(self, keys: Sequence[_Key | None], results: Sequence[PGresult]) -> None:
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
-                for one in asked:  # what was to be kept may not have been
-                    if one.key is not None:
-                        self._known.pop(one.key, None)
+                self._drop(keys)  # what was to be kept may not have been
                 raise errors.error_from_result(result)
 
     def _rows(self, prepared: _Prepared, result: PGresult) -> list[Row]:

@@ -12,7 +12,6 @@ from typing import Any, LiteralString, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 from pgvector import HalfVector
-from psycopg import AsyncCursor, generators
 from psycopg.types.json import Json
 
 from ...concurrency import run_in_thread, uninterrupted
@@ -22,8 +21,9 @@ from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
 from . import arrays
 from .arrays import Wire
-from .connection import DIALECT, Connection, OnePiece, Vectors
+from .connection import DIALECT, Connection, Vectors
 from .prepared import Command, command
+from .transaction import Transaction
 
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
@@ -176,22 +176,22 @@ def _asked(text: str, values: Values) -> tuple[Command, Sequence[Any]]:
     return asked, [_encoded(name, values[name]) for name in asked.names]
 
 
-def begin_with(pipeline: OnePiece, preamble: Preamble) -> None:
+def begin_with(transaction: Transaction, preamble: Preamble) -> None:
     """Sends these statements together with the one that comes next, which costs no round trip; answers are checked."""
     for text, values in preamble:
         sent = command(text)
-        pipeline.enqueue(sent.text, [values[name].encode() for name in sent.names])
+        transaction.enqueue(sent.text, [values[name].encode() for name in sent.names])
 
 
 class PostgresSession:
-    """The `Session` of one connection. Inside a pipeline, statements whose answer nobody reads cost no round trip.
+    """The `Session` of one connection. In a transaction, statements whose answer nobody reads cost no round trip.
 
     Args:
         connection: the connection.
         preamble: statements that each transaction begins with, where the session makes its own.
         ring: the keys that rows are encrypted with; None: they are not.
         check: is given the row of the statement `node`, asked in one round trip with whatever is read; None: it is not.
-        pipeline: of the transaction that the session is in; None: what is asked at once is a transaction of its own.
+        transaction: that the session is in; None: it only reads, and what it asks at once is a transaction of its own.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class PostgresSession:
         *,
         ring: KeyRing | None = None,
         check: Callable[[Row], None] | None = None,
-        pipeline: OnePiece | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         self.is_standby = check is not None
         self.moved = set[bytes]()  # the ids of the scopes that it changed
@@ -210,7 +210,7 @@ class PostgresSession:
         self.table_prefix = connection.table_prefix
         self._sealing = Sealing(ring)
         self._preamble = preamble
-        self._pipeline = pipeline
+        self._transaction = transaction
 
     @property
     def row_security(self) -> bool:
@@ -246,10 +246,8 @@ class PostgresSession:
         return self._sealing.sent(query, values)
 
     async def _asked(self, queries: Sequence[tuple[LiteralString, Values]]) -> Sequence[Sequence[Row]]:
-        if self._pipeline is not None:
-            cursors = [await self._executed(text, values) for text, values in queries]
-            await self._pipeline.sync()
-            return [await cursor.fetchall() for cursor in cursors]
+        if self._transaction is not None:
+            return await self._transaction.ask([_asked(text, values) for text, values in queries])
         before: list[tuple[LiteralString, Values]] = [*self._preamble]
         if self._check is not None:
             before.append((self._statement("node"), {}))
@@ -264,16 +262,17 @@ class PostgresSession:
             ids = (one["scope_id"] for one in values)
             self.moved.update(id if isinstance(id, bytes) else uuid.UUID(id).bytes for id in ids)
 
-    async def _executed(self, text: LiteralString, values: Values) -> AsyncCursor[Row]:
-        return await self._connection.execute(text, bound(values), binary=True, prepare=True)
+    @property
+    def _writing(self) -> Transaction:
+        if self._transaction is None:
+            raise RuntimeError("what only reads writes nothing")
+        return self._transaction
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """How many rows the named statement changed."""
         self._note(query, values)
         sent = await self._sent(query, values)
-        cursor = await self._connection.execute(self._statement(query, space_number), bound(sent), prepare=True)
-        await self._sync()
-        return cursor.rowcount
+        return await self._writing.count(*_asked(self._statement(query, space_number), sent))
 
     async def pause(self) -> None:
         """Lets other tasks of the event loop have their turn."""
@@ -290,25 +289,13 @@ class PostgresSession:
         text = self._statement(query, space_number)
         sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
         for piece in pieces(query, sent):
-            if len(piece) == 1:
-                await self._connection.execute(text, bound(piece[0]), prepare=True)
-            else:
-                await self._connection.cursor().executemany(text, [bound(one) for one in piece])
-            if len(values) > 1 and self._pipeline is not None and self._connection.pgconn.flush():
-                await self._connection.wait(generators.send(self._connection.pgconn))
+            for one in piece:
+                self._writing.add(*_asked(text, one))
+            if len(values) > 1:
+                await self._writing.flush()
 
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
         self.moved.add(EVERY_SCOPE)
-        await self._connection.execute(statement(query, space_number, dimensions, prefix=self.table_prefix))
-        if self._pipeline is not None:
-            # The driver forgets its prepared statements when it sees the answer, but tells the server only after the
-            # next statement: that one must not be a prepared one, or the server would forget what the driver knows.
-            await self._sync()
-            await self._connection.execute("SELECT 1", prepare=False)
-
-    async def _sync(self) -> None:
-        # Answers are asked for by a sync, not a flush: after it the server knows that it waits for its client, and lets
-        # go of the locks of one that vanished.
-        if self._pipeline is not None:
-            await self._pipeline.sync()
+        self._writing.enqueue(statement(query, space_number, dimensions, prefix=self.table_prefix).encode())
+        await self._writing.ask()
