@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,10 +21,14 @@ from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Change, Memory, Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
-from kagent_memory.stores.postgres.session import bound, statement
+from kagent_memory.stores.postgres.session import encoded, statement
 from kagent_memory.stores.sql import migrations
 from kagent_memory.stores.sql.queue import touching
 from kagent_memory.testing import HashEmbedder, StoreContract
+
+
+def bound(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: encoded(name, value) for name, value in values.items()}
 
 
 class TestPostgres(StoreContract):

@@ -52,15 +52,11 @@ def statement(
     return cast("LiteralString", text.replace("{space}", str(space_number)).replace("{dimensions}", str(dimensions)))
 
 
-def bound(values: Values) -> Mapping[str, Any]:
-    """The values as the driver takes them."""
-    return {name: _encoded(name, value) for name, value in values.items()}
-
-
 _ARRAY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def _encoded(name: str, value: Any) -> Any:
+def encoded(name: str, value: Any) -> Any:
+    """A statement's value of this name as the driver takes it."""
     if isinstance(value, bytes) and name == "scope_id":
         return uuid.UUID(bytes=value)
     if isinstance(value, np.ndarray):
@@ -173,7 +169,7 @@ def _portions(items: Iterable[tuple[int, T]]) -> Iterator[list[T]]:
 
 def _asked(text: str, values: Values) -> tuple[Command, Sequence[Any]]:
     asked = command(text)
-    return asked, [_encoded(name, values[name]) for name in asked.names]
+    return asked, [encoded(name, values[name]) for name in asked.names]
 
 
 def begin_with(transaction: Transaction, preamble: Preamble) -> None:
