@@ -336,6 +336,22 @@ async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(tmp_path, 
         assert loaded["memories"] == 0
 
 
+async def test_what_another_release_packed_is_packed_anew_though_nothing_was_written(pair, loaded, monkeypatch):
+    here, there = pair
+    await add(here, *(memory(f"tea number {number}") for number in range(9)))
+    before = await searched_anew(here, "tea")
+    monkeypatch.setattr(text_index, "FORMAT", text_index.FORMAT.replace(b"index ", b"index 1"))
+    loaded.clear()
+    assert await searched_anew(there, "tea") == before
+    assert loaded["memories"] == 9
+    await there.search_known(SCOPE, ["tea"], limit=9, now=NOW)
+    if there._packing:
+        await asyncio.wait(there._packing)
+    loaded.clear()
+    assert await searched_anew(here, "tea") == before
+    assert loaded["memories"] == 0
+
+
 @pytest.fixture
 def weighings(monkeypatch):
     """How often an index or the vectors of a scope were weighed."""

@@ -68,7 +68,8 @@ async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
     there = await session.rows("index_parts", {"scope_id": scope.id})
     newest = max((part["version"] for part in there), default=-1)
     kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if not part["is_empty"]}
-    if newest >= packed.version or (kept and newest != packed.parts.since) or not kept <= whole:
+    is_newer = newest > packed.version or (newest == packed.version and not packed.index.replaces)
+    if is_newer or (kept and newest != packed.parts.since) or not kept <= whole:
         return False
     gone = [part["first_id"] for part in there if part["first_id"] not in kept]
     await session.run_many("drop_index_parts", [{"scope_id": scope.id, "ids": gone}])
