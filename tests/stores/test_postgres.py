@@ -202,6 +202,44 @@ async def test_a_statement_gets_a_name_once_and_anew_after_the_server_forgot_it(
         assert len((await store.list(SCOPE, now=NOW)).memories) == 3
 
 
+async def test_what_is_kept_is_not_written_again_where_the_server_forgot_what_is_asked_after_it(postgres_uri):
+    runs = 0
+
+    async def advanced(session: Any) -> None:
+        await session.run("advance_version", {"scope_id": SCOPE.id})
+
+    async def touched(session: Any) -> None:
+        nonlocal runs
+        runs += 1
+        await session.rows("touch_scope", touching(SCOPE, 1))
+
+    async def forgotten(session: Any) -> None:
+        await session._connection.execute("DEALLOCATE ALL", prepare=False)
+
+    async with await open_store(postgres_uri, pool_size=1) as store:
+        database: Any = store._database  # type: ignore[attr-defined]
+        database._wrote = lambda _scopes, _position: None  # as with a standby
+        await database.write(advanced)
+        await database.read(forgotten)
+        await database.write(touched)
+        assert (runs, await store.version(SCOPE)) == (1, 1)
+
+
+async def test_a_value_that_is_refused_leaves_what_follows_in_the_transaction(postgres_uri):
+    async def script(session: Any) -> None:
+        values = touching(SCOPE, 1)
+        with pytest.raises(psycopg.DataError):
+            await session.several([("touch_scope", values), ("touch_scope", {**values, "tenant": "a\0b"})])
+        await session.rows("touch_scope", values)
+        raise KeyError
+
+    async with await open_store(postgres_uri, pool_size=1) as store:
+        database: Any = store._database  # type: ignore[attr-defined]
+        with pytest.raises(KeyError):
+            await database.write(script)
+        assert await store.version(SCOPE) == 0
+
+
 async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):
     async with await open_store(postgres_uri) as store:
         for _ in range(2):

@@ -202,10 +202,10 @@ class Connection(AsyncConnection[Row]):
         """
         known = self.statements
         try:
-            return await self.wait(known.steps([one for given in asked for one in known.asked(*given)]))
+            return await self.wait(known.steps(known.all_asked(asked)))
         except psycopg.errors.InvalidSqlStatementName:  # the driver has the server forget all names with a rollback
             known.forget()
-            return await self.wait(known.steps([one for given in asked for one in known.asked(*given)]))
+            return await self.wait(known.steps(known.all_asked(asked)))
 
     @asynccontextmanager
     async def begun(self) -> AsyncGenerator[Transaction]:

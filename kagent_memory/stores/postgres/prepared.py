@@ -127,11 +127,11 @@ class Statements:
             if key is not None:
                 self._known.pop(key, None)
 
-    def asked(self, command: Command, values: Sequence[Any]) -> list[Asked]:
+    def asked(self, command: Command, values: Sequence[Any], *, named: bool = True) -> list[Asked]:
         """What is sent to ask this statement: itself, after it is given a name where the server has none for it."""
         sent = self._values.dump_sequence(values, command.formats)
         types, formats = self._values.types or (), self._values.formats
-        if not self._named:
+        if not (self._named and named):
             send = partial(self._pgconn.send_query_params, command.text, sent, types, formats, Format.BINARY)
             return [Asked(send, None, _Prepared(b"", self._transformer()))]
         key = command.text, types
@@ -145,6 +145,17 @@ class Statements:
             before.append(Asked(partial(self._pgconn.send_prepare, known.name, command.text, types), key))
         send = partial(self._pgconn.send_query_prepared, known.name, sent, formats, Format.BINARY)
         return [*before, Asked(send, key, known)]
+
+    def all_asked(self, asked: Sequence[tuple[Command, Sequence[Any]]]) -> list[Asked]:
+        """What is sent to ask these statements; where a value is refused, none gets a name that is never sent."""
+        made = list[Asked]()
+        try:
+            for given in asked:
+                made += self.asked(*given)
+        except BaseException:
+            self.drop(made)
+            raise
+        return made
 
     def steps(self, asked: Sequence[Asked]) -> PQGen[list[list[Row]]]:
         """Has them leave in one piece, which is one transaction, and reads the rows of those that are read."""

@@ -67,7 +67,9 @@ class Transaction:
     async def commit(self, asked: Sequence[tuple[Command, Sequence[Any]]] = ()) -> Sequence[Sequence[Row]]:
         """Keeps what was written, and gives the rows of statements that are asked after that."""
         self.enqueue(b"COMMIT")
-        return await self.ask(asked)
+        for given in asked:  # without a name: that the server forgot it would be told after all was kept
+            self._begun += self._statements.asked(*given, named=False)
+        return await self.ask()
 
     async def end(self) -> None:
         """Takes back what was not kept."""
@@ -82,5 +84,6 @@ class Transaction:
                 await self.ask()
 
     def _with(self, asked: Sequence[tuple[Command, Sequence[Any]]]) -> Sequence[Asked]:
+        more = self._statements.all_asked(asked)  # first: a value may be refused
         begun, self._begun = self._begun, []
-        return [*begun, *(one for given in asked for one in self._statements.asked(*given))]
+        return [*begun, *more]
