@@ -119,13 +119,11 @@ class ScopeIndex:
     Attributes:
         version: the scope's version that it stands at; -1: nothing was loaded yet.
         erased: the scope's version when something was last erased from it.
-        replaces: whether what another release packed of it gives way to it in the database though it is as new.
         loading: held while it takes memories in, and by whoever reads it beside that.
     """
 
-    def __init__(self, erased: int = 0, *, replaces: bool = False) -> None:
+    def __init__(self, erased: int = 0) -> None:
         self.version = -1
-        self.replaces = replaces
         self.erased = erased
         self._count = 0
         self._packed = 0
@@ -214,7 +212,6 @@ class ScopeIndex:
                 known.append((raw_id(first), raw_id(last)))
             self._parts, self._parts_since = sorted(known), version
             self._parts_rows = 0 if parts is None else parts.rows
-            self.replaces = False
 
     @classmethod
     def unpacked(cls, parts: Sequence[Part], *, erased: int, version: int) -> Self | None:

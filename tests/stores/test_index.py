@@ -352,6 +352,32 @@ async def test_what_another_release_packed_is_packed_anew_though_nothing_was_wri
     assert loaded["memories"] == 0
 
 
+async def test_what_two_processes_pack_in_place_of_another_release_s_lacks_nothing(pair, loaded, monkeypatch):
+    here, there = pair
+
+    async def refuses(*_):
+        raise StoreError("memory unavailable: read only")
+
+    some = [memory(f"tea number {number}") for number in range(8)]
+    await add(here, *some[:4])
+    await searched_anew(here, "tea")
+    monkeypatch.setattr(text_index, "FORMAT", text_index.FORMAT.replace(b"index ", b"index 1"))
+    with monkeypatch.context() as patch:
+        patch.setattr("kagent_memory.stores.sql.write_queries.keep_index", refuses)
+        await searched_anew(there, "tea")
+    await searched_anew(here, "tea")
+    await add(here, *some[4:6])
+    for store in pair:  # at one version, each its own way
+        await found(store, "tea")
+        await asyncio.wait(store._packing)
+    edited = replace(some[4], content="mocha", revision=2)
+    await here.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
+    await add(here, *some[6:])
+    await found(here, "tea")
+    await asyncio.wait(here._packing)
+    assert set((await searched_anew(there, "tea"))[1]) == {one.id for one in some if one is not some[4]}
+
+
 @pytest.fixture
 def weighings(monkeypatch):
     """How often an index or the vectors of a scope were weighed."""

@@ -268,5 +268,5 @@ async def _unpacked(session: Session, found: Sequence[Row]) -> tuple[ScopeIndex,
     size, erased = sum(len(part.packed) for part in parts) // UNPACKED_BYTES, found[0]["erased"]
     unpacked = await session.aside(size, ScopeIndex.unpacked, parts, erased=erased, version=packed_at)
     if unpacked is None:
-        return ScopeIndex(erased, replaces=True), None
+        return ScopeIndex(erased), None
     return unpacked, next(one["ids"] for one in found if one["ids"] is not None)

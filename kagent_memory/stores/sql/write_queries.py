@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
-from .. import codec
+from .. import codec, text_index
 from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
@@ -59,16 +59,18 @@ async def apply(
 
 
 async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
-    """Keeps a scope's packed index (`Indexes.packed`), unless something was erased since it was read, a newer one is
-    there, or the parts that are to stay are there no more; gives whether it did.
+    """Keeps a scope's packed index (`Indexes.packed`), unless something was erased since it was read, one as new is
+    there, or the parts that are to stay are there no more; gives whether it did. What another release packed gives way
+    to one as new.
     """
     held = {"scope_id": scope.id, "salt": packed.salt, "erased": packed.erased}
     if not packed.parts.fresh or not await session.rows("hold_index", held):
         return False
-    there = await session.rows("index_parts", {"scope_id": scope.id})
+    there = await session.rows("index_parts", {"scope_id": scope.id, "format": text_index.FORMAT})
     newest = max((part["version"] for part in there), default=-1)
-    kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if not part["is_empty"]}
-    is_newer = newest > packed.version or (newest == packed.version and not packed.index.replaces)
+    kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if part["is_known"]}
+    is_foreign = not all(part["is_known"] or part["is_empty"] for part in there)
+    is_newer = newest > packed.version or (newest == packed.version and not is_foreign)
     if is_newer or (kept and newest != packed.parts.since) or not kept <= whole:
         return False
     gone = [part["first_id"] for part in there if part["first_id"] not in kept]

@@ -12,7 +12,10 @@ SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_i
 SELECT scope_id FROM scope WHERE scope_id = :scope_id AND salt = :salt AND erased = :erased
 
 -- name: index_parts
-SELECT first_id, version, length(packed) = 0 AS is_empty FROM scope_index WHERE scope_id = :scope_id
+-- Those that are not empty and do not begin with the format are another release's.
+SELECT first_id, version, length(packed) = 0 AS is_empty, substr(packed, 1, length(:format)) = :format AS is_known
+FROM scope_index
+WHERE scope_id = :scope_id
 
 -- name: drop_index_parts
 DELETE FROM scope_index WHERE scope_id = :scope_id AND first_id IN (SELECT value FROM json_each(:ids))

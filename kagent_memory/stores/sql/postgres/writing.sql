@@ -13,7 +13,11 @@ SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_
 SELECT scope_id FROM scope WHERE scope_id = %(scope_id)s AND salt = %(salt)s AND erased = %(erased)s FOR NO KEY UPDATE
 
 -- name: index_parts
-SELECT first_id, version, octet_length(packed) = 0 AS is_empty FROM scope_index WHERE scope_id = %(scope_id)s
+-- Those that are not empty and do not begin with the format are another release's.
+SELECT first_id, version, octet_length(packed) = 0 AS is_empty,
+    substr(packed, 1, octet_length(%(format)s::bytea)) = %(format)s::bytea AS is_known
+FROM scope_index
+WHERE scope_id = %(scope_id)s
 
 -- name: drop_index_parts
 DELETE FROM scope_index WHERE scope_id = %(scope_id)s AND first_id = ANY(%(ids)s::uuid[])
