@@ -240,6 +240,41 @@ async def test_a_value_that_is_refused_leaves_what_follows_in_the_transaction(po
         assert await store.version(SCOPE) == 0
 
 
+async def test_who_goes_on_while_another_release_changes_a_view_notices_nothing(postgres_uri):
+    memory = _memory("green tea")
+    async with await open_store(postgres_uri, pool_size=1) as store:
+        for turn in range(2):
+            await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW)
+            assert len((await store.list(SCOPE, now=NOW)).memories) == 1
+            with psycopg.connect(postgres_uri, autocommit=True) as connection:
+                connection.execute("SET search_path = kagent_memory, public")
+                [shown] = connection.execute("SELECT pg_get_viewdef('remembered'::regclass)").fetchone() or ()
+                wider = shown.replace("FROM", f", {turn} AS later_{turn} FROM", 1)
+                connection.execute(f"CREATE OR REPLACE VIEW remembered AS {wider}".encode())
+        assert (await store.get(SCOPE, [memory.id], now=NOW))[memory.id].content == "green tea"
+        assert await store.version(SCOPE) == 2
+
+
+async def test_statements_that_fail_again_and_again_leave_no_names_behind(postgres_uri):
+    async def known(session: Any) -> int:
+        cursor = await session._connection.execute("SELECT count(*) AS n FROM pg_prepared_statements", prepare=False)
+        [row] = await cursor.fetchall()
+        return row["n"]
+
+    async def fail(session: Any) -> None:
+        await session.rows("touch_scope", {**touching(SCOPE, 1), "tenant": None})
+
+    async with await open_store(postgres_uri, pool_size=1) as store:
+        database: Any = store._database  # type: ignore[attr-defined]
+        counts: set[int] = set()
+        for _ in range(4):
+            assert await store.version(SCOPE) == 0
+            with pytest.raises(StoreError, match="null value"):
+                await database.write(fail)
+            counts.add(await database.read(known))
+        assert len(counts) == 1
+
+
 async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):
     async with await open_store(postgres_uri) as store:
         for _ in range(2):

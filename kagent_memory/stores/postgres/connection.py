@@ -31,7 +31,7 @@ from ..sql import queries
 from ..sql.session import Row
 from .arrays import Wire, WireDumper
 from .line import Late, Line
-from .prepared import Command, RowMaker, Statements, row_maker
+from .prepared import OUTDATED, Command, RowMaker, Statements, row_maker
 from .transaction import Transaction
 
 DIALECT = "postgres"
@@ -203,7 +203,7 @@ class Connection(AsyncConnection[Row]):
         known = self.statements
         try:
             return await self.wait(known.steps(known.all_asked(asked)))
-        except psycopg.errors.InvalidSqlStatementName:  # the driver has the server forget all names with a rollback
+        except OUTDATED:  # the driver, too, has the server forget all names with a rollback of its own
             known.forget()
             return await self.wait(known.steps(known.all_asked(asked)))
 

@@ -17,7 +17,7 @@ from .connection import Connection
 from .errors import ours
 from .lent_pool import LentPool
 from .pool import Pool
-from .prepared import command
+from .prepared import OUTDATED, command
 from .session import PostgresSession, Preamble, begin_with, statement
 
 P = ParamSpec("P")
@@ -98,7 +98,7 @@ class PostgresDatabase:
         try:
             try:
                 return await self._written(connection, script, *args, **kwargs)
-            except psycopg.errors.InvalidSqlStatementName:  # the server has forgotten them: nothing came of it
+            except OUTDATED:  # nothing came of it
                 connection.statements.forget()
                 return await self._written(connection, script, *args, **kwargs)
         except psycopg.Error as error:

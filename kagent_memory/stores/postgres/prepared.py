@@ -18,6 +18,8 @@ from ..sql.decoding import TOLD, memory_of
 from ..sql.session import Row
 
 MOST_PREPARED = 200
+OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+"""The server knows a name no more, or another process changed what its statement reads: all are to be given anew."""
 _TEXT_ARRAY = 1009
 _VALUE = re.compile(r"%\((\w+)\)([sb])")
 _FORMATS = {"s": PyFormat.AUTO, "b": PyFormat.BINARY}
@@ -84,7 +86,11 @@ _Key: TypeAlias = tuple[bytes, Sequence[int]]
 
 
 class Asked(NamedTuple):
-    """What leaves for one statement, and how its answer is read; None: it is only checked."""
+    """What leaves for one statement, and how its answer is read; None: it is only checked.
+
+    Attributes:
+        key: of the statement that it gives a name.
+    """
 
     sends: Callable[[], None]
     key: _Key | None = None
@@ -119,7 +125,7 @@ class Statements:
         self._known.clear()
 
     def drop(self, asked: Sequence[Asked]) -> None:
-        """These may never have come to the server, and what names they were to give it neither."""
+        """These never left, and what names they were to give neither."""
         self._drop(one.key for one in asked)
 
     def _drop(self, keys: Iterable[_Key | None]) -> None:
@@ -144,7 +150,7 @@ class Statements:
             known = self._known[key] = _Prepared(b"kagent_%d" % self._count, self._transformer())
             before.append(Asked(partial(self._pgconn.send_prepare, known.name, command.text, types), key))
         send = partial(self._pgconn.send_query_prepared, known.name, sent, formats, Format.BINARY)
-        return [*before, Asked(send, key, known)]
+        return [*before, Asked(send, None, known)]
 
     def all_asked(self, asked: Sequence[tuple[Command, Sequence[Any]]]) -> list[Asked]:
         """What is sent to ask these statements; where a value is refused, none gets a name that is never sent."""
@@ -189,9 +195,9 @@ class Statements:
             self._unread.append(one.key)
 
     def _check(self, keys: Sequence[_Key | None], results: Sequence[PGresult]) -> None:
-        for result in results:
+        for place, result in enumerate(results):
             if result.status == ExecStatus.FATAL_ERROR:
-                self._drop(keys)  # what was to be kept may not have been
+                self._drop(keys[place:])  # the names before it were given
                 raise errors.error_from_result(result)
 
     def _rows(self, prepared: _Prepared, result: PGresult) -> list[Row]:
