@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
-from loopback import Loopback
+from loopback import Loopback, hang_up
 
 # The server's wheel keeps its lock file there; the default place is shared by all users of a machine.
 _directory = tempfile.TemporaryDirectory(prefix="kagent-memory-run-", ignore_cleanup_errors=True)
@@ -311,7 +311,7 @@ KEYS = ("OPENAI_API_KEY", "AZURE_API_KEY", "JINA_AI_API_KEY", "COHERE_API_KEY", 
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+async def provider(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Loopback]:
     """A provider of models on loopback, which LiteLLM reaches by the usual names."""
     for key in KEYS:
         monkeypatch.setenv(key, "not-a-key")
@@ -320,3 +320,4 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", provider.url)
         monkeypatch.setenv("OLLAMA_API_BASE", provider.root)
         yield provider
+        await hang_up()

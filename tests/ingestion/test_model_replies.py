@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback import Loopback, hang_up
+from loopback import Loopback
 from pydantic import BaseModel, ValidationError
 
 from kagent_memory import doctor
@@ -19,13 +19,6 @@ from kagent_memory.records import Fact, Message
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 from .test_river import SCOPE, Clock, contents, opened, said, stated
-
-
-@pytest.fixture(autouse=True)
-async def _clients_hang_up() -> AsyncIterator[None]:
-    yield
-    await hang_up()
-
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from loopback import Loopback, hang_up
+from loopback import Loopback
 
 from kagent_memory import doctor
 from kagent_memory.concurrency import Backoff
@@ -25,12 +24,6 @@ from .test_model_replies import Replying
 from .test_river import SCOPE, Clock, contents, opened, said, stated
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
-
-
-@pytest.fixture(autouse=True)
-async def _clients_hang_up() -> AsyncIterator[None]:
-    yield
-    await hang_up()
 
 
 class Status(Exception):
