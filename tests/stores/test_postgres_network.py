@@ -23,6 +23,7 @@ from kagent_memory.errors import InvalidInput, StoreError
 from kagent_memory.records import Change, Memory, Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.postgres.prepared import command
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -257,6 +258,25 @@ async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go
     start = time.monotonic()
     await asyncio.wait([task])
     assert time.monotonic() - start < 240
+
+
+async def test_a_caller_that_is_cancelled_while_its_question_is_being_sent_is_told_so(relayed):
+    relay, store = relayed
+    asking: list[Any] = []
+
+    async def ask(session: Any) -> Any:
+        relay.stall()
+        asking.append(session._connection)
+        return await session._connection.ask([(command("SELECT %(text)s::text AS text"), ["x" * 30_000_000])])
+
+    task = asyncio.create_task(store._database.read(ask))
+    while not (asking and asking[0]._line._writes):  # noqa: ASYNC110 more than fits into the socket's buffers
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    relay.flow()
+    assert await store.version(SCOPE) == 1
 
 
 async def test_an_event_loop_that_was_held_up_longer_than_the_bound_loses_no_answer(postgres_uri, monkeypatch):

@@ -170,7 +170,7 @@ class Connection(AsyncConnection[Row]):
             self.hurry()
             try:
                 async with asyncio.timeout(SETTLE_SECONDS):
-                    await line.done(gen, silence=SETTLE_SECONDS, whole=SETTLE_SECONDS)
+                    await line.done(gen, silence=SETTLE_SECONDS, whole=SETTLE_SECONDS, begun=True)
             except psycopg.Error:
                 pass  # what the caller who left would have been told
             except (Late, TimeoutError, asyncio.CancelledError):

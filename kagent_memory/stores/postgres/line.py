@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.waiting import READY_R, READY_W, WAIT_R, WAIT_W, Ready
+from psycopg.waiting import READY_NONE, READY_R, READY_W, WAIT_R, WAIT_W, Ready
 
 BUSY_SECONDS = 0.005
 _LOOK_SECONDS = 0.1
@@ -39,16 +39,16 @@ class Line:
         self._timer: asyncio.TimerHandle | None = None
         self._patience = self._silent_at = self._late_at = self._yielded_at = 0.0
 
-    async def done(self, steps: PQGen[T], *, silence: float, whole: float) -> T:
-        """What the steps come to, which may have been begun. The line may be silent for so long, and the whole may take
-        so long: a slow line that carries a large write is not silent.
+    async def done(self, steps: PQGen[T], *, silence: float, whole: float, begun: bool = False) -> T:
+        """What the steps come to, which whoever was cancelled may have begun. The line may be silent for so long, and
+        the whole may take so long: a slow line that carries a large write is not silent.
 
         Raises:
             Late: it is longer.
             psycopg.Error: the server says so, or is away.
         """
         try:
-            wait = next(steps)
+            wait = steps.send(READY_NONE) if begun else next(steps)
         except StopIteration as end:
             if time.monotonic() - self._yielded_at >= BUSY_SECONDS:
                 await asyncio.sleep(0)  # much that is only put together must not hold up the event loop
