@@ -188,6 +188,7 @@ class Memories(OpenedMemories):
         await self._parts.deliveries.close()
         await close_connections()
         await self._parts.store.close()
+        self._parts.forget_vectors()
 
     # -- writing
 

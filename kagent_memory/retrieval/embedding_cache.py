@@ -88,6 +88,9 @@ class EmbeddingCache:
         for of_kind in self._by_kind.values():
             of_kind.kept.clear()
             of_kind.cleared += 1
+        if self._purge is not None:
+            self._purge.cancel()
+            self._purge = None
 
     async def vectors(self, texts: Sequence[str], kind: Kind, *, tenant: str) -> list[Vector]:
         """One vector for each text; they are shared, so nobody may write to them.

@@ -265,6 +265,7 @@ class ScopeIndex:
             return
         rows, gone = self._living_rows(b"".join(ids)), sorted(ids)
         self._columns["alive"][rows] = False
+        self._columns["outline"][rows] = 0
         for row, id in zip(rows, ids, strict=True):
             self._later.pop(id, None)
             self._texts.pop(self._ids[row], None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
+import weakref
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -282,3 +284,14 @@ async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path)
         found = (await service.search_memory(**where, query="password or key")).memories
         assert [entry.content.parts[0].text for entry in found] == ["The spare key is with Grace"]
         assert await sessions.get_session(**where, session_id=kept.id) is not None
+
+
+async def test_a_closed_memory_keeps_nothing_in_the_process(store_uri: str) -> None:
+    memories = await opened(store_uri)
+    await memories.add(SCOPE, ["Ada likes tea"])
+    assert len(await memories.recall(SCOPE, "tea")) == 1
+    await memories.close()
+    left = weakref.ref(memories._parts.store)
+    del memories
+    gc.collect()
+    assert left() is None

@@ -284,6 +284,17 @@ async def test_parts_that_were_emptied_meanwhile_are_packed_anew(pair, loaded):
     assert anew[2] == 22
 
 
+async def test_nothing_of_the_terms_of_what_was_forgotten_stays_in_an_index(pair):
+    here, _ = pair
+    gone, stays = memory("green tea"), memory("black mocha")
+    await add(here, gone, stays)
+    await found(here, "tea")
+    await here.forget(SCOPE, ids=[gone.id], now=NOW)
+    index = here._indexes.at_hand(SCOPE)
+    assert [int(bits).bit_count() for bits in index._columns["outline"]] == [0, 2]
+    assert await found(here, "mocha") == {stays.id}
+
+
 async def test_the_newest_packed_index_stays(pair, loaded):
     here, there = pair
     await add(there, memory("green tea"))

@@ -90,6 +90,8 @@ class SqlStore(SpaceStore[AnySession]):
             await asyncio.wait(self._packing, timeout=PACKING_SECONDS)
         await cancel_and_wait(*self._packing)
         await self._database.close()
+        self._indexes.drop()
+        self._cache.drop()
 
     def _pack_outgrown(self) -> None:
         """Begins to keep the packed indexes of scopes that have outgrown theirs: a few at a time, beside searches."""
