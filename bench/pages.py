@@ -1,10 +1,12 @@
-"""Puts a table that was measured in the place of the last one."""
+"""Puts a table that was measured in the place of the last one, and draws pictures for the page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 
 def replace_table(page: Path, made: Sequence[str], taken: str) -> None:
@@ -23,3 +25,23 @@ def replace_table(page: Path, made: Sequence[str], taken: str) -> None:
         lines[start - 2] = f"Taken on {datetime.now(UTC):%Y-%m-%d}, {taken}."
     lines[start:end] = made
     page.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+@contextmanager
+def drawn(picture: Path, size: tuple[float, float], columns: int = 1) -> Iterator[Any]:
+    """Axes to draw on, several side by side if asked for; written to .svg or .png at the end.
+
+    Args:
+        picture: where to; the same figures give the same file.
+        size: width and height in inches.
+        columns: how many axes; they share their y axis.
+    """
+    from matplotlib import pyplot as plt
+
+    plt.switch_backend("Agg")
+    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}  # text as text: half the size
+    fig, axes = plt.subplots(1, columns, figsize=size, sharey=True)
+    yield axes
+    fig.tight_layout()
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)

@@ -32,7 +32,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from pages import replace_table
+from pages import drawn, replace_table
 
 DIMENSIONS, USERS, CALLERS, FOUND, BATCH = 384, 10, 16, 5, 100
 VECTORS = np.random.default_rng(7).normal(size=(4096, DIMENSIONS)).astype(np.float32)
@@ -415,21 +415,15 @@ def table(figures: Mapping[str, Mapping[str, float]]) -> str:
 
 def draw(figures: Mapping[str, Mapping[str, float]], picture: Path) -> None:
     """Bars of the ratios to raw SQL, shorter is faster."""
-    from matplotlib import pyplot as plt
-
-    plt.switch_backend("Agg")
-    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}
     base, names = next(iter(figures.values())), [*figures][::-1]
-    fig, axes = plt.subplots(1, len(OPS), figsize=(2.2 * len(OPS), 3), sharey=True)
-    for place, (operation, title) in zip(axes, OPS.items(), strict=True):
-        slower = [figures[name][operation] / base[operation] for name in names]
-        bars = place.barh(names, [each if _is_time(operation) else 1 / each for each in slower], log=True)
-        place.bar_label(bars, fmt="%.1f", fontsize=7)
-        place.set_title(title.split(":")[0].replace(", ", "\n").replace(" users", "\nusers"), fontsize=8)
-        place.margins(x=0.2)
-        place.tick_params(which="both", bottom=False, labelbottom=False)
-    fig.tight_layout()
-    fig.savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
+    with drawn(picture, (2.2 * len(OPS), 3), len(OPS)) as axes:
+        for place, (operation, title) in zip(axes, OPS.items(), strict=True):
+            slower = [figures[name][operation] / base[operation] for name in names]
+            bars = place.barh(names, [each if _is_time(operation) else 1 / each for each in slower], log=True)
+            place.bar_label(bars, fmt="%.1f", fontsize=7)
+            place.set_title(title.split(":")[0].replace(", ", "\n").replace(" users", "\nusers"), fontsize=8)
+            place.margins(x=0.2)
+            place.tick_params(which="both", bottom=False, labelbottom=False)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from matplotlib import pyplot as plt
+from pages import drawn
 
 
 def main() -> None:
@@ -19,20 +19,15 @@ def main() -> None:
     parser.add_argument("--title", default="")
     options = parser.parse_args()
     figures = json.loads(options.results.read_text(encoding="utf-8"))
-    plt.switch_backend("Agg")
-    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}  # text as text: half the size
-    fig, axes = plt.subplots(figsize=(7, 4.2))
-    for name, one in figures.items():
-        depths = [int(depth) for depth in one["recall at"]]
-        ours = name.startswith(("hybrid", "keyword"))
-        axes.plot(depths, list(one["recall at"].values()), marker="o", ms=3, lw=2 if ours else 1, label=name)
-        axes.annotate(f"{one['recall at']['10']:.2f}", (10, one["recall at"]["10"]), fontsize=7, va="bottom")
-    axes.set(xlabel="k (memories returned)", ylabel="evidence recall", ylim=(0, 1), title=options.title)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="lower right")
-    fig.tight_layout()
-    options.picture.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(options.picture, metadata={"Date": None} if options.picture.suffix == ".svg" else None)
+    with drawn(options.picture, (7, 4.2)) as axes:
+        for name, one in figures.items():
+            depths = [int(depth) for depth in one["recall at"]]
+            ours = name.startswith(("hybrid", "keyword"))
+            axes.plot(depths, list(one["recall at"].values()), marker="o", ms=3, lw=2 if ours else 1, label=name)
+            axes.annotate(f"{one['recall at']['10']:.2f}", (10, one["recall at"]["10"]), fontsize=7, va="bottom")
+        axes.set(xlabel="k (memories returned)", ylabel="evidence recall", ylim=(0, 1), title=options.title)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8, loc="lower right")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from growth import BATCH, PER_USER, MadeVectors, private_postgres, question, sentences
-from pages import replace_table
+from pages import drawn, replace_table
 from psycopg_pool import AsyncConnectionPool
 from speed import SCHEMA, configured, raw_search, vector
 
@@ -104,19 +104,13 @@ def table(taken: Taken, recalls: Mapping[int, float]) -> list[str]:
 
 
 def draw(taken: Taken, picture: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    plt.switch_backend("Agg")
-    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}
-    fig, axes = plt.subplots(figsize=(7, 4.2))
-    for what in (RAW, LEG, FIRST, NEXT):
-        label = "hybrid recall, next" if what == NEXT else what
-        axes.loglog(SIZES, [statistics.median(taken[what, size]) for size in SIZES], marker="o", ms=3, label=label)
-    axes.set(xlabel="memories in the scope", ylabel="ms")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    fig.tight_layout()
-    fig.savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
+    with drawn(picture, (7, 4.2)) as axes:
+        for what in (RAW, LEG, FIRST, NEXT):
+            label = "hybrid recall, next" if what == NEXT else what
+            axes.loglog(SIZES, [statistics.median(taken[what, size]) for size in SIZES], marker="o", ms=3, label=label)
+        axes.set(xlabel="memories in the scope", ylabel="ms")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
 
 
 async def run(uri: str, given: argparse.Namespace) -> None:

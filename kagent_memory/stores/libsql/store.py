@@ -12,7 +12,7 @@ from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, Pruned
 from ..codec import bounded
 from ..encryption import KeyRing
-from ..sql.store import CACHE_MB, SqlStore
+from ..sql.store import SqlStore
 from ..values import ForgottenTenant, Rotated
 from .database import Database, ErasingDatabase
 from .session import LibSQLSession
@@ -29,14 +29,9 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     supports = frozenset({"encryption_keys", "file_encryption_key"})
 
     def __init__(
-        self,
-        database: ErasingDatabase,
-        *,
-        cache_mb: int = CACHE_MB,
-        approximate_above: int = 0,
-        ring: KeyRing | None = None,
+        self, database: ErasingDatabase, options: OpenOptions = OpenOptions(), *, ring: KeyRing | None = None
     ) -> None:
-        super().__init__(database, cache_mb=cache_mb, approximate_above=approximate_above, ring=ring)
+        super().__init__(database, options, ring=ring)
         self._file = database
 
     @classmethod
@@ -55,12 +50,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
         database = await Database.open(uri, options.get("driver"), ring, key=options.get("file_encryption_key"))
-        return cls(
-            database,
-            cache_mb=options.get("cache_mb", CACHE_MB),
-            approximate_above=options.get("approximate_above", 0),
-            ring=ring,
-        )
+        return cls(database, options, ring=ring)
 
     @classmethod
     @override

@@ -111,7 +111,7 @@ class TenantFile(LibSQLStore):
     """
 
     def __init__(self, database: Database, ring: KeyRing | None) -> None:
-        super().__init__(database, cache_mb=1, ring=ring)
+        super().__init__(database, {"cache_mb": 1}, ring=ring)
         self.database = database
         self.spaces: Sequence[Row] | None = None
 

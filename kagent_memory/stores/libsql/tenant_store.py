@@ -42,7 +42,6 @@ from ..receipts import Receipt, ReceiptChain, chain_id
 from ..sql import forgetting
 from ..sql.decoding import named
 from ..sql.session import Row
-from ..sql.store import CACHE_MB
 from ..values import ForgottenTenant, Rotated
 from .database import Database, Moved
 from .location import check_file
@@ -78,18 +77,14 @@ class TenantFileStore(LibSQLStore):
         self,
         places: TenantPlaces,
         catalogue: Database,
+        options: OpenOptions = OpenOptions(),
         *,
-        driver: str | None,
-        key: str | None = None,
-        cache_mb: int = CACHE_MB,
-        approximate_above: int = 0,
         ring: KeyRing | None = None,
     ) -> None:
-        database = TenantDatabase(self._run, catalogue)
-        super().__init__(database, cache_mb=cache_mb, approximate_above=approximate_above, ring=ring)
+        super().__init__(TenantDatabase(self._run, catalogue), options, ring=ring)
         self._places = places
-        self._driver = driver
-        self._key = key
+        self._driver = options.get("driver")
+        self._key = options.get("file_encryption_key")
         self._catalogue = TenantFile(catalogue, ring)
         self._files = OpenFiles(self._opened)
         self._spaces: Sequence[Row] = ()
@@ -103,15 +98,7 @@ class TenantFileStore(LibSQLStore):
         ring, places = KeyRing.parse(options.get("encryption_keys")), TenantPlaces.parse(uri)
         driver, key = options.get("driver"), options.get("file_encryption_key")
         catalogue = await Database.open_place(places.path(CATALOGUE), driver, ring, key=key)
-        store = cls(
-            places,
-            catalogue,
-            driver=driver,
-            key=key,
-            cache_mb=options.get("cache_mb", CACHE_MB),
-            approximate_above=options.get("approximate_above", 0),
-            ring=ring,
-        )
+        store = cls(places, catalogue, options, ring=ring)
         try:
             await store.embedding_spaces()
         except BaseException:

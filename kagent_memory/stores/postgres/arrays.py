@@ -33,13 +33,13 @@ class WireDumper(Dumper):
 def ids(values: Sequence[str]) -> Wire:
     """An array of uuid."""
     digits = (_ID_SIZE + _ID_SIZE.join(values)).replace("-", "") if values else ""
-    return Wire(_head(UUID, len(values)) + bytes.fromhex(digits))
+    return Wire(head(UUID, len(values)) + bytes.fromhex(digits))
 
 
 def integers(values: Sequence[int]) -> Wire:
     """An array of integer."""
     sized = [number for value in values for number in (4, value)]
-    return Wire(_head(INTEGER, len(values)) + struct.pack(f"!{len(sized)}i", *sized))
+    return Wire(head(INTEGER, len(values)) + struct.pack(f"!{len(sized)}i", *sized))
 
 
 def texts(values: Sequence[str]) -> Wire:
@@ -49,11 +49,12 @@ def texts(values: Sequence[str]) -> Wire:
 
 def blobs(values: Sequence[bytes | None]) -> Wire:
     """An array of bytea, where some may be null."""
-    parts = [_head(BYTES, len(values))]
+    parts = [head(BYTES, len(values))]
     for value in values:
         parts += (_NULL,) if value is None else (len(value).to_bytes(4, "big"), value)
     return Wire(b"".join(parts))
 
 
-def _head(element: int, count: int) -> bytes:
+def head(element: int, count: int) -> bytes:
+    """What an array of so many elements of this type begins with."""
     return struct.pack("!iiIii", 1, 1, element, count, 1)

@@ -29,7 +29,7 @@ from ...records import Vector
 from ..codec import id_text
 from ..sql import queries
 from ..sql.session import Row
-from .arrays import Wire, WireDumper
+from .arrays import Wire, WireDumper, head
 from .line import Late, Line
 from .prepared import OUTDATED, Command, RowMaker, Statements, row_maker
 from .transaction import Transaction
@@ -117,7 +117,7 @@ class VectorsDumper(Dumper):
         count, width = rows.shape
         made = np.zeros(count, [("size", ">i4"), ("width", ">i2"), ("unused", ">i2"), ("numbers", ">f2", (width,))])
         made["size"], made["width"], made["numbers"] = 4 + 2 * width, width, rows
-        return struct.pack("!iiIii", 1, 0, self.element, count, 1) + made.tobytes()
+        return head(self.element, count) + made.tobytes()
 
 
 def decoded(cursor: AsyncCursor[Any] | Cursor[Any]) -> RowMaker:

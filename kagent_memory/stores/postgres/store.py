@@ -20,7 +20,7 @@ from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
 from ..codec import bounded
 from ..encryption import KeyRing
-from ..sql.store import CACHE_MB, SqlStore
+from ..sql.store import SqlStore
 from ..text_index import ScopeIndex
 from ..vector_index import ScopeVectors
 from . import embedded_server
@@ -59,14 +59,9 @@ class PostgresStore(SqlStore[PostgresSession]):
     _standby: Standby | None = None
 
     def __init__(
-        self,
-        database: PostgresDatabase,
-        *,
-        cache_mb: int = CACHE_MB,
-        approximate_above: int = 0,
-        ring: KeyRing | None = None,
+        self, database: PostgresDatabase, options: OpenOptions = OpenOptions(), *, ring: KeyRing | None = None
     ) -> None:
-        super().__init__(database, cache_mb=cache_mb, approximate_above=approximate_above, ring=ring)
+        super().__init__(database, options, ring=ring)
         self._asked = LRU[tuple[bytes, int], int](MOST_ASKED)  # whose vectors one search more brings into memory
         self._loading: set[tuple[bytes, int]] = set()
         self._loads: set[asyncio.Task[None]] = set()  # of more than come in one answer: one, beside searches
@@ -141,12 +136,7 @@ class PostgresStore(SqlStore[PostgresSession]):
                     await pool.settled()
                 raise
         database = PostgresDatabase(pool, directory, ring=ring, wrote=standby and standby.wrote)
-        store = cls(
-            database,
-            cache_mb=options.get("cache_mb", CACHE_MB),
-            approximate_above=options.get("approximate_above", 0),
-            ring=ring,
-        )
+        store = cls(database, options, ring=ring)
         store._standby = standby
         return store
 

@@ -24,6 +24,7 @@ from ..base import (
     Job,
     JobKind,
     JobState,
+    OpenOptions,
     Order,
     Page,
     PendingJobs,
@@ -67,19 +68,15 @@ class SqlStore(SpaceStore[AnySession]):
     supports = frozenset({"encryption_keys"})
 
     def __init__(
-        self,
-        database: Database[AnySession],
-        *,
-        cache_mb: int = CACHE_MB,
-        approximate_above: int = 0,
-        ring: KeyRing | None = None,
+        self, database: Database[AnySession], options: OpenOptions = OpenOptions(), *, ring: KeyRing | None = None
     ) -> None:
         super().__init__(database)
+        cache_bytes = options.get("cache_mb", CACHE_MB) * 2**20
         self._reads = database  # of one scope, for readers
         self._ring = ring
-        self._indexes = Indexes(cache_mb * 2**20)
-        self._cache = VectorCache(cache_mb * 2**20)
-        self._approximate_above = approximate_above
+        self._indexes = Indexes(cache_bytes)
+        self._cache = VectorCache(cache_bytes)
+        self._approximate_above = options.get("approximate_above", 0)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
         self._due = queue.Due()
         self._packing: set[asyncio.Task[None]] = set()
