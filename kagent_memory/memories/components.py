@@ -227,7 +227,6 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         schema=settings.postgres_schema,
         table_prefix=settings.table_prefix or None,
         cache_mb=settings.cache_mb,
-        approximate_above=settings.approximate_above,
         driver=settings.driver,
         pool_size=pool_size,
         pool_wait_seconds=settings.pool_wait_seconds,

@@ -161,9 +161,6 @@ class MemorySettings:
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
         cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB, and as much
             again of their vectors. What was searched last stays, however large it is.
-        approximate_above: in a scope of more memories than this, a search of all of them in memory compares only the
-            vectors that are likely to be near the question, by one bit of each of their numbers; 20000 is where it
-            begins to pay, and it needs NumPy 2. 0: every search is exact. See docs/scale.md.
         driver: what opens a file: sqlite3, which Python brings along, or libsql, which needs the extra [libsql]; None:
             sqlite3. All that open one file in one process take the same one.
         postgres_schema: the schema of Postgres that our tables live in.
@@ -246,7 +243,6 @@ class MemorySettings:
     job_attempts: int = Field(default=5, ge=1)
     worker: bool = True
     cache_mb: int = Field(default=256, ge=1)
-    approximate_above: int = Field(default=0, ge=0)
     driver: Literal["sqlite3", "libsql"] | None = None
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     table_prefix: Annotated[str, BeforeValidator(checked_prefix)] = ""
@@ -359,7 +355,6 @@ class SettingOptions(TypedDict, total=False):
     job_attempts: int
     worker: bool
     cache_mb: int
-    approximate_above: int
     driver: Literal["sqlite3", "libsql"] | None
     postgres_schema: str
     table_prefix: str

@@ -364,8 +364,8 @@ class MemoryStore(EmbeddingSpaces):
     async def nearest_known(
         self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
     ) -> tuple[list[list[tuple[str, float]]], int] | None:
-        """`search_vector` without a filter or a round trip, where the store holds all that it takes at this version;
-        exact up to `approximate_above`. With a mark by which `get_unchanged` tells an old one. None: ask the database.
+        """`search_vector` without a filter or a round trip, where the store holds all that it takes at this version.
+        With a mark by which `get_unchanged` tells an old one. None: ask the database.
 
         Raises:
             InvalidInput: as `search_vector`.

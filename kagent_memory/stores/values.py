@@ -33,7 +33,6 @@ class OpenOptions(TypedDict, total=False):
         schema: of the server's database; two schemas are two stores.
         table_prefix: of the names in that schema; two prefixes are two stores as well.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in MiB.
-        approximate_above: a scope of more memories may be searched approximately; 0: none is.
         driver: what opens a file: "sqlite3" or "libsql"; None: sqlite3.
         pool_size: the most connections at a time.
         pool_wait_seconds: the longest that a call waits for a free one of them.
@@ -49,7 +48,6 @@ class OpenOptions(TypedDict, total=False):
     schema: str
     table_prefix: str | None
     cache_mb: int
-    approximate_above: int
     driver: Literal["sqlite3", "libsql"] | None
     pool_size: int
     pool_wait_seconds: float

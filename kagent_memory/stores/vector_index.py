@@ -1,5 +1,4 @@
-"""The vectors of the scopes searched last, held in memory between calls, and the scan over them: exact, unless the
-caller chose otherwise for large scopes.
+"""The vectors of the scopes searched last, kept in memory between calls, and the exact scan over them.
 
 What is kept is only what the vector table holds, never which memories are visible: a scope's index tells that.
 """
@@ -19,9 +18,7 @@ import numpy.typing as npt
 from .. import telemetry
 from ..concurrency import LRU
 from ..records import Vector
-from . import sign_codes
 from .base import EARLIEST
-from .sign_codes import Places, SignCodes
 from .text_index import ScopeIndex
 
 ID_BYTES = 200
@@ -31,7 +28,6 @@ LOAD_ROWS = 2000
 MOST_REMOVED = 500
 WIDENED_ROWS = 100
 HAS_VECDOT = hasattr(np, "vecdot")  # of NumPy 2
-CANDIDATES = 10  # by their bits, for each of the nearest that an approximate search looks for
 _SLACK = 1e-5
 _SIGN_AND_NUMBER = np.uint32(0x8FFFE000).view(np.int32)
 _EXPONENT = np.float32(2.0**112)  # that of a single is so much higher
@@ -40,6 +36,7 @@ Loader = Callable[[int, int], tuple[int, Sequence[str], bytes]]
 """Gives what was set after one `seq`, so many at most: the `seq` of the last, the ids, and their vectors as halves."""
 Floats = npt.NDArray[np.float64]
 Halves = npt.NDArray[np.float16]
+Places = npt.NDArray[np.intp]
 Real = TypeVar("Real", np.float32, np.float64)
 
 
@@ -69,13 +66,11 @@ class ScopeVectors:
         self._matrix: Vector = np.empty((0, dimensions), np.float32)
         self._norms: Vector = np.empty(0, np.float32)
         self._exact: Floats = np.empty(0)  # the norms in double precision; NaN: not worked out yet
-        self._codes: SignCodes | None = None  # not searched by them yet
 
     @property
     def size(self) -> int:
         """Bytes held."""
-        codes = self._codes.size if self._codes else 0
-        return SCOPE_BYTES + self._matrix.nbytes + codes + len(self._norms) * NORM_BYTES + len(self.ids) * ID_BYTES
+        return SCOPE_BYTES + self._matrix.nbytes + len(self._norms) * NORM_BYTES + len(self.ids) * ID_BYTES
 
     @property
     def _rows(self) -> dict[str, int]:
@@ -109,8 +104,6 @@ class ScopeVectors:
         places = [self._place(id) for id in ids]
         vectors = self._matrix[places] = widened(halves, np.empty(halves.shape, np.float32))
         self._norms[places], self._exact[places] = _lengths(vectors), np.nan
-        if self._codes is not None:
-            self._codes.put(places, vectors)
 
     def _append(self, ids: Sequence[str], halves: Halves) -> None:
         """Takes in vectors of ids that are not here, each of them once."""
@@ -118,7 +111,7 @@ class ScopeVectors:
         first = len(self.ids)
         places = slice(first, first + len(ids))
         self.ids += ids
-        self._known = self._rising = self._codes = None
+        self._known = self._rising = None
         self._norms[places] = _lengths(widened(halves, self._matrix[places]))
         self._exact[places] = np.nan
 
@@ -131,8 +124,6 @@ class ScopeVectors:
                 self.ids[row], self._rows[last] = last, row
                 for column in (self._matrix, self._norms, self._exact):
                     column[row] = column[len(self.ids)]
-                if self._codes is not None:
-                    self._codes.move(len(self.ids), row)
 
     def align(self, index: ScopeIndex) -> None:
         """Lets go of the vectors of memories that the scope's index has no more, and tells those that lack one."""
@@ -171,20 +162,9 @@ class ScopeVectors:
         """Where those of the ids stand that have a vector, in rising order."""
         return np.sort(np.array([self._rows[one] for one in ids if one in self._rows], np.intp))
 
-    def likeliest(self, query: Vector, limit: int) -> Places | None:
-        """The rows among which the `limit` nearest are likely to be, by their bits; None: they are not much fewer."""
-        count = CANDIDATES * limit
-        if not 0 < 2 * count <= len(self.ids) or not sign_codes.IS_COUNTING:
-            return None
-        if self._codes is None:
-            self._codes = SignCodes(self._matrix[: len(self.ids)])
-        return self._codes.likeliest(query, count, len(self.ids))
-
-    def cosines(self, query: Vector, among: Places | None = None) -> Vector:
-        """The cosine of every row, or of each `among` them, to about 1e-6."""
+    def cosines(self, query: Vector) -> Vector:
+        """Return the cosine of every row, to about 1e-6."""
         matrix, norms = self._matrix[: len(self.ids)], self._norms[: len(self.ids)]
-        if among is not None:
-            matrix, norms = matrix.take(among, axis=0), norms[among]
         return _dots(matrix, query) / (norms * np.float32(_norm(query))).astype(np.float32, copy=False)
 
     def nearest(
@@ -327,30 +307,22 @@ def search(
     queries: Sequence[Vector],
     limit: int,
     passing: Callable[[Sequence[str] | None], Set[str]] | None,
-    *,
-    approximate_above: int = 0,
 ) -> list[list[tuple[str, float]]]:
     """For each query the nearest among the ids that `passing` lets through (None: all); asked for the best candidates
-    first, and for all (None) when those are not enough. Of more than `approximate_above` vectors (0: never) only those
-    are compared that are likely to be among the nearest, unless these are not enough.
+    first, and for all (None) when those are not enough.
     """
     halved = [np.asarray(query, np.float16).astype(np.float32) for query in queries]
     reach = limit if passing is None else min(len(held.ids), limit + limit // 4 + 32)
-    is_exact = not 0 < approximate_above < len(held.ids)
-    likeliest = [None if is_exact else held.likeliest(query, reach) for query in halved]
-    cosines = [held.cosines(query, rows) for query, rows in zip(halved, likeliest, strict=True)]
-    compared = list(zip(halved, cosines, strict=True))
-    nearest = [held.nearest(*one, reach, rows) for one, rows in zip(compared, likeliest, strict=True)]
+    compared = [(query, held.cosines(query)) for query in halved]
+    nearest = [held.nearest(query, cosines, reach) for query, cosines in compared]
     if passing is None:
         return nearest
     good = passing([memory_id for found in nearest for memory_id, _ in found])
     answers = [[hit for hit in found if hit[0] in good][:limit] for found in nearest]
     if reach == len(held.ids) or all(len(answer) == limit for answer in answers):
         return answers
-    if not is_exact:
-        return search(held, queries, limit, passing)
     among = held.places(passing(None))
-    return [held.nearest(query, row[among], limit, among) for query, row in compared]
+    return [held.nearest(query, cosines[among], limit, among) for query, cosines in compared]
 
 
 def nearest_known(
@@ -361,7 +333,6 @@ def nearest_known(
     limit: int,
     version: int,
     now: datetime,
-    approximate_above: int,
 ) -> tuple[list[list[tuple[str, float]]], int] | None:
     """See `MemoryStore.nearest_known`: what `nearest` finds, on any thread; None while either takes something in."""
     if not held.loading.acquire(blocking=False):
@@ -373,6 +344,6 @@ def nearest_known(
             mark, visible = held.mark, index.visible(now)
             shown = partial(index.shown, visible) if index.hidden(visible) else None
             telemetry.cache_looked_up("vectors", hit=True)
-            return search(held, queries, limit, shown, approximate_above=approximate_above), mark
+            return search(held, queries, limit, shown), mark
     finally:
         held.loading.release()

@@ -289,7 +289,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     ("arguments", "advice"),
     [
         ({"search_limits": 3}, "did you mean search_limit?"),
-        ({"sparkle": 3}, "known: approximate_above, .*worker"),
+        ({"sparkle": 3}, "known: .*cache_mb, .*worker"),
         ({"uri": "libsql:///memory.db?serch_limit=3"}, "did you mean search_limit?"),
         ({"uri": "kagent://host/db"}, r"kagent:///memory\.db"),
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),

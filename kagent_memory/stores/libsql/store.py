@@ -44,9 +44,8 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Opens or makes the file; the options but `cache_mb`, `approximate_above`, `driver` and the keys are a
-        server's, and are left aside: a file has one schema and one connection, and waits five seconds for another
-        process's lock.
+        """Opens or makes the file; the options but `cache_mb`, `driver` and the keys are a server's, and are
+        left aside: a file has one schema and one connection, and waits five seconds for another process's lock.
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
         database = await Database.open(uri, options.get("driver"), ring, key=options.get("file_encryption_key"))

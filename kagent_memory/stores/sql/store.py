@@ -76,7 +76,6 @@ class SqlStore(SpaceStore[AnySession]):
         self._ring = ring
         self._indexes = Indexes(cache_bytes)
         self._cache = VectorCache(cache_bytes)
-        self._approximate_above = options.get("approximate_above", 0)
         self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
         self._due = queue.Due()
         self._packing: set[asyncio.Task[None]] = set()
@@ -283,8 +282,7 @@ class SqlStore(SpaceStore[AnySession]):
         if held is None:
             return None
         size = len(checked) * held.size // SEARCHED_BYTES
-        above = self._approximate_above
-        find = partial(nearest_known, limit=bounded(limit), version=version, now=now, approximate_above=above)
+        find = partial(nearest_known, limit=bounded(limit), version=version, now=now)
         return await run_in_thread(size, find, index, held, checked)
 
     async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
