@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
@@ -117,10 +117,11 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
 
 async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
     """What is said of a database that does not exist yet; None if it does."""
+    if await store_exists(uri, schema=settings.postgres_schema, table_prefix=settings.table_prefix):
+        return None
     bare = uri.removeprefix("kagent+")
     parts = urlsplit(bare)
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
-    is_file = is_file and "{tenant}" not in unquote(parts.path)
     place = Path(parts.path.removeprefix("/")) if is_file else None
     if place is not None and not place.exists():
         parent = next((above for above in place.absolute().parents if above.exists()), Path("/"))
@@ -131,8 +132,6 @@ async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
         if not os.access(parent, os.W_OK):
             return Finding("permissions", "bad", f"{parent} may not be written.", "Give this user the right to write.")
         return Finding("database", "note", f"{place} does not exist yet; it is made at first use.")
-    if await store_exists(uri, schema=settings.postgres_schema, table_prefix=settings.table_prefix):
-        return None
     if place is not None:
         text = f"{place} holds nothing of ours; tables are made in it at first use."
     elif bare.startswith("pgserver:"):

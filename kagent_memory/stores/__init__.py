@@ -57,7 +57,7 @@ def _adapter(uri: str) -> type[MemoryStore]:
         raise
     except ImportError as error:
         raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
-    return adapter.opened_by(uri)
+    return adapter
 
 
 async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:

@@ -115,11 +115,6 @@ class MemoryStore(EmbeddingSpaces):
     )  # of the options rls, read_uri, encryption_keys, file_encryption_key
 
     @classmethod
-    def opened_by(cls, uri: str) -> type[MemoryStore]:
-        """The class that opens a URI of this one's scheme: another one where the URI asks for another layout."""
-        return cls
-
-    @classmethod
     @abstractmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
         """Connects and migrates to the newest schema; safe when many processes do so at once.

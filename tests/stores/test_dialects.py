@@ -54,25 +54,9 @@ ALONE = {
         "vectors_since",
         "later_vector",
         "count_vectors",
-        "all_embedding_spaces",
-        "keep_vectors_aside",
-        "put_vectors_aside",
-        "put_vectors_back",
-        "drop_vectors_aside",
-        "erase_embedding_spaces",
-        "number_embedding_space",
-        "a_tenant",
-        "note_work",
-        "due_work",
-        "working_tenants",
-        "next_work",
-        "put_off_work",
-        "end_work",
-        "expect_work",
-        "forget_work",
     },
 }
-ONE_DIALECTS_MIGRATIONS = {"tuning", "long_vectors", "tenant_files"}
+ONE_DIALECTS_MIGRATIONS = {"tuning", "long_vectors"}
 
 
 def values_of(dialect, text):
@@ -130,7 +114,7 @@ def connection():
 
 @pytest.mark.parametrize("name", sorted(queries("libsql")))
 def test_every_libsql_statement_fits_the_schema(connection, name):
-    for made in ("make_vectors", "index_vectors", "index_vector_changes", "keep_vectors_aside"):
+    for made in ("make_vectors", "index_vectors", "index_vector_changes"):
         text = queries("libsql")[made].replace("{space}", "1")
         if made == name:
             break
@@ -180,7 +164,7 @@ def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_th
 
 
 def test_no_libsql_statement_writes_a_view_out_for_a_whole_scope_before_it_picks_from_it(connection):
-    made = ("make_vectors", "index_vectors", "index_vector_changes", "keep_vectors_aside")
+    made = ("make_vectors", "index_vectors", "index_vector_changes")
     asked = {name: text.replace("{space}", "1") for name, text in queries("libsql").items()}
     for name in made:
         connection.run(asked.pop(name), {})

@@ -8,13 +8,12 @@ import stat
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ...concurrency import Backoff
-from ...errors import KagentMemoryError, StoreError
+from ...errors import KagentMemoryError
 from ...records import Scope
 from ..encryption import KeyRing
-from ..sql.session import Database as AnyDatabase
 from .connection import Connection
 from .driver import Busy
 from .location import MEMORY, Server, check_file, to_place
@@ -38,45 +37,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Moved(StoreError):
-    """The file was removed, or another put in its place, after it was opened; nothing was done."""
-
-
-class ErasingDatabase(AnyDatabase[LibSQLSession], Protocol):
-    """A database whose log can be emptied."""
-
-    def within(self, scope: Scope) -> ErasingDatabase:
-        """See `Database`."""
-        ...
-
-    async def erase(self) -> None:
-        """Empties the log, which still holds what was deleted; when another process is reading in it, later."""
-        ...
-
-
 class Database:
     """The one connection of a store and its thread. Used from one event loop.
 
     Raises (all verbs):
         StoreError: it is closed, or another process held the lock for more than 5 seconds.
-        Moved: it was opened as `removable`, and its file is not at its place any more.
     """
 
     def __init__(
-        self,
-        thread: DriverThread,
-        connection: Connection,
-        ring: KeyRing | None,
-        *,
-        is_file: bool = True,
-        removable: str | None = None,
+        self, thread: DriverThread, connection: Connection, ring: KeyRing | None, *, is_file: bool = True
     ) -> None:
         self._thread = thread
         self._connection = connection
         self._ring = ring
         self._is_file = is_file
-        self._removable = removable
-        self._opened_as = _identity(removable)
         self._writing = asyncio.Lock()
         self._owes_erasure = False
         self._closed = False
@@ -90,19 +64,7 @@ class Database:
         Raises:
             ConfigurationError: the URI, the file, its rights or the driver do not allow it.
         """
-        return await cls.open_place(to_place(uri), driver, ring, key=key)
-
-    @classmethod
-    async def open_place(
-        cls,
-        place: str | Server,
-        driver: str | None = None,
-        ring: KeyRing | None = None,
-        *,
-        key: str | None = None,
-        removable: bool = False,
-    ) -> Self:
-        """The same of a path or server. `removable`: somebody may remove the file while it is open here."""
+        place = to_place(uri)
         thread, made = DriverThread(), list[Connection]()
         try:
             await _with_retries(PATIENCE_SECONDS, thread, lambda: made.append(_opened(place, driver, key)))
@@ -110,9 +72,7 @@ class Database:
             thread.end(lambda: [connection.close() for connection in made])  # the caller was cancelled meanwhile
             raise
         [connection] = made
-        if isinstance(place, Server):
-            return cls(thread, connection, ring, is_file=False)
-        return cls(thread, connection, ring, removable=place if removable else None)
+        return cls(thread, connection, ring, is_file=not isinstance(place, Server))
 
     @classmethod
     async def exists(cls, uri: str) -> bool:
@@ -193,8 +153,6 @@ class Database:
             RuntimeError: the script waited for something other than its session.
         """
         with self._connection.transaction(write=write):
-            if self._opened_as != _identity(self._removable):  # who removes a file holds its lock meanwhile
-                raise Moved("The database file was removed or replaced; open it again.")
             steps = script(LibSQLSession(self._connection, self._ring), *args, **kwargs)
             try:
                 steps.send(None)
@@ -214,15 +172,6 @@ class Database:
         busy, *_ = self._connection.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {})[0]
         if busy:
             raise Busy("Another connection is using the log.")
-
-
-def _identity(path: str | None) -> tuple[int, int] | None:
-    """Which file stands at a path, if one does."""
-    try:
-        found = None if path is None else Path(path).stat()
-    except FileNotFoundError:
-        return None
-    return found and (found.st_dev, found.st_ino)
 
 
 def _opened(place: str | Server, driver: str | None, key: str | None) -> Connection:

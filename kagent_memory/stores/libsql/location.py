@@ -78,6 +78,11 @@ def to_place(uri: str) -> str | Server:
         )
     if not path or "\0" in path:
         raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///kagent_memory.db.")
+    if "{tenant}" in path:
+        raise ConfigurationError(
+            f"{uri!r} names a file for each tenant, and a store is one file; open one service per file, or use "
+            "PostgreSQL with row level security."
+        )
     return path
 
 

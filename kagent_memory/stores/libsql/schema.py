@@ -19,7 +19,7 @@ _CREATE_LEDGER = (
 )
 _APPLIED = "SELECT number FROM schema_migration"
 _RECORD = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:number, :name, :at)"
-_statements = cache(split)  # a process may open thousands of new files, one for each tenant
+_statements = cache(split)  # a process may open many new files
 
 
 def migrate(connection: Connection, known: Sequence[Migration] | None = None) -> None:

@@ -9,12 +9,12 @@ from typing import Self
 from typing_extensions import Unpack, override
 
 from ...records import Filter, Memory, Scope, Vector
-from ..base import EmbeddingSpace, MemoryStore, OpenOptions, Pruned
+from ..base import EmbeddingSpace, OpenOptions, Pruned
 from ..codec import bounded
 from ..encryption import KeyRing
 from ..sql.store import SqlStore
 from ..values import ForgottenTenant, Rotated
-from .database import Database, ErasingDatabase
+from .database import Database
 from .session import LibSQLSession
 from .vector_search import get_unchanged, nearest
 
@@ -22,24 +22,16 @@ from .vector_search import get_unchanged, nearest
 class LibSQLStore(SqlStore[LibSQLSession]):
     """Memories in one SQLite file, which several processes may use at once, or in memory.
 
-    URIs: `libsql:///relative.db`, `libsql:////absolute.db`, `libsql:///:memory:` (each store its own), and
-    `libsql:///directory/{tenant}.db`, one file a tenant (`TenantFileStore`).
+    URIs: `libsql:///relative.db`, `libsql:////absolute.db` and `libsql:///:memory:` (each store its own).
     """
 
     supports = frozenset({"encryption_keys", "file_encryption_key"})
 
     def __init__(
-        self, database: ErasingDatabase, options: OpenOptions = OpenOptions(), *, ring: KeyRing | None = None
+        self, database: Database, options: OpenOptions = OpenOptions(), *, ring: KeyRing | None = None
     ) -> None:
         super().__init__(database, options, ring=ring)
         self._file = database
-
-    @classmethod
-    @override
-    def opened_by(cls, uri: str) -> type[MemoryStore]:
-        from .tenant_store import TenantFileStore, names_tenants
-
-        return TenantFileStore if names_tenants(uri) else cls
 
     @classmethod
     @override
@@ -69,7 +61,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     async def drop_retired(self) -> Sequence[str]:
         dropped = await super().drop_retired()
         if dropped:
-            await self._erase(self._file)
+            await self._erase()
         return dropped
 
     @override
@@ -96,28 +88,28 @@ class LibSQLStore(SqlStore[LibSQLSession]):
             now=now,
         )
         if not dry_run:
-            await self._erase(self._file.within(scope))
+            await self._erase()
         return gone
 
     @override
     async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
         gone = await super().evict(scope, ids, keep=keep, now=now)
         if gone:
-            await self._erase(self._file.within(scope))
+            await self._erase()
         return gone
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         pruned = await super().prune(now=now, popular_after=popular_after, dry_run=dry_run)
         if pruned.deleted and not dry_run:
-            await self._erase(self._file)
+            await self._erase()
         return pruned
 
     @override
     async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
         erased = await super().forget_tenant(tenant, limit=limit, who=who, now=now)
         if erased.scopes or erased.memories or erased.tokens:
-            await self._erase(self._file)
+            await self._erase()
         return erased
 
     @override
@@ -127,9 +119,9 @@ class LibSQLStore(SqlStore[LibSQLSession]):
             await self._file.erase()
         return rotated
 
-    async def _erase(self, file: ErasingDatabase) -> None:
+    async def _erase(self) -> None:
         self._cache.drop()
-        await file.erase()
+        await self._file.erase()
 
     @override
     async def search_vector(
