@@ -14,7 +14,6 @@ from .. import __version__
 from ..memories import Memories, utc_now
 from . import (
     api,
-    connect_page,
     dashboard,
     error_responses,
     jobs,
@@ -50,7 +49,6 @@ for _router in (
     policies.router,
     jobs.router,
     dashboard.router,
-    connect_page.router,
 ):
     ROUTES.include_router(_router)
 

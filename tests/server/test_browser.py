@@ -210,27 +210,6 @@ async def test_a_dead_letter_is_retried_and_a_job_dropped(page: Page):
     await expect(page.locator("tbody tr")).to_have_count(before - 1)
 
 
-async def test_connect_gives_lines_that_the_doctor_checked(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    await page.goto("/connect")
-    await page.get_by_label("Agent (app name)").fill("travel_agent")
-    await page.get_by_label("Store", exact=False).first.fill("libsql:///memory.db")
-    await page.get_by_label("Embedder").select_option("ollama")
-    await page.get_by_label("Its model").fill("nomic-embed-text")
-    await page.get_by_label("Days to live").fill("30")
-    await page.get_by_role("button", name="Show and check").click()
-    await expect(page.locator("pre").nth(0)).to_contain_text('embedding="ollama/nomic-embed-text"')
-    await expect(page.locator("pre").nth(1)).to_contain_text("kagent-memory search")
-    await expect(page.locator("pre").nth(2)).to_contain_text('"ttl_days": 30')
-    await expect(page.locator("pre").nth(3)).to_contain_text("ttlDays: 30")
-    await expect(page.locator(".findings")).to_contain_text("it is made at first use")
-    await page.locator("#findings").scroll_into_view_if_needed()
-    await tour(page, "connect")
-    await page.get_by_label("Its model").fill("")
-    await page.get_by_role("button", name="Show the lines").click()
-    await expect(page.get_by_role("alert")).to_contain_text("Choose an embedder")
-
-
 PAGES = (
     "/",
     f"/memories?{QUERY}",
@@ -240,7 +219,6 @@ PAGES = (
     f"/dashboard?{QUERY}",
     "/policies",
     "/jobs",
-    "/connect",
     "/login",
     "/nothing-here",
 )
