@@ -21,7 +21,6 @@ from . import (
     maintenance,
     oversight,
     pages,
-    policies,
     transfer,
 )
 from .admission import Admission
@@ -46,7 +45,6 @@ for _router in (
     transfer.router,
     pages.router,
     oversight.router,
-    policies.router,
     jobs.router,
     dashboard.router,
 ):

@@ -217,7 +217,6 @@ PAGES = (
     "/memories?app=hostile&user=eve",
     f"/memories/delete-all?{QUERY}",
     f"/dashboard?{QUERY}",
-    "/policies",
     "/jobs",
     "/login",
     "/nothing-here",

@@ -14,8 +14,6 @@ from kagent_memory import Fact, Filter
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
-from kagent_memory.server.policies import MOST_LISTED, PARTS, REASONS, in_words
-from kagent_memory.settings import MemorySettings
 
 from .ground import Clock, client_of
 from .test_pages import sent
@@ -115,9 +113,7 @@ async def _spoil(session: Any) -> None:
     session.connection.run("UPDATE receipt SET memories = 7", {})
 
 
-@pytest.mark.parametrize(
-    "path", ["/forget", "/forget/look", "/quarantine/{id}/confirm", "/quarantine/{id}/reject", "/policies/look"]
-)
+@pytest.mark.parametrize("path", ["/forget", "/forget/look", "/quarantine/{id}/confirm", "/quarantine/{id}/reject"])
 async def test_another_sites_form_does_nothing(client: httpx.AsyncClient, memories: Memories, path: str):
     [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
     await client.get("/")
@@ -201,138 +197,3 @@ async def test_a_search_of_several_scopes_is_bound_as_its_caller_is(memories: Me
             answer = await client.get("/memories", params={**asked, **more})
             assert answer.status_code == 404
             assert "Oolong" not in answer.text
-
-
-# -- how memories age --
-
-WORDS = re.compile(
-    r'<td data-label="In effect" class="name"><span><bdi>(.*?)</bdi>(?: <span class="hint">(.*?)</span>)?</span></td>'
-    r'\s*<td data-label="Setting"><code>(.*?)</code>'
-)
-
-
-async def in_effect(client: httpx.AsyncClient, address: str = "/policies") -> dict[str, tuple[str, str]]:
-    """By setting, what the page says of it: what is in effect, and what else would be."""
-    text = (await client.get(address)).text
-    assert "<script" not in text
-    return {name: (html.unescape(words), html.unescape(usual)) for words, usual, name in WORDS.findall(text)}
-
-
-async def test_the_page_says_how_memories_age(client: httpx.AsyncClient):
-    for address in ("/policies", f"/policies?{HERE}"):
-        said = await in_effect(client, address)
-        assert list(said) == [part.setting for part in PARTS]
-        assert said["ttl_days"] == ("15 days", "")
-        assert said["half_life_days"] == ("nothing fades", "")
-        assert said["quarantine"] == (
-            "new memories of these origins wait to be confirmed: tool",
-            "default: nothing waits",
-        )
-        assert 'href="/policies' in (await client.get(address.replace("policies", "jobs"))).text
-
-
-async def test_what_is_set_beside_a_policy_is_told_apart_from_it(clock: Clock):
-    options: Any = {"ttl_days": 1, "max_memories": 0, "importance_boost": 0.25, "prune_every_hours": 1.5}
-    options |= {"ttl_days_by_type": {"episodic": 1, "procedural": 0}, "ttl_days_by_tag": {EVIL: 3650}}
-    opened = await Memories.open("libsql:///:memory:", clock=clock, worker=False, policy="tiers", **options)
-    async with opened as memories, client_of(memories, clock) as client:
-        said = await in_effect(client)
-        text = (await client.get("/policies")).text
-    assert "<strong>tiers</strong>" in text
-    assert "This server does not prune by itself" in text
-    assert said["ttl_days"] == ("1 day", "default: 90 days")
-    assert said["ttl_days_by_type"][0] == "episodic: 1 day; procedural: for ever"
-    assert said["ttl_days_by_tag"][0] == f"{EVIL}: 3,650 days"
-    assert said["max_memories"] == (
-        "no bound",
-        "default: 10,000 of one agent and user; of more, the least important go",
-    )
-    assert said["importance_boost"][0] == "boosts with a weight of 0.25"
-    assert said["prune_every_hours"] == ("every 1.5 hours", "default: every 168 hours")
-    assert said["short_term_hours"] == ("24 hours, in their session only", "")
-    assert said["unimportant_after_days"][1] == ""
-
-
-def test_every_part_of_every_policy_has_words():
-    for policy in ("kagent", "archive", "tiers"):
-        settings = MemorySettings(policy=policy)
-        for part in PARTS:
-            assert not set("{}[]'") & set(in_words(part, getattr(settings, part.setting))), (policy, part)
-    one = {part.setting: in_words(part, 1) for part in PARTS if part.setting != "quarantine"}
-    assert one["popular_after"].endswith("delivered 1 time or more")
-    assert one["half_life_days"].startswith("importance is halved every 1 day without")
-
-
-def listed(text: str) -> dict[str, str]:
-    """The memories that the page says would go, each with its reason."""
-    rows = re.findall(r'class="main">(.*?)</td>\s*<td data-label="Reason">(.*?)</td>', text)
-    ids = [re.findall(r"<code>(.*?)</code>", cell) for cell, _ in rows]
-    return {id: reason for [id], (_, reason) in zip(ids, rows, strict=True)}
-
-
-async def test_a_look_lists_what_a_prune_would_erase_with_its_reasons(clock: Clock):
-    theirs = Scope("acme & sons", "<b>eve</b>", "démo?&")
-    options: Any = {"policy": "tiers", "max_memories": 1, "ttl_days": 0}
-    opened = await Memories.open("libsql:///:memory:", clock=clock, worker=False, **options)
-    async with opened as memories, client_of(memories, clock) as client:
-        assert "Nothing would go." in (await sent(client, "/policies/look")).text
-        [gossip] = await memories.add(theirs, [Fact(f"Bob has a new hat {EVIL}", importance=0.1)])
-        [brief] = await memories.add(SCOPE, [Fact("Coffee is out", ttl_days=2)])
-        clock.forward(days=40)
-        first, second = await memories.add(SCOPE, ["Ada lives in Oslo", "Bo plays the cello"])
-        answer = await sent(client, f"/policies/look?{HERE}")
-        found = listed(answer.text)
-        assert found.pop(gossip) == REASONS["faded"]
-        assert found.pop(brief) == REASONS["expired"]
-        [(evicted, reason)] = found.items()
-        assert evicted in (first, second)
-        assert reason == REASONS["capacity"]
-        assert "3 memories would go: 1 expired, 1 faded, 0 unimportant, 1 for capacity." in answer.text
-        assert "Xylophone" not in answer.text
-        assert "<b>eve" not in answer.text
-        links = [html.unescape(link) for link in re.findall(r'href="(/memories/[^"]*)"', answer.text)]
-        assert len(links) == 2  # what has expired cannot be opened
-        for link in links:
-            assert (await client.get(link)).status_code == 200
-        assert len((await memories.list(SCOPE)).memories) == 2  # a look erases nothing
-        would = await memories.prune()
-        assert {one.memory_id for one in would.gone} == {gossip, brief, evicted}
-
-
-async def test_what_expired_popular_is_said_to_live_on(client: httpx.AsyncClient, memories: Memories, clock: Clock):
-    [id] = await memories.add(SCOPE, [Fact("One", ttl_days=1)])
-    for _ in range(memories.settings.popular_after):
-        await memories.store.deliver(SCOPE, retrieved=[id], delivered=[id], now=clock())
-    clock.forward(days=2)
-    text = (await sent(client, "/policies/look")).text
-    assert "Nothing would go." in text
-    assert "1 expired, but popular, would live on." in text
-
-
-async def test_a_long_list_is_cut_and_its_counts_are_whole(client: httpx.AsyncClient, memories: Memories, clock: Clock):
-    await memories.add(SCOPE, [Fact(f"Number {number}", ttl_days=1) for number in range(MOST_LISTED + 1)])
-    clock.forward(days=2)
-    text = (await sent(client, "/policies/look")).text
-    assert f"{MOST_LISTED + 1} memories would go: {MOST_LISTED + 1} expired" in text
-    assert f"The first {MOST_LISTED} are listed." in text
-    assert len(listed(text)) == MOST_LISTED
-
-
-async def test_what_would_go_is_shown_to_those_who_may_prune(memories: Memories, clock: Clock):
-    await memories.add(SCOPE, [Fact("One", ttl_days=1)])
-    clock.forward(days=2)
-    bound = [await memories.tokens.create(tenant="", user="ada"), await memories.tokens.create(tenant="")]
-    operator, _ = await memories.tokens.create(is_operator=True)
-    async with client_of(memories, clock, Access(required=True)) as client:
-        assert (await client.get("/policies")).status_code in (303, 401)
-        for secret, _ in bound:
-            client.headers["authorization"] = f"Bearer {secret}"
-            assert "What would a prune erase?" not in (await client.get(f"/policies?{HERE}")).text
-            assert (await client.get("/policies")).status_code == 200
-            answer = await sent(client, "/policies/look")
-            assert answer.status_code == 404
-            assert "would go" not in answer.text
-        assert (await client.get("/policies?app=demo&user=ada&tenant=acme")).status_code == 404
-        client.headers["authorization"] = f"Bearer {operator}"
-        assert "What would a prune erase?" in (await client.get("/policies")).text
-        assert "1 memory would go: 1 expired" in (await sent(client, "/policies/look")).text
