@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from locomo import conversations
+from conversations import Asked, Note, conversations
 from measures import means
 from minilm import DEFAULT_CACHE, MiniLM
-from report import Asked, compare
-from systems import Note, catalogue
+from report import compare
+from systems import catalogue
 
 from kagent_memory.models.embedding import Embedder, open_embedder
 from kagent_memory.settings import MemorySettings

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from locomo import Conversation, conversations
+from conversations import Conversation, Note, conversations
 from minilm import DEFAULT_CACHE, MiniLM
-from systems import Note
 
 from kagent_memory.language.tokenizer import index_terms, query_terms, spelling
 from kagent_memory.records import new_id

@@ -1,10 +1,17 @@
-"""all-MiniLM-L6-v2 as an embedder whose answers are kept in a file, so that a second run needs no model."""
+"""all-MiniLM-L6-v2 as an embedder whose vectors are kept in a file, so that a second run needs no model.
+
+    python bench/minilm.py FOLDER < texts.json
+
+embeds a JSON list of texts into FOLDER, in an environment that may have the model and nothing of the package.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import sqlite3
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,12 +40,18 @@ class MiniLM:
         """One row per text; the model is loaded at the first text that is not kept."""
         return await asyncio.to_thread(self._embed, list(texts))
 
+    def recorded(self, text: str) -> npt.NDArray[np.float32] | None:
+        """Return the vector of a text that was embedded before, else None."""
+        with self._one:
+            value = self._read(_key(text))
+        return None if value is None else np.frombuffer(value, np.float32)
+
     def _embed(self, texts: list[str]) -> npt.NDArray[np.float32]:
         with self._one:
             return self._answer(texts)
 
     def _answer(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+        keys = [_key(text) for text in texts]
         known = {key: self._read(key) for key in keys}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
         if missing:
@@ -61,3 +74,18 @@ class MiniLM:
             self._model = load_model("cpu")
         made = self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(made, dtype=np.float32)
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+async def main() -> None:
+    """Embed the texts of standard input, and keep the vectors as they are made."""
+    texts, model = json.load(sys.stdin), MiniLM(Path(sys.argv[1]))
+    for start in range(0, len(texts), 512):
+        await model.embed(texts[start : start + 512], kind="document")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import mixed_notes as texts
+from conversations import Asked, Note
 from minilm import DEFAULT_CACHE, MiniLM
-from report import Asked, compare, embed_all, show, write
-from systems import Note, catalogue
+from report import compare, embed_all, show, write
+from systems import catalogue
 
 FIRST_DAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
 Pair = tuple[Note, list[Asked]]

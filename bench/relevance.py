@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from conversations import Conversation, conversations
 from learn import DEFAULTS, NOW, Scope
-from locomo import Conversation, conversations
 from minilm import DEFAULT_CACHE, MiniLM
 
 from kagent_memory.language.tokenizer import query_terms

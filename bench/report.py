@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conversations import Asked, Note
 from measures import NAMES, Answer, by, means, recall_at
-from systems import Note, Opened
+from systems import Opened
 
 from kagent_memory.models.embedding import Embedder
 
 DEPTHS = (1, 2, 3, 5, 8, 10, 15, 20)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question, its category, and the keys of the notes that answer it."""
-
-    question: str
-    category: str
-    evidence: frozenset[str]
 
 
 async def embed_all(embedder: Embedder, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]) -> None:

@@ -17,11 +17,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from locomo import conversations
+from conversations import Asked, Note, conversations
 from measures import Answer, means
 from minilm import DEFAULT_CACHE, MiniLM
-from report import Asked
-from systems import DEPTH, Note, Service
+from systems import DEPTH, Service
 
 from kagent_memory import KagentMemoryService
 from kagent_memory.models.llm import Answer as Schema

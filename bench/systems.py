@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from conversations import Note
 from google.adk.events.event import Event
 from google.adk.memory import InMemoryMemoryService
 from google.adk.memory.base_memory_service import BaseMemoryService
@@ -22,17 +21,6 @@ from kagent_memory.models.embedding import Embedder
 
 APP = "bench"
 DEPTH = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One memory to be found: its key in the data set, and what a caller would say of it."""
-
-    key: str
-    text: str
-    author: str
-    session: str
-    at: datetime
 
 
 class System(Protocol):
