@@ -1,4 +1,4 @@
-"""Every sample runs to its end, offline, and says what it should."""
+"""Every sample runs to its end, offline, and says what it should; test_import_samples.py runs the importers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ SAYS = {
     "plugin.py": "billing: I see.\nuser said: Invoices go to accounts@example.com.",
     "worker.py": "taken in: The staging cluster is called heron.",
 }
+IMPORTERS = {"import_adk.py", "import_kagent.py", "import_langgraph.py", "import_mem0.py"}
 
 
 def test_every_sample_is_told_what_it_says():
-    assert set(SAYS) == {path.name for path in SAMPLES.glob("*.py")}
+    samples = {path.name for path in SAMPLES.glob("*.py")} - IMPORTERS - {"jsonl_format.py", "postgres_table.py"}
+    assert set(SAYS) == samples
 
 
 @pytest.mark.parametrize("name", sorted(SAYS))

@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..memories.options import SOURCES, TABLES
 from .command import DRY_RUN, Command, opened, option
 from .output import Output
 
@@ -43,30 +42,18 @@ async def import_(args: argparse.Namespace, say: Output) -> int:
     reached = [0]
     async with opened(args) as memories:
         with tempfile.TemporaryDirectory() as folder:
-            place: Path | str = args.file
+            path = Path(args.file)
             if args.file == "-":
-                place = path = Path(folder) / "standard input"
+                path = Path(folder) / "standard input"
                 with path.open("wb") as file:  # it is read twice
                     while some := sys.stdin.buffer.read(READ_BYTES):
                         file.write(some)
-            done: Imported = await memories.import_(
-                place,
-                source=args.source,
-                tenant=args.tenant,
-                dry_run=args.dry_run,
-                progress=told,
-                app=args.app,
-                user=args.user,
-                table=args.table,
-                namespace=args.namespace,
-            )
+            done: Imported = await memories.import_(path, tenant=args.tenant, dry_run=args.dry_run, progress=told)
     say.value(done)
     added = f"{done.added} {'would be added' if args.dry_run else 'added'}"
     say.line(f"{added}, {done.present} there already, {done.equal} said by another, {done.forgotten} forgotten here.")
     if done.vectors:
         say.line(f"{done.vectors} vectors {'would be kept' if args.dry_run else 'kept'} as they came.")
-    if done.left_out:
-        say.line(f"{done.left_out} left out: of others than asked for, or without text.")
     return 0
 
 
@@ -84,23 +71,12 @@ COMMANDS = (
     ),
     Command(
         name="import",
-        help="Import what export wrote, or what another system keeps: all of it or nothing, and nothing twice.",
+        help="Import what export wrote: all of it or nothing, and nothing twice.",
         examples=[
             "kagent-memory import all.jsonl --dry-run",
             "kagent-memory import - < all.jsonl",
-            "kagent-memory import --from kagent postgresql://kagent@db/kagent --dry-run",
-            "kagent-memory import --from mem0 mem0.json --app support",
-            "kagent-memory import --from langgraph postgresql://db/graph --app support --namespace 'memories.{user}'",
         ],
-        options=(
-            option("file", help="the file, - for standard input, or postgresql://… of another system's database"),
-            option("--from", dest="source", help="what it is", choices=SOURCES, default=SOURCES[0]),
-            option("--app", help="of other systems: only this agent's, and whose they become if it is not said there"),
-            option("--user", help="the same for the user"),
-            option("--table", help="its name there, when it is not " + ", ".join(TABLES.values())),
-            option("--namespace", help="LangGraph's, part by part: a word, *, {user}, {app} or {session}"),
-            DRY_RUN,
-        ),
+        options=(option("file", help="the file, or - for standard input"), DRY_RUN),
         run=import_,
         makes=True,
     ),

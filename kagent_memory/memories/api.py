@@ -27,7 +27,7 @@ from ..records import (
 from ..retrieval.options import RecallOptions
 from .findings import MOST_FINDINGS, Audit, Defect, Progress
 from .forwarding import Call, blocking, forwarded, over_http
-from .options import ExportOptions, ImportOptions, JobOptions, ScopeOptions, Source
+from .options import ExportOptions, JobOptions, ScopeOptions
 
 if TYPE_CHECKING:
     from ..models.llm import Llm
@@ -384,32 +384,28 @@ class MemoryApi(ABC):
     @abstractmethod
     async def import_(
         self,
-        place: Path | str,
+        path: Path | str,
         *,
-        source: Source = "kagent-memory",
         tenant: str | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-        **options: Unpack[ImportOptions],
     ) -> Imported:
-        """Takes in what `export` wrote, or what another system keeps, after it was read to its end: what cannot be
-        imported whole is refused before anything is written. What is there already, or was forgotten here, is left as
-        it is, so the same call goes on where one was interrupted. Vectors that came along are kept where the store
-        has the same embedding space, or none yet; the others are made anew by the embedder.
+        """Import what `export` wrote: all of it or nothing.
+
+        The file is read to its end before anything is written. Memories that are there already, or were forgotten
+        here, are left as they are, so calling again continues an interrupted import. Vectors in the file are kept
+        where the store has the same embedding space, or none yet; the embedder makes the others.
 
         Args:
-            place: the path of the file, or postgresql://… of another system's database.
-            source: what it is; other systems' memories have secrets masked, our own export is taken as it is.
-            tenant: the only one whose memories the file may hold (None: any), or whose other systems' become.
-            dry_run: only says what would be done.
-            progress: is told how many lines are done.
-            options: see `ImportOptions`; for other systems.
+            path: the file; its text is stored as it is, secrets included.
+            tenant: the only tenant whose memories the file may hold; None: any.
+            dry_run: only count what would be done.
+            progress: called with the number of memories done so far.
 
         Raises:
-            InvalidInput: it is not what it is said to be, of another version, damaged, or of another tenant.
-            ConfigurationError: the store cannot import, the other database's URI does not fit, or other systems'
-                memories are to go through a server.
-            ModelError: vectors came along for a new store, and the embedder is away that would know them as its own.
+            InvalidInput: the file is no export, of another version, damaged, or of another tenant.
+            ConfigurationError: the store cannot import.
+            ModelError: the embedder, which must say whether the file's vectors are its own, is unavailable.
         """
 
     @abstractmethod

@@ -55,10 +55,10 @@ from .api import Items
 from .audit import audit_each, audit_scope
 from .components import Components, background, open_components, utc_now
 from .draining import drain
-from .findings import MOST_FINDINGS, Audit, checked_defects
+from .findings import MOST_FINDINGS, Audit, Progress, checked_defects
 from .forgetting import Which, forget, forget_tenant
 from .opened import OpenedMemories
-from .options import AllImportOptions, AuditOptions, ExportOptions, ForgetOptions, JobOptions, ScopeOptions
+from .options import AuditOptions, ExportOptions, ForgetOptions, JobOptions, ScopeOptions
 from .quarantine import confirm, reject
 from .recalling import recall
 from .receipts import ReceiptCheck, check_receipts
@@ -425,8 +425,15 @@ class Memories(OpenedMemories):
             yield line
 
     @override
-    async def import_(self, place: Path | str, **options: Unpack[AllImportOptions]) -> Imported:
-        return await import_(self._parts, place, **options)
+    async def import_(
+        self,
+        path: Path | str,
+        *,
+        tenant: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        return await import_(self._parts, path, tenant=tenant, dry_run=dry_run, progress=progress)
 
     async def reembed(
         self,

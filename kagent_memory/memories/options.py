@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..records import Filter, MemoryType, Scope, Vector
 from .findings import Defect, Progress
@@ -12,11 +12,6 @@ from .findings import Defect, Progress
 if TYPE_CHECKING:
     from ..models.llm import Llm
     from ..stores.base import JobState, Order
-
-Source: TypeAlias = Literal["kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph"]
-
-SOURCES: tuple[Source, ...] = ("kagent-memory", "kagent", "mem0", "adk-sqlite", "langgraph")
-TABLES: Mapping[Source, str] = {"kagent": "memory", "mem0": "mem0", "langgraph": "store"}
 
 
 class RememberOptions(TypedDict, total=False):
@@ -142,28 +137,3 @@ class ExportOptions(TypedDict, total=False):
     user: str | None
     app: str | None
     vectors: bool
-
-
-class ImportOptions(TypedDict, total=False):
-    """Whose memories of another system are taken, and where they are.
-
-    Attributes:
-        app, user: only those of this agent and user, which is also whose the memories are of which the source does
-            not say it.
-        table: its name there, perhaps with its schema.
-        namespace: LangGraph's, part by part: a word, * for any, {user}, {app} or {session}.
-    """
-
-    app: str | None
-    user: str | None
-    table: str | None
-    namespace: str | None
-
-
-class AllImportOptions(ImportOptions, total=False):
-    """The options of `MemoryApi.import_`."""
-
-    source: Source
-    tenant: str | None
-    dry_run: bool
-    progress: Progress | None

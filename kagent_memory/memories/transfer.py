@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
-import tempfile
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from typing_extensions import Unpack
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text, checked_time, every_state
 from ..retrieval.embedding_spaces import same_model
-from ..settings.kagent_config import DIMENSIONS
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, embed_job, external_name
 from ..stores.codec import is_id
 from ..stores.planning import checked
 from ..stores.values import Restored, Whole
 from .components import Components
 from .findings import Progress
-from .importers import Importer
 from .lineage import Lineage
-from .options import SOURCES, ImportOptions, Source
 
 FORMAT = "kagent-memory"
 VERSION = 1
@@ -105,14 +101,12 @@ class _Line:
     """Every other line: a memory, whose it is, and its history.
 
     Attributes:
-        vector: one that came with a memory of another system; our own export holds none.
         vectors: those of an export with vectors, of one embedding space each.
     """
 
     scope: Scope
     memory: Memory
     revisions: tuple[Revision, ...] = ()
-    vector: tuple[Number, ...] | None = None
     vectors: tuple[_Numbers, ...] = ()
 
 
@@ -125,7 +119,6 @@ class Imported:
         present: those that were there already, by their id.
         equal: those left out because another one says the same.
         forgotten: those left out because they were forgotten here.
-        left_out: what another system keeps and was not asked for, or has no text.
         vectors: how many vectors were kept of those that came along; the others are made anew.
     """
 
@@ -133,7 +126,6 @@ class Imported:
     present: int = 0
     equal: int = 0
     forgotten: int = 0
-    left_out: int = 0
     vectors: int = field(default=0, compare=False)
 
 
@@ -203,7 +195,7 @@ async def _read(
 
 def _lines(scope: Scope, memories: Sequence[Whole], numbers: Sequence[int]) -> list[str]:
     places = {number: place for place, number in enumerate(numbers)}
-    left_out = {"vector"} if numbers else {"vector", "vectors"}
+    left_out = None if numbers else {"vectors"}
     lines: list[str] = []
     for one in memories:
         vectors = tuple(_Numbers(places[number], tuple(vector.tolist())) for number, vector in one.vectors.items())
@@ -214,257 +206,263 @@ def _lines(scope: Scope, memories: Sequence[Whole], numbers: Sequence[int]) -> l
 
 async def import_(
     parts: Components,
-    place: Path | str,
+    path: Path | str,
     *,
-    source: Source = "kagent-memory",
     tenant: str | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
-    **options: Unpack[ImportOptions],
 ) -> Imported:
     """See `MemoryApi.import_`."""
-    if is_own(source, options):
-        return await _taken_in(parts, Path(place), tenant=tenant, dry_run=dry_run, progress=progress)
-    tenant = parts.settings.tenant if tenant is None else tenant
-    importer = Importer(parts, source, str(place), tenant, options)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "converted.jsonl"
-        await _convert(importer, path)
-        done = await _taken_in(parts, path, tenant=tenant, dry_run=dry_run, progress=progress)
-    return replace(done, left_out=importer.left_out)
-
-
-def is_own(source: Source, options: ImportOptions) -> bool:
-    """Whether our own export is to be imported.
-
-    Raises:
-        InvalidInput: the source is unknown, or the options do not go with it.
-    """
-    if source not in SOURCES:
-        raise InvalidInput(f"The source must be one of {', '.join(SOURCES)}, not {source!r}.")
-    if source == "kagent-memory" and (given := [name for name, value in options.items() if value is not None]):
-        raise InvalidInput(f"{', '.join(given)} goes with other systems' memories; choose when you export.")
-    return source == "kagent-memory"
-
-
-async def _convert(importer: Importer, path: Path) -> None:
-    """Writes what the importer makes of its source as an export of ours."""
-
-    def write(lines: Sequence[str]) -> None:
-        file.write("".join(f"{line.translate(LINE_ENDS)}\n" for line in lines))
-
-    def dumped(some: Sequence[tuple[Scope, Memory, tuple[float, ...] | None]]) -> None:
-        lines = (_Line(scope, memory, vector=vector) for scope, memory, vector in some)
-        write([_adapter().dump_json(line).decode() for line in lines])
-
-    count = 0
-    with path.open("w", encoding="utf-8") as file:
-        head = {"format": FORMAT, "version": VERSION, "exported_at": importer.parts.clock().isoformat()}
-        write([json.dumps(head)])
-        async with aclosing(importer.memories()) as portions:
-            async for some in portions:
-                count += len(some)
-                await run_in_thread(READ, partial(dumped, some))
-        write([json.dumps({"end": True, "memories": count})])
+    file = await run_in_thread(READ, partial(_ExportFile.checked, Path(path), tenant))
+    return await _Import(parts, file, dry_run, progress).run()
 
 
 @dataclass(slots=True)
-class _Told:
-    """What checking a file found out about it as a whole.
+class _ExportFile:
+    """A file that `export` wrote.
 
     Attributes:
         spaces: the embedding spaces that its first line names.
-        callers: whose vectors of callers' own it holds: by their embedding space a scope of each tenant.
-        lineage: which of its memories come of others.
+        external: per embedding space of callers' own vectors, a scope of each tenant that has some.
+        lineage: which memories derive from others.
     """
 
+    path: Path
     spaces: Sequence[_Space] = ()
-    callers: dict[SpaceKey, dict[str, Scope]] = field(default_factory=dict[SpaceKey, dict[str, Scope]])
+    external: dict[SpaceKey, dict[str, Scope]] = field(default_factory=dict[SpaceKey, dict[str, Scope]])
     lineage: Lineage = field(default_factory=Lineage)
 
-    def widths(self) -> Mapping[str, set[int]]:
-        """Of how many dimensions the vectors of each tenant's callers are."""
+    @classmethod
+    def checked(cls, path: Path, tenant: str | None) -> _ExportFile:
+        """Read the file to its end, so that nothing is written of one that cannot be imported whole.
+
+        Raises:
+            InvalidInput: it is no export, of an unknown version, cut off, damaged, or of another tenant.
+        """
+        file = cls(path)
+        for number, line in file._lines():
+            if tenant is not None and line.scope.tenant != tenant:
+                raise InvalidInput(
+                    f"Line {number} of {path} is of the tenant {line.scope.tenant!r}; this imports into {tenant!r} "
+                    "alone."
+                )
+            try:
+                _check_line(line)
+                file._note_vectors(line)
+            except InvalidInput as error:
+                raise InvalidInput(f"Line {number} of {path} cannot be imported: {error}") from error
+            file.lineage.note(line.scope, line.memory, line.revisions)
+        file.lineage.close()
+        return file
+
+    def batches(self, *, deriving: bool = False) -> Iterator[tuple[Scope, list[_Line]]]:
+        """Yield the lines, up to `PART` of one scope at a time; `deriving`: only memories that others derive from."""
+        lines = (line for _, line in self._lines())
+        if deriving:
+            lines = (line for line in lines if self.lineage.takes_along(line.scope, line.memory.id))
+        for scope, of_scope in groupby(lines, key=lambda line: line.scope):
+            while batch := list(islice(of_scope, PART)):
+                yield scope, batch
+
+    def vectors_of(self, line: _Line) -> Iterator[tuple[SpaceKey, Vector]]:
+        """Yield the vectors of a line, each with its embedding space.
+
+        Raises:
+            InvalidInput: one does not fit, or the first line does not name its embedding space.
+        """
+        for vector in line.vectors:
+            if not 0 <= vector.space < len(self.spaces):
+                raise InvalidInput(f"The first line names no embedding space {vector.space}.")
+            space = self.spaces[vector.space]
+            yield space.key, checked_vector(vector.numbers, space.dimensions)
+
+    def _note_vectors(self, line: _Line) -> None:
+        keys = [key for key, _ in self.vectors_of(line)]
+        if len(set(keys)) < len(keys):
+            raise InvalidInput("It has two vectors of one embedding space.")
+        for key in keys:
+            if key[0].startswith(EXTERNAL):
+                self.external.setdefault(key, {}).setdefault(line.scope.tenant, line.scope)
+
+    def _lines(self) -> Iterator[tuple[int, _Line]]:
+        """Yield the lines between the first and the last, each with its number.
+
+        Raises:
+            InvalidInput: as `checked`.
+        """
+        path = self.path
+        try:
+            file = path.open(encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
+        with file:
+            number, count = 0, 0
+            try:
+                for number, text in enumerate(file, start=1):
+                    if number == 1:
+                        self.spaces = _spaces(path, text)
+                    elif text.startswith('{"end"'):
+                        _check_end(path, text, count, file.read())
+                        return
+                    else:
+                        count += 1
+                        yield number, _adapter().validate_json(text)
+            except UnicodeDecodeError as error:
+                raise InvalidInput(f"{path} is not UTF-8 text after line {number}; export it again.") from error
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise InvalidInput(
+                    f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it again."
+                ) from error
+        raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
+
+
+@dataclass(slots=True)
+class _Import:
+    """One import of a checked file."""
+
+    parts: Components
+    file: _ExportFile
+    dry_run: bool
+    progress: Progress | None
+    counts: Counter[Restored] = field(default_factory=Counter[Restored])
+    vectors: int = 0
+
+    async def run(self) -> Imported:
+        """Import the file.
+
+        Raises:
+            InvalidInput: a tenant's callers would keep vectors of too many widths.
+            ModelError: the embedder, which must say whether the vectors are its own, is unavailable.
+            ConfigurationError: the embedder is not the one whose vectors the store holds.
+        """
+        for tenant, widths in self._external_widths().items():
+            await self.parts.caller_vectors.check_room(tenant, widths)
+        numbers = await self._space_numbers()
+        blocked = await self._forgotten()
+        touched: dict[Scope, None] = {}
+        batches = self.file.batches()
+        while batch := await run_in_thread(READ, partial(next, batches, None)):
+            scope, lines = batch
+            memories = await run_in_thread(READ, partial(self._with_vectors, lines, numbers))
+            if await self._restore(scope, memories, blocked.get(scope, set())):
+                touched[scope] = None
+            if self.progress is not None:
+                self.progress(self.counts.total())
+        if not self.dry_run:
+            await self._forget_late(blocked)
+            await self._embed_later(touched)
+        return Imported(
+            added=self.counts["added"],
+            present=self.counts["present"],
+            equal=self.counts["equal"],
+            forgotten=self.counts["forgotten"],
+            vectors=self.vectors,
+        )
+
+    async def _restore(self, scope: Scope, memories: Sequence[Whole], blocked: set[str]) -> bool:
+        """Write memories and count the outcomes; return True if any was added. `blocked` ones are only counted."""
+        kept, out = ([one for one in memories if (one.memory.id in blocked) is is_out] for is_out in (False, True))
+        outcomes = await self._outcomes(scope, kept, dry_run=self.dry_run)
+        self.counts.update(outcomes)
+        for outcome in await self._outcomes(scope, out, dry_run=True):
+            self.counts["present" if outcome == "present" else "forgotten"] += 1
+        added = [one for one, outcome in zip(kept, outcomes, strict=True) if outcome == "added"]
+        self.vectors += sum(len(one.vectors) for one in added)
+        self.parts.retriever.has_short_term |= any(one.memory.state == "short_term" for one in added)
+        return bool(added)
+
+    async def _outcomes(self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool) -> Sequence[Restored]:
+        if not memories:
+            return []
+        memories = [replace(one, vectors={}) for one in memories] if dry_run else memories
+        return await self.parts.store.restore(scope, memories, dry_run=dry_run, now=self.parts.clock())
+
+    async def _forgotten(self) -> Mapping[Scope, set[str]]:
+        """Return the memories of the file that were forgotten here, and those that derive from them."""
+        forgotten: dict[Scope, set[str]] = {}
+        batches = self.file.batches(deriving=True) if self.file.lineage else iter(())
+        while batch := await run_in_thread(READ, partial(next, batches, None)):
+            scope, lines = batch
+            memories = [Whole(line.memory, line.revisions) for line in lines]
+            outcomes = await self._outcomes(scope, memories, dry_run=True)
+            ids = {line.memory.id for line, one in zip(lines, outcomes, strict=True) if one == "forgotten"}
+            if ids:
+                forgotten.setdefault(scope, set()).update(ids)
+        return {scope: self.file.lineage.reach(scope, ids) for scope, ids in forgotten.items()}
+
+    async def _forget_late(self, blocked: Mapping[Scope, set[str]]) -> None:
+        """Erase what derives from a memory that was forgotten here while the import ran."""
+        for scope, ids in (await self._forgotten()).items():
+            late = sorted(ids - blocked.get(scope, set()))
+            erased = len(await self.parts.store.forget(scope, ids=late, now=self.parts.clock()))
+            self.counts["added"] -= erased
+            self.counts["forgotten"] += erased
+
+    async def _embed_later(self, scopes: Iterable[Scope]) -> None:
+        if self.parts.vectors is None:
+            return
+        now, store = self.parts.clock(), self.parts.store
+        filling = [space.name for space in await store.embedding_spaces() if space.state == "filling"]
+        for scope in scopes:
+            await store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
+        self.parts.worker.wake()
+
+    def _external_widths(self) -> Mapping[str, set[int]]:
+        """Return the dimensions of callers' own vectors, by tenant."""
         widths: dict[str, set[int]] = {}
-        for (_, width), owners in self.callers.items():
+        for (_, width), owners in self.file.external.items():
             for tenant in owners:
                 widths.setdefault(tenant, set()).add(width)
         return widths
 
+    async def _space_numbers(self) -> Mapping[SpaceKey, int]:
+        """Return the store's numbers of the embedding spaces whose vectors are kept."""
+        numbers: dict[SpaceKey, int] = {}
+        spaces = await self.parts.store.embedding_spaces()
+        own = [space for space in spaces if not space.name.startswith(EXTERNAL)]
+        known = {(space.name, space.dimensions): space for space in own if space.state != "retired"}
+        for space in self.file.spaces:
+            if space.name.startswith(EXTERNAL):
+                continue
+            match = known.get(space.key)
+            if match is None and not own and space.state == "current":
+                match = await self._first_space(space)
+            if match and (match.name, match.dimensions) == space.key and same_model(match.probe, space.vector):
+                numbers[space.key] = match.number
+        for (name, width), owners in self.file.external.items():
+            numbers[name, width] = -width  # of a dry run: a number that no other space has
+            for scope in () if self.dry_run else owners.values():
+                space = await self.parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
+                numbers[name, width] = space.number
+        return numbers
 
-async def _taken_in(
-    parts: Components, path: Path, *, tenant: str | None, dry_run: bool, progress: Progress | None
-) -> Imported:
-    told = await run_in_thread(READ, partial(_check, path, tenant))
-    for tenant, widths in told.widths().items():
-        await parts.caller_vectors.check_room(tenant, widths)
-    numbers = await _space_numbers(parts, told, dry_run=dry_run)
-    held = await _held(parts, path, told.lineage)
-    counts = dict.fromkeys(("added", "present", "equal", "forgotten"), 0)
-    vectors = 0
-    touched: dict[Scope, None] = {}
-    portions = _parts(path)
-    while some := await run_in_thread(READ, partial(next, portions, None)):
-        scope, memories = await run_in_thread(READ, partial(_restorable, *some, told.spaces, numbers))
-        for one, outcome in await _restored(parts, scope, memories, held.get(scope, set()), dry_run=dry_run):
-            counts[outcome] += 1
-            if outcome == "added":
-                vectors += len(one.vectors)
-                touched[scope] = None
-                parts.retriever.has_short_term |= one.memory.state == "short_term"
-        if progress is not None:
-            progress(sum(counts.values()))
-    if not dry_run:
-        # something that they come of may have come in meanwhile, and been forgotten before they came in themselves
-        for scope, ids in (await _held(parts, path, told.lineage)).items():
-            late = sorted(ids - held.get(scope, set()))
-            erased = len(await parts.store.forget(scope, ids=late, now=parts.clock()))
-            counts["added"] -= erased
-            counts["forgotten"] += erased
-        await _embed_later(parts, touched)
-    return Imported(**counts, vectors=vectors)
+    async def _first_space(self, space: _Space) -> EmbeddingSpace | None:
+        """Return the embedding space of a store that has none yet: the embedder's, or without one the file's."""
+        embedder = self.parts.vectors
+        if embedder is not None and embedder.name != space.name:
+            return None
+        if self.dry_run:
+            return EmbeddingSpace(number=0, name=space.name, dimensions=space.dimensions)
+        if embedder is None:
+            return await self.parts.store.add_embedding_space(space.name, space.dimensions, space.vector)
+        made, _ = await embedder.embed([], kind="document", tenant="")
+        return made
 
-
-async def _restored(
-    parts: Components, scope: Scope, memories: Sequence[Whole], held: set[str], *, dry_run: bool
-) -> Sequence[tuple[Whole, Restored]]:
-    """Puts memories back, and what is held back not; gives what came of each."""
-    restored: list[tuple[Whole, Restored]] = []
-    for out in (False, True):
-        some = [one for one in memories if (one.memory.id in held) is out]
-        if some:
-            given = [replace(one, vectors={}) for one in some] if out or dry_run else some
-            outcomes = await parts.store.restore(scope, given, dry_run=out or dry_run, now=parts.clock())
-            told: list[Restored] = ["forgotten" if out and outcome != "present" else outcome for outcome in outcomes]
-            restored += list(zip(some, told, strict=True))
-    return restored
-
-
-async def _held(parts: Components, path: Path, lineage: Lineage) -> Mapping[Scope, set[str]]:
-    """The memories of a file that come of what was forgotten here, and what they took the place of."""
-    forgotten: dict[Scope, set[str]] = {}
-    portions = _parts(path, lineage)
-    while some := await run_in_thread(READ, partial(next, portions, None)):
-        scope, lines = some
-        memories = [Whole(line.memory, line.revisions) for line in lines]
-        for one, outcome in await _restored(parts, scope, memories, set(), dry_run=True):
-            if outcome == "forgotten":
-                forgotten.setdefault(scope, set()).add(one.memory.id)
-    return {scope: lineage.reach(scope, ids) for scope, ids in forgotten.items()}
-
-
-async def _embed_later(parts: Components, scopes: Iterable[Scope]) -> None:
-    if parts.vectors is None:
-        return
-    now = parts.clock()
-    filling = [one.name for one in await parts.store.embedding_spaces() if one.state == "filling"]
-    for scope in scopes:
-        await parts.store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
-    parts.worker.wake()
-
-
-async def _space_numbers(parts: Components, told: _Told, *, dry_run: bool) -> Mapping[SpaceKey, int]:
-    """The embedding spaces of the store that a file's vectors belong to; those of the others are made anew.
-
-    Raises:
-        InvalidInput: a tenant's callers would keep vectors of too many widths.
-        ModelError: the embedder, which is to say that it is the same, is away.
-        ConfigurationError: the embedder is not the one whose vectors the store holds.
-    """
-    numbers: dict[SpaceKey, int] = {}
-    held = [one for one in await parts.store.embedding_spaces() if not one.name.startswith(EXTERNAL)]
-    known = {(one.name, one.dimensions): one for one in held if one.state != "retired"}
-    for space in told.spaces:
-        if space.name.startswith(EXTERNAL):
-            continue
-        there = known.get(space.key)
-        if there is None and not held and space.state == "current":
-            there = await _first_space(parts, space, dry_run=dry_run)
-        if there is not None and (there.name, there.dimensions) == space.key and same_model(there.probe, space.vector):
-            numbers[space.key] = there.number
-    for (name, width), owners in told.callers.items():
-        numbers[name, width] = -width  # of a dry run: one of its own each
-        for scope in () if dry_run else owners.values():
-            space = await parts.caller_vectors.space_for(scope, name, np.ones(width, np.float32))
-            numbers[name, width] = space.number
-    return numbers
-
-
-async def _first_space(parts: Components, space: _Space, *, dry_run: bool) -> EmbeddingSpace | None:
-    """The embedding space of a store that has none yet: the embedder's, or without one the file's."""
-    if parts.vectors is not None and parts.vectors.name != space.name:
-        return None
-    if dry_run:
-        return EmbeddingSpace(number=0, name=space.name, dimensions=space.dimensions)
-    if parts.vectors is None:
-        return await parts.store.add_embedding_space(space.name, space.dimensions, space.vector)
-    made, _ = await parts.vectors.embed([], kind="document", tenant="")
-    return made
-
-
-def _restorable(
-    scope: Scope, lines: Sequence[_Line], spaces: Sequence[_Space], numbers: Mapping[SpaceKey, int]
-) -> tuple[Scope, Sequence[Whole]]:
-    """Memories with those of their vectors that the store keeps."""
-    memories: list[Whole] = []
-    for line in lines:
-        kept = {numbers[key]: vector for key, vector in _vectors(line, spaces) if key in numbers}
-        memories.append(Whole(line.memory, line.revisions, kept))
-    return scope, memories
-
-
-def _vectors(line: _Line, spaces: Sequence[_Space]) -> Iterator[tuple[SpaceKey, Vector]]:
-    """The vectors of a line, each with its embedding space.
-
-    Raises:
-        InvalidInput: one does not fit, or its embedding space is not named in the first line.
-    """
-    if line.vector is not None:
-        yield (external_name(DIMENSIONS), DIMENSIONS), checked_vector(line.vector, DIMENSIONS)
-    for one in line.vectors:
-        if not 0 <= one.space < len(spaces):
-            raise InvalidInput(f"The first line names no embedding space {one.space}.")
-        space = spaces[one.space]
-        yield space.key, checked_vector(one.numbers, space.dimensions)
-
-
-def _parts(path: Path, only: Lineage | None = None) -> Iterator[tuple[Scope, list[_Line]]]:
-    """The memories of a file that was checked, some of one scope at a time; or only those that take others along."""
-    scope: Scope | None = None
-    some: list[_Line] = []
-    for _, line in _memories(path, _Told()) if only is None or only else ():
-        if only is not None and not only.takes_along(line.scope, line.memory.id):
-            continue
-        if some and (line.scope != scope or len(some) == PART):
-            yield scope or line.scope, some
-            some = []
-        scope = line.scope
-        some.append(line)
-    if some and scope:
-        yield scope, some
-
-
-def _check(path: Path, tenant: str | None) -> _Told:
-    """Reads the file to its end, so that nothing is written of one that cannot be imported whole.
-
-    Raises:
-        InvalidInput: it is not an export, of a version this one cannot read, cut off, damaged, or of another tenant.
-    """
-    told = _Told()
-    for number, line in _memories(path, told):
-        if tenant is not None and line.scope.tenant != tenant:
-            raise InvalidInput(
-                f"Line {number} of {path} is of the tenant {line.scope.tenant!r}; this imports into {tenant!r} alone."
+    def _with_vectors(self, lines: Sequence[_Line], numbers: Mapping[SpaceKey, int]) -> Sequence[Whole]:
+        """Return memories with those of their vectors that the store keeps."""
+        return [
+            Whole(
+                line.memory,
+                line.revisions,
+                {numbers[key]: vector for key, vector in self.file.vectors_of(line) if key in numbers},
             )
-        try:
-            _check_line(line, told)
-        except InvalidInput as error:
-            raise InvalidInput(f"Line {number} of {path} cannot be imported: {error}") from error
-        told.lineage.note(line.scope, line.memory, line.revisions)
-    told.lineage.close()
-    return told
+            for line in lines
+        ]
 
 
-def _check_line(line: _Line, told: _Told) -> None:
+def _check_line(line: _Line) -> None:
     memory, revisions = line.memory, line.revisions
     states = every_state(memory, revisions)
     if any(id != memory.id for id in (*(one.memory_id for one in revisions), *(one.id for one in states))):
@@ -479,12 +477,6 @@ def _check_line(line: _Line, told: _Told) -> None:
     numbers = [revision.revision for revision in revisions]
     if len(set(numbers)) < len(numbers) or not all(0 <= number < memory.revision for number in numbers):
         raise InvalidInput(f"Its revisions have the numbers {numbers}; each has its own, below the memory's.")
-    keys = [key for key, _ in _vectors(line, told.spaces)]
-    if len(set(keys)) < len(keys):
-        raise InvalidInput("It has two vectors of one embedding space.")
-    for key in keys:
-        if key[0].startswith(EXTERNAL):
-            told.callers.setdefault(key, {}).setdefault(line.scope.tenant, line.scope)
 
 
 def _check_bounds(memory: Memory) -> None:
@@ -503,39 +495,6 @@ def _check_bounds(memory: Memory) -> None:
         raise InvalidInput(f"ttl_days must be at most {MOST_TTL_DAYS:,}.")
     if memory.superseded_by is not None and not is_id(memory.superseded_by):
         raise InvalidInput(f"superseded_by {memory.superseded_by!r} is not a UUID.")
-
-
-def _memories(path: Path, told: _Told) -> Iterator[tuple[int, _Line]]:
-    """The lines between the first, of which `told` is told, and the last, each with its number.
-
-    Raises:
-        InvalidInput: as `_check` says.
-    """
-    try:
-        file = path.open(encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    with file:
-        number, count = 0, 0
-        try:
-            for number, text in enumerate(file, start=1):
-                if number == 1:
-                    told.spaces = _spaces(path, text)
-                elif text.startswith('{"end"'):
-                    _check_end(path, text, count, file.read())
-                    return
-                else:
-                    count += 1
-                    yield number, _adapter().validate_json(text)
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"{path} is not UTF-8 text after line {number}; export it again.") from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise InvalidInput(
-                f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it again."
-            ) from error
-    raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 
 
 def _spaces(path: Path, text: str) -> Sequence[_Space]:

@@ -24,12 +24,11 @@ from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreE
 from ..memories import Items, Memories, OpenedMemories, OpenOptions, api
 from ..memories.api import ForwardingMemories
 from ..memories.audit import audit_each
-from ..memories.findings import MOST_FINDINGS, Audit, checked_defects
+from ..memories.findings import MOST_FINDINGS, Audit, Progress, checked_defects
 from ..memories.forgetting import Which
 from ..memories.forwarding import Call
 from ..memories.options import (
     AddOptions,
-    AllImportOptions,
     AuditOptions,
     EditOptions,
     ExportOptions,
@@ -40,7 +39,7 @@ from ..memories.options import (
     ScopeOptions,
 )
 from ..memories.receipts import ReceiptCheck
-from ..memories.transfer import Imported, is_own
+from ..memories.transfer import Imported
 from ..records import (
     Fact,
     Filter,
@@ -319,16 +318,17 @@ class RemoteMemories(ForwardingMemories, OpenedMemories):
             raise StoreError(f"The export of {self.location} was cut off; call it again.")
 
     @override
-    async def import_(self, place: Path | str, **options: Unpack[AllImportOptions]) -> Imported:
-        source, progress = options.pop("source", "kagent-memory"), options.pop("progress", None)
-        query = {name: value for name in ("tenant", "dry_run") if (value := options.pop(name, None)) is not None}
-        if not is_own(source, options):
-            raise ConfigurationError(
-                "Other systems' memories are imported where the database is: pass its URI instead of the server's, or "
-                "`kagent-memory import` them into a file of your own and send its export."
-            )
+    async def import_(
+        self,
+        path: Path | str,
+        *,
+        tenant: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        query: dict[str, Any] = {"dry_run": dry_run} | ({} if tenant is None else {"tenant": tenant})
         done: Imported | None = None
-        async with aclosing(self._server.lines("POST", "/import", query=query, content=_pieces(Path(place)))) as lines:
+        async with aclosing(self._server.lines("POST", "/import", query=query, content=_pieces(Path(path)))) as lines:
             async for line in lines:
                 told = json.loads(line)
                 if "error" in told:

@@ -34,7 +34,7 @@ GIVEN: dict[str, Any] = {
     "query": "Ada",
     "tenant": "nobody",
     "success": True,
-    "place": "/nowhere/none.jsonl",
+    "path": "/nowhere/none.jsonl",
 }
 fact: Any = Fact  # as callers without a type checker make them
 message: Any = Message

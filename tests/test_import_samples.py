@@ -1,0 +1,378 @@
+"""The import samples write other systems' memories as our JSONL, which `kagent-memory import` takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from google.adk import memory as adk_memory
+from google.adk.events.event import Event
+from google.genai import types
+
+from kagent_memory import Filter, InvalidInput, Memories, Memory, Scope
+from kagent_memory.memories.transfer import Imported
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+APP = "kagent__NS__helper"
+SECRET = "ghp_" + "a1B2" * 9
+CREATE = """
+DROP TABLE IF EXISTS memory, mem0, store;
+CREATE TABLE memory (
+    id TEXT PRIMARY KEY DEFAULT gen_random_uuid(), agent_name TEXT NOT NULL, user_id TEXT NOT NULL, content TEXT,
+    embedding {vector}(768), metadata TEXT, created_at TIMESTAMPTZ DEFAULT now(), expires_at TIMESTAMPTZ,
+    access_count BIGINT DEFAULT 0
+);
+CREATE TABLE mem0 (id UUID PRIMARY KEY, vector {vector}(3), payload JSONB);
+CREATE TABLE store (
+    prefix text NOT NULL, key text NOT NULL, value jsonb NOT NULL, created_at timestamptz DEFAULT CURRENT_TIMESTAMP,
+    updated_at timestamptz DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (prefix, key)
+);
+"""
+FIELDS: Mapping[str, Any] = {
+    "agent_name": APP,
+    "user_id": "ada",
+    "content": "Ada likes tea",
+    "metadata": "{}",
+    "created_at": START - timedelta(days=20),
+    "expires_at": START + timedelta(days=10),
+    "access_count": 0,
+}
+
+
+def unit(place: int) -> list[float]:
+    return [float(number == place) for number in range(768)]
+
+
+def run(sample: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, str(SAMPLES / sample), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=300)
+
+
+def refused(sample: str, *arguments: object) -> str:
+    """What a sample says that stops before its last line."""
+    ran = run(sample, *arguments)
+    assert ran.returncode == 1
+    assert b'"end"' not in ran.stdout
+    assert b"Traceback" not in ran.stderr
+    return ran.stderr.decode()
+
+
+async def opened() -> Memories:
+    return await Memories.open("libsql:///:memory:", embedding=None, llm=False, worker=False, clock=lambda: START)
+
+
+async def imported(memories: Memories, folder: Path, sample: str, *arguments: object) -> tuple[Imported, list[str]]:
+    """What was imported of a sample's answer, and the rows that it named as left out."""
+    ran = run(sample, *arguments)
+    assert ran.returncode == 0, ran.stderr
+    path = folder / "converted.jsonl"
+    path.write_bytes(ran.stdout)
+    return await memories.import_(path), ran.stderr.decode().splitlines()
+
+
+async def kept(memories: Memories, user: str, app: str = APP, tenant: str = "") -> list[Memory]:
+    scope = Scope(tenant, user, app)
+    whole = await memories.store.whole(scope, await memories.store.kept(scope, Filter()))
+    return sorted((one.memory for one in whole), key=lambda one: one.content)
+
+
+@pytest.fixture
+def database(emptied_uri: str) -> Iterator[psycopg.Connection[Any]]:
+    """A database with the tables of kagent, mem0 and LangGraph, made as their systems make them."""
+    with psycopg.connect(emptied_uri, autocommit=True) as connection:
+        [(schema,)] = connection.execute(
+            "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
+        ).fetchall()
+        connection.execute(CREATE.format(vector=f"{schema}.vector"))
+        yield connection
+
+
+def insert_kagent(database: psycopg.Connection[Any], id: str, vector: list[float], **values: Any) -> None:
+    row = {**FIELDS, "id": id, "embedding": str(vector), **values}
+    columns, places = ", ".join(row), ", ".join(f"%({name})s" for name in row)
+    database.execute(f"INSERT INTO memory ({columns}) VALUES ({places})", row)
+
+
+async def test_kagents_memories_keep_times_usage_metadata_and_vectors(database, emptied_uri, tmp_path):
+    metadata = {"session_id": "s1", "source": "explicit_save", "n": [1, None]}
+    insert_kagent(database, "m1", unit(3), metadata=json.dumps(metadata), access_count=12)
+    insert_kagent(database, "m2", unit(4), content=f"Ada's token is {SECRET}", expires_at=None)
+    insert_kagent(database, "m3", [0.0] * 768, user_id="grace", content="Grace skis", metadata="[1]")
+    insert_kagent(database, "m4", unit(5), user_id="grace", content=" ", metadata=None)
+    insert_kagent(database, "m5", unit(6), user_id="grace", content="Gone", expires_at=START - timedelta(days=1))
+    before = database.execute("SELECT * FROM memory ORDER BY id").fetchall()
+    arguments = ("import_kagent.py", emptied_uri, "--tenant", "acme")
+    async with await opened() as memories:
+        done, left_out = await imported(memories, tmp_path, *arguments)
+        assert (done, done.vectors, left_out) == (Imported(added=4), 3, ["Left out: m4"])
+        likes, token = await kept(memories, "ada", tenant="acme")
+        assert (likes.content, likes.session_id, likes.position) == ("Ada likes tea", "s1", 0)
+        assert (likes.usage.delivered, likes.usage.delivered_total) == (12, 12)
+        assert likes.metadata == metadata
+        assert (likes.created_at, likes.expires_at) == (FIELDS["created_at"], FIELDS["expires_at"])
+        assert (likes.ttl_days, likes.origin, token.ttl_days, token.expires_at) == (30, "import", 0, None)
+        assert SECRET not in token.content
+        gone, skis = await kept(memories, "grace", tenant="acme")
+        assert (gone.content, skis.metadata) == ("Gone", {"metadata": [1]})
+        visible = await memories.list(Scope("acme", "grace", APP))
+        assert [one.content for one in visible.memories] == ["Grace skis"]
+        scope = Scope("acme", "ada", APP)
+        near = await memories._parts.caller_vectors.nearest(scope, unit(4), limit=1)
+        assert [(one.id, round(cosine, 3)) for one, cosine in near] == [(token.id, 1.0)]
+        await memories.forget(scope, likes.id)
+        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(present=3, forgotten=1)
+    assert database.execute("SELECT * FROM memory ORDER BY id").fetchall() == before
+
+
+async def test_kagents_lifetimes_are_whole_days_though_two_clocks_told_them(database, emptied_uri, tmp_path):
+    brief, later = timedelta(hours=1), timedelta(milliseconds=40)  # created_at is of the database's clock
+    for number, life in enumerate([timedelta(days=15) - later, timedelta(days=15) + later, brief, -brief]):
+        times = {"created_at": START, "expires_at": START + life}
+        insert_kagent(database, f"m{number}", unit(0), content=f"Fact {number}", **times)
+    async with await opened() as memories:
+        await imported(memories, tmp_path, "import_kagent.py", emptied_uri)
+        assert [one.ttl_days for one in await kept(memories, "ada")] == [15, 15, 1, 1]
+
+
+async def test_one_agents_and_users_memories_can_be_chosen(database, emptied_uri, tmp_path):
+    insert_kagent(database, "m1", unit(3))
+    insert_kagent(database, "m2", unit(3), user_id="grace", content="Grace skis")
+    insert_kagent(database, "m3", unit(3), agent_name="other", content="Elsewhere")
+    async with await opened() as memories:
+        chosen = ("--user", "ada", "--app", APP)
+        done, left_out = await imported(memories, tmp_path, "import_kagent.py", emptied_uri, *chosen)
+        assert (done, sorted(left_out)) == (Imported(added=1), ["Left out: m2", "Left out: m3"])
+        assert await memories.scopes() == [Scope("", "ada", APP)]
+
+
+async def test_a_vector_is_not_kept_for_other_words(database, emptied_uri, tmp_path):
+    insert_kagent(database, "m1", unit(3))
+    async with await opened() as memories:
+        await imported(memories, tmp_path, "import_kagent.py", emptied_uri)
+        [one], scope = await kept(memories, "ada"), Scope("", "ada", APP)
+        await memories.edit(scope, one.id, content="Ada likes coffee")
+        assert (await imported(memories, tmp_path, "import_kagent.py", emptied_uri))[0].present == 1
+        assert await memories._parts.caller_vectors.nearest(scope, unit(3), limit=1) == []
+
+
+async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emptied_uri, tmp_path):
+    known = {"hash": "h", "created_at": "2026-01-01T10:00:00-08:00", "updated_at": "2026-01-02T10:00:00"}
+    payloads = [
+        {"data": "Likes tea", "user_id": "ada", "agent_id": "a", "run_id": "r", "actor_id": "Bob", "food": 1},
+        {"data": f"password={SECRET}", "user_id": "ada", "text_lemmatized": "x"},
+        {"data": "", "user_id": "ada"},
+        {"data": "Other agent", "user_id": "ada", "agent_id": "b"},
+    ]
+    for number, payload in enumerate(payloads):
+        values = (f"00000000-0000-0000-0000-00000000000{number}", json.dumps(known | payload))
+        database.execute("INSERT INTO mem0 VALUES (%s, '[1,2,3]', %s)", values)
+    assert "pass --app" in refused("import_mem0.py", emptied_uri)
+    arguments = ("import_mem0.py", emptied_uri, "--app", "a")
+    async with await opened() as memories:
+        done, left_out = await imported(memories, tmp_path, *arguments)
+        assert (done, len(left_out)) == (Imported(added=2), 2)
+        tea, masked = await kept(memories, "ada", "a")
+        assert (tea.content, tea.session_id, tea.author, tea.metadata) == ("Likes tea", "r", "Bob", {"food": 1})
+        assert tea.created_at == datetime(2026, 1, 1, 18, tzinfo=UTC)
+        assert tea.updated_at == datetime(2026, 1, 2, 10, tzinfo=UTC)
+        assert SECRET not in masked.content
+        assert masked.metadata == {}
+        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(present=2)
+
+
+async def test_mem0s_export_keeps_topics_and_expiry(tmp_path):
+    path = tmp_path / "mem0.json"
+    one = {"id": "x1", "memory": "Likes tea", "user_id": "ada", "metadata": None, "categories": ["food"], "score": None}
+    two = {"id": "x2", "memory": "Until May", "user_id": "grace", "expiration_date": "2026-05-01", "role": "user"}
+    for whole in ([one, two], {"results": [one, two], "relations": []}, {"count": 2, "memories": [one, two]}):
+        path.write_text(json.dumps(whole))
+        async with await opened() as memories:
+            arguments = ("import_mem0.py", path, "--app", "a")
+            assert await imported(memories, tmp_path, *arguments) == (Imported(added=2), [])
+            assert await imported(memories, tmp_path, *arguments) == (Imported(present=2), [])
+            [tea], [may] = await kept(memories, "ada", "a"), await kept(memories, "grace", "a")
+            assert (tea.topics, tea.expires_at) == (("food",), None)
+            assert (may.author, may.expires_at) == ("user", datetime(2026, 5, 1, tzinfo=UTC))
+
+
+async def test_langgraphs_items_belong_to_whom_their_namespace_names(database, emptied_uri, tmp_path):
+    rows = [
+        ("memories.ada", "k1", {"text": "Likes tea", "kind": "food"}),
+        ("memories.ada", "k2", {"kind": "Memory", "content": {"content": f"Token {SECRET}", "x": [SECRET]}}),
+        ("memories.grace", "k1", {"colour": "blue"}),
+        ("memories.grace.deep", "k1", {"text": "Too deep"}),
+        ("cache.ada", "k1", {"text": "No memory"}),
+        ("memories.grace", "k2", {}),
+    ]
+    for prefix, key, value in rows:
+        database.execute("INSERT INTO store VALUES (%s, %s, %s)", (prefix, key, json.dumps(value)))
+    assert run("import_langgraph.py", emptied_uri, "--app", "a").returncode == 2  # --namespace is required
+    assert "pass --app and --user" in refused("import_langgraph.py", emptied_uri, "--namespace", "memories.*")
+    arguments = ("import_langgraph.py", emptied_uri, "--app", "a", "--namespace", "memories.{user}")
+    async with await opened() as memories:
+        done, left_out = await imported(memories, tmp_path, *arguments)
+        assert done == Imported(added=3)
+        assert left_out == [
+            f"Left out: {name}" for name in ("cache.ada/k1", "memories.grace/k2", "memories.grace.deep/k1")
+        ]
+        tea, token = await kept(memories, "ada", "a")
+        assert tea.content == "Likes tea"
+        assert tea.metadata == {"kind": "food", "namespace": "memories.ada", "key": "k1"}
+        assert token.content.startswith("Token [secret")
+        assert SECRET not in json.dumps(token.metadata)
+        (blue,) = await kept(memories, "grace", "a")
+        assert json.loads(blue.content) == {"colour": "blue"}
+        database.execute("ALTER TABLE store ADD COLUMN expires_at timestamptz")  # which later versions have
+        database.execute("INSERT INTO store VALUES ('memories.ada', 'k3', '{\"text\": \"Brief\"}')")
+        database.execute("UPDATE store SET expires_at = '2026-03-02T12:00Z' WHERE key = 'k3'")
+        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(added=1, present=3)
+        brief = (await kept(memories, "ada", "a"))[0]
+        assert (brief.content, brief.expires_at) == ("Brief", START + timedelta(days=1))
+
+
+@pytest.mark.skipif(not hasattr(adk_memory, "SqliteMemoryService"), reason="ADK has it since 2.11")
+async def test_turns_of_adks_own_service_keep_who_said_them_and_when(tmp_path):
+    path = tmp_path / "adk memory.db"
+    service = adk_memory.SqliteMemoryService(path)
+
+    def event(id: str, author: str, *parts: types.Part, at: float = 0.0) -> Event:
+        content = types.Content(role="user", parts=list(parts))
+        return Event(id=id, author=author, content=content, timestamp=START.timestamp() - 100 + at)
+
+    events = [
+        event("e2", "helper", types.Part(text="hm", thought=True), types.Part(text="Noted"), at=1),
+        event("e1", "user", types.Part(text="I like tea"), types.Part(text=f"and {SECRET}")),
+    ]
+    await service.add_events_to_memory(app_name="a", user_id="ada", events=events, session_id="s")
+    hello = [event("e1", "user", types.Part(text="Hi"))]
+    await service.add_events_to_memory(app_name="a", user_id="grace", events=hello)
+    async with await opened() as memories:
+        assert await imported(memories, tmp_path, "import_adk.py", path) == (Imported(added=3), [])
+        tea, noted = await kept(memories, "ada", "a")
+        assert (tea.content[:11], tea.author, tea.position, tea.event_ids) == ("I like tea\n", "user", 0, ("e1",))
+        assert (noted.content, noted.author, noted.position, noted.session_id) == ("Noted", "helper", 1, "s")
+        assert SECRET not in tea.content
+        assert (tea.verbatim, tea.type) == (True, "episodic")
+        assert tea.created_at == START - timedelta(seconds=100)
+        (hi,) = await kept(memories, "grace", "a")
+        assert hi.session_id is None
+        later = [event("e3", "user", types.Part(text="More"), at=9)]
+        await service.add_events_to_memory(app_name="a", user_id="ada", events=later, session_id="s")
+        done, left_out = await imported(memories, tmp_path, "import_adk.py", f"sqlite:///{path}", "--user", "ada")
+        assert (done, left_out) == (Imported(added=1, present=2), ["Left out: e1"])
+        assert [one.position for one in await kept(memories, "ada", "a") if one.content == "More"] == [2]
+        found = await memories.recall(Scope("", "ada", "a"), "tea")
+        assert found.hits[0].memory.event_ids == ("e1",)
+
+
+@pytest.mark.parametrize(
+    ("sample", "arguments"),
+    [
+        ("import_kagent.py", ["--table", "mem0"]),
+        ("import_kagent.py", ["--table", "nothing"]),
+        ("import_kagent.py", ["--table", 'x"; DROP TABLE memory; --']),
+        ("import_mem0.py", ["--table", "memory"]),
+        ("import_langgraph.py", ["--namespace", "{user}", "--table", "mem0"]),
+    ],
+)
+def test_another_table_is_refused_and_left_alone(database, emptied_uri, sample, arguments):
+    insert_kagent(database, "m1", unit(3))
+    assert "cannot be read" in refused(sample, emptied_uri, "--app", "a", *arguments)
+    assert database.execute("SELECT count(*) FROM memory").fetchall() == [(1,)]
+
+
+def test_a_database_that_is_away_is_refused_without_its_password():
+    said = refused("import_kagent.py", "postgresql://me:hunter2secret@127.0.0.1:1/x")
+    assert "hunter2secret" not in said
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"memory": 7},
+        {"memory": "x\ud800"},
+        {"metadata": {"a": float("nan")}},
+        {"created_at": "yesterday"},
+        {"created_at": "0001-01-01T00:00:00+14:00"},
+        {"updated_at": "9999-12-31T23:59:59-14:00"},
+        {"user_id": None},
+    ],
+    ids=str,
+)
+def test_a_row_that_cannot_be_read_is_named(values, tmp_path):
+    good, bad = ({"id": id, "memory": "Likes tea", "user_id": "ada"} for id in ("good", "bad"))
+    (tmp_path / "mem0.json").write_text(json.dumps([good, bad | values]))
+    assert "bad cannot be read" in refused("import_mem0.py", tmp_path / "mem0.json", "--app", "a")
+
+
+async def test_a_row_that_no_store_keeps_has_nothing_imported(tmp_path):
+    good, bad = ({"id": id, "memory": "Likes tea", "user_id": "ada"} for id in ("good", "bad"))
+    (tmp_path / "mem0.json").write_text(json.dumps([good, bad | {"memory": "a\0b"}]))
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match=r"Line 3 of .*converted\.jsonl cannot be imported"):
+            await imported(memories, tmp_path, "import_mem0.py", tmp_path / "mem0.json", "--app", "a")
+        assert await memories.scopes() == []
+
+
+def sqlite_file(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("timestamp", ["9e999", "1e18", "-1e18", "1e12"])
+def test_a_turn_of_no_time_is_refused(timestamp, tmp_path):
+    sqlite_file(
+        tmp_path / "adk.db",
+        "CREATE TABLE adk_memory_metadata AS SELECT 'schema_version' AS key, '1' AS value",
+        "CREATE TABLE memory_events AS SELECT 1 AS id, 'a' AS app_name, 'ada' AS user_id, 's' AS session_id, "
+        f"'e1' AS event_id, 'user' AS author, {timestamp} AS timestamp, "
+        """'{"parts": [{"text": "Hi"}]}' AS content_json""",
+    )
+    assert "e1 cannot be read" in refused("import_adk.py", tmp_path / "adk.db")
+
+
+@pytest.mark.parametrize("sample", ["import_mem0.py", "import_adk.py"])
+def test_a_file_of_something_else_is_refused(sample, tmp_path):
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "object").write_text('{"a": 1}')
+    (tmp_path / "rows").write_text("[1]")
+    version = "CREATE TABLE adk_memory_metadata (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
+    sqlite_file(tmp_path / "other.db", "CREATE TABLE a (b)")
+    sqlite_file(tmp_path / "new.db", version, "INSERT INTO adk_memory_metadata VALUES ('schema_version', '2')")
+    sqlite_file(tmp_path / "half.db", version, "INSERT INTO adk_memory_metadata VALUES ('schema_version', '1')")
+    files = ("text", "deep", "bytes", "object", "rows", "other.db", "new.db", "half.db", ".", "nothing")
+    for name in files:
+        assert refused(sample, tmp_path / name, "--app", "a", "--user", "ada")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_sample_is_piped_into_the_command(tmp_path):
+    memory = {"id": "x1", "memory": "Likes tea", "user_id": "ada"}
+    (tmp_path / "mem0.json").write_text(json.dumps([memory]))
+    (tmp_path / "bad.json").write_text(json.dumps([memory, {}]))
+    into = [sys.executable, "-m", "kagent_memory.cli", "import", "-", "--json", "--uri", f"libsql:///{tmp_path}/a.db"]
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    for name, expected in (("bad.json", None), ("mem0.json", (1, 0)), ("mem0.json", (0, 1))):
+        converted = run("import_mem0.py", tmp_path / name, "--app", "a").stdout
+        ran = subprocess.run(into, input=converted, capture_output=True, timeout=300, env=environ)
+        answer = json.loads(ran.stdout)
+        if expected is None:
+            assert ran.returncode == 2
+            assert "cut off" in answer["error"]["message"]
+        else:
+            assert (answer["added"], answer["present"]) == expected
