@@ -1,17 +1,15 @@
 """Work on long texts beside the event loop, in threads of its own and in portions between which others go on; loops of
-our own that suit our drivers; what is tried again, and what is remembered, within bounds.
+our own that suit our drivers; what is remembered, within bounds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import random
 import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache, partial
 from threading import Lock
 from typing import Generic, ParamSpec, TypeVar
@@ -25,29 +23,6 @@ Value = TypeVar("Value")
 SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
 LONG = 65_536
 PORTION = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Pauses between tries that grow by a factor up to a maximum.
-
-    Attributes:
-        first_seconds: the pause after the first failure.
-        max_seconds: the longest pause.
-        factor: of a pause to the one before.
-        jitter: the share of every pause that is random, so that callers who failed together do not come back together.
-    """
-
-    first_seconds: float
-    max_seconds: float
-    factor: float = 2.0
-    jitter: float = 0.0
-
-    def seconds(self, failures: int) -> float:
-        """The pause after so many failures in a row (from 1)."""
-        exponent = min(max(failures, 1) - 1, 64)  # beyond that every pause is the longest, and powers overflow
-        pause = min(self.max_seconds, self.first_seconds * self.factor**exponent)
-        return pause * (1 - self.jitter * random.random())  # noqa: S311 spreads the tries, hides nothing
 
 
 class LRU(Generic[Key, Value]):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from traceback import walk_tb
 
 from .. import telemetry
-from ..concurrency import Backoff, cancel_and_wait, uninterrupted
+from ..concurrency import cancel_and_wait, uninterrupted
 from ..errors import Conflict, KagentMemoryError, StoreError
 from ..models.calls import causes, kinds, plain, raised_here, transient
 from ..models.llm import metered
@@ -26,7 +26,8 @@ from .providers import ProviderUnavailable
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-BACKOFF = Backoff(2.0, 900.0, jitter=0.25)
+FIRST_PAUSE_SECONDS = 2.0
+MAX_PAUSE_SECONDS = 900.0
 UNRESOLVED_PAUSE_SECONDS = 5.0
 LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
 MEASURE_SECONDS = 15.0
@@ -220,7 +221,7 @@ class Worker:
         told, where = await asyncio.to_thread(_told, error, job)
         told = self._redact(told)
         logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
-        pause = BACKOFF.seconds(job.attempts if passes else job.failures)
+        pause = pause_seconds(job.attempts if passes else job.failures)
         dead = job.failures >= self._attempts and not passes and job.kind != "embed"
         await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
 
@@ -231,6 +232,16 @@ class Worker:
             await self._store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
             logger.warning("Job %s could not be released and waits for its lease to expire: %s", job.id, away)
+
+
+def pause_seconds(failures: int) -> float:
+    """Return the pause before a job that failed `failures` times in a row (from 1) runs again.
+
+    It doubles up to a quarter of an hour; a quarter of it is random, so that jobs that failed together come apart.
+    """
+    exponent = min(failures - 1, 9)  # beyond that every pause is the longest
+    pause = min(FIRST_PAUSE_SECONDS * 2**exponent, MAX_PAUSE_SECONDS)
+    return pause * random.uniform(0.75, 1.0)  # noqa: S311 spreads the tries, hides nothing
 
 
 def _told(error: Exception, job: Job) -> tuple[str, str]:

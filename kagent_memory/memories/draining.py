@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from ..concurrency import Backoff
 from ..errors import StoreError
 from ..ingestion import Worker
 from ..retention.deliveries import Deliveries
@@ -18,14 +17,15 @@ from ..stores.base import JobQueue
 logger = logging.getLogger(__name__)
 
 JOBS_READ = 100
-PAUSES = Backoff(0.01, 0.25, factor=1.5)
+FIRST_PAUSE_SECONDS = 0.01
+MAX_PAUSE_SECONDS = 0.25
 
 
 async def drain(
     queue: JobQueue, worker: Worker, deliveries: Deliveries, *, clock: Callable[[], datetime], seconds: float
 ) -> bool:
     """See `MemoryApi.drain`."""
-    end, looks = time.monotonic() + seconds, 0
+    end, pause = time.monotonic() + seconds, FIRST_PAUSE_SECONDS
     while True:
         with suppress(StoreError):  # what cannot be asked may hold jobs still
             if not (await queue.pending(now=clock())).count:
@@ -34,8 +34,8 @@ async def drain(
         if (left := end - time.monotonic()) <= 0:
             await _log_unfinished(queue)
             return False
-        looks += 1
-        await asyncio.sleep(min(PAUSES.seconds(looks), left))
+        await asyncio.sleep(min(pause, left))
+        pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
     try:
         await asyncio.wait_for(deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01)
     except TimeoutError:

@@ -19,10 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from ..concurrency import Backoff
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+
 from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
 
-BACKOFF = Backoff(0.25, 8.0, jitter=0.5)
+MAX_PAUSE_SECONDS = 8.0
+BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
 MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000
 MOST_CAUSES = 20
@@ -203,26 +205,39 @@ def retry_after(error: BaseException) -> float:
 
 
 async def with_retries(call: Callable[[], Awaitable[Answer]], policy: RetryPolicy) -> Answer:
-    """The answer of `call`, tried again while its failures are transient.
+    """Return the answer of `call`, retrying transient failures.
 
     Raises:
         Exception: the last failure, as it came.
     """
-    failures = 0
-    while True:
-        log_where_it_runs()
-        token = _calling.set(True)
-        try:
-            async with asyncio.timeout(policy.timeout_seconds):
-                return await call()
-        except Exception as error:
-            if failures >= policy.retries or isinstance(error, KagentMemoryError) or not transient(error):
-                raise
-            wished = retry_after(error)
-        finally:
-            _calling.reset(token)
-        failures += 1
-        await asyncio.sleep(min(BACKOFF.max_seconds, max(BACKOFF.seconds(failures), wished)))
+    if not policy.retries:
+        return await _attempt(call, policy.timeout_seconds)
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(_may_pass), stop=stop_after_attempt(policy.retries + 1), wait=_pause, reraise=True
+    )
+    return await retrying(_attempt, call, policy.timeout_seconds)
+
+
+async def _attempt(call: Callable[[], Awaitable[Answer]], timeout_seconds: float) -> Answer:
+    log_where_it_runs()
+    token = _calling.set(True)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return await call()
+    finally:
+        _calling.reset(token)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return True for failures worth a retry; our own errors are final."""
+    return isinstance(error, Exception) and not isinstance(error, KagentMemoryError) and transient(error)
+
+
+def _pause(state: RetryCallState) -> float:
+    """Return the seconds before the next attempt: what the provider asked for, within bounds."""
+    error = state.outcome.exception() if state.outcome else None
+    wished = retry_after(error) if error else 0.0
+    return min(MAX_PAUSE_SECONDS, max(BACKOFF(state), wished))
 
 
 async def named(call: Awaitable[Answer], what: str, *sent: str) -> Answer:

@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
 from .. import telemetry
-from ..concurrency import Backoff, cancel_and_wait
+from ..concurrency import cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Scope
 from ..stores.base import Delivery, MemoryStore
@@ -19,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 1.0  # a search writes nothing at once: what follows soon is counted in the same write
-BACKOFF = Backoff(0.4, 30.0, factor=4.0)
+BACKOFF = wait_exponential(multiplier=0.4, exp_base=4, max=30.0)
 ROWS_AT_ONCE = 500
 ROWS_AT_MOST = 1_000_000
 
@@ -140,20 +142,18 @@ class Deliveries:
         self._rows += kept.rows - before
 
     async def _write(self) -> None:
-        failures = 0
         while True:
             await self._noted.wait()
-            if failures:
-                await asyncio.sleep(BACKOFF.seconds(failures))
-            else:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(GATHER_SECONDS):
-                        await self._hurried.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self._hurried.wait()
             self._noted.clear()
-            try:
-                await self.flush()
-                failures = 0
-            except KagentMemoryError as error:
-                logger.warning("Deliveries could not be counted yet; trying again: %s", error)
-                self._noted.set()
-                failures += 1
+            retrying = AsyncRetrying(
+                retry=retry_if_exception_type(KagentMemoryError), wait=BACKOFF, before_sleep=_log_failure
+            )
+            await retrying(self.flush)
+
+
+def _log_failure(state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    logger.warning("Deliveries could not be counted yet; trying again: %s", error)

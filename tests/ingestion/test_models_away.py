@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 from loopback import Loopback
+from tenacity import wait_fixed
 
 from kagent_memory import doctor
-from kagent_memory.concurrency import Backoff
 from kagent_memory.errors import ModelError, ModelUnavailable
-from kagent_memory.ingestion.worker import BACKOFF
+from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.testing import HashEmbedder
@@ -91,7 +91,7 @@ async def test_what_may_pass_never_makes_a_dead_letter(error: Exception):
             await memories.work(until_idle=True)
             (job,) = [job for job in await memories.jobs() if job.kind == "transcript"]
             assert (job.state, job.failures) == ("queued", 0)
-            assert timedelta(0) < job.run_after - clock.now <= timedelta(seconds=BACKOFF.max_seconds)
+            assert timedelta(0) < job.run_after - clock.now <= timedelta(seconds=MAX_PAUSE_SECONDS)
             assert not await memories.drain(0)
             clock.now = job.run_after
         assert job.attempts == 12
@@ -134,7 +134,7 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
         assert (looked_at.state, f"{hours}.0 h" in looked_at.text) == ("note", True)
     llm.reply = stated
     async with opened(store_uri, **options) as restarted:
-        clock.pass_by(seconds=BACKOFF.max_seconds)
+        clock.pass_by(seconds=MAX_PAUSE_SECONDS)
         await restarted.work(until_idle=True)
         for user in ("ada", "bob"):
             assert await contents(restarted, Scope("acme", user, "desk")) == [f"{user} has a parrot."]
@@ -206,7 +206,7 @@ async def test_many_workers_share_an_outage_and_take_each_session_in_once(store_
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
-    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", Backoff(0.01, 0.01))
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
     clock = Clock()
     options = {"llm": "openai/any", "clock": clock, "llm_timeout_seconds": 4.0, "model_retries": 0}
     async with opened("libsql:///:memory:", worker=False, job_attempts=1, **options) as memories:
@@ -263,6 +263,13 @@ async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str):
         (job,) = await memories.jobs()
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
         embedder.down = False
-        clock.pass_by(seconds=BACKOFF.max_seconds)
+        clock.pass_by(seconds=MAX_PAUSE_SECONDS)
         assert await memories.work(until_idle=True) == 1
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None
+
+
+def test_a_failed_job_waits_twice_as_long_each_time_within_its_jitter_up_to_a_quarter_of_an_hour():
+    for failures, whole in ((1, 2.0), (2, 4.0), (9, 512.0), (10, 900.0), (10**9, 900.0)):
+        drawn = [pause_seconds(failures) for _ in range(200)]
+        assert whole * 0.75 <= min(drawn) < whole * 0.8
+        assert whole * 0.95 < max(drawn) <= whole

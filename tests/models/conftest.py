@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from loopback import Loopback, hang_up
-
-from kagent_memory.concurrency import Backoff
+from tenacity import wait_fixed
 
 
 @pytest.fixture(autouse=True)
@@ -24,4 +23,4 @@ def provider(provider: Loopback, request: pytest.FixtureRequest, monkeypatch: py
 
 @pytest.fixture(autouse=True)
 def _retries_come_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", Backoff(0.01, 0.01))
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))

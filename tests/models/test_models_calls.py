@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from tenacity import wait_exponential_jitter
 
-from kagent_memory.concurrency import Backoff
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.calls import (
     MAX_REASON_CHARS,
@@ -42,14 +42,30 @@ def test_lost_connections_and_timeouts_may_pass_and_errors_in_code_will_not() ->
     assert not transient(KeyError("x"))
 
 
-def test_pauses_grow_by_their_factor_stay_within_their_jitter_and_have_an_end() -> None:
-    assert [Backoff(0.25, 8.0).seconds(failures) for failures in range(6)] == [0.25, 0.25, 0.5, 1.0, 2.0, 4.0]
-    assert [Backoff(0.1, 30.0, factor=4.0).seconds(failures) for failures in (1, 2, 5, 99)] == [0.1, 0.4, 25.6, 30.0]
-    assert Backoff(2.0, 900.0).seconds(10**9) == 900.0
-    for failures, whole in ((1, 0.25), (3, 1.0), (50, 8.0)):
-        drawn = [Backoff(0.25, 8.0, jitter=0.5).seconds(failures) for _ in range(200)]
-        assert whole / 2 <= min(drawn) < whole * 0.6, "equal jitter: between half and all of it"
-        assert whole * 0.9 < max(drawn) <= whole
+async def test_pauses_double_within_their_jitter_and_no_provider_makes_one_longer_than_the_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_exponential_jitter(initial=0.25, max=8, jitter=0.25))
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", note)
+    calls = 0
+
+    async def call() -> None:
+        nonlocal calls
+        calls += 1
+        error = Refused(503)
+        error.litellm_response_headers = {"retry-after": "3600"} if calls == 8 else None
+        raise error
+
+    with pytest.raises(Refused):
+        await with_retries(call, RetryPolicy(1.0, retries=8))
+    assert len(pauses) == 8
+    for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8, 8), strict=True):
+        assert least <= pause <= min(least + 0.25, 8)
 
 
 @pytest.mark.parametrize(("sent", "seconds"), [("3", 3.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from loopback import Loopback, hang_up, vector
+from tenacity import wait_fixed
 
-from kagent_memory.concurrency import Backoff
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.embedding import CheckedEmbedder, Embedder, ProviderEmbedder, open_embedder
 from kagent_memory.settings import MemorySettings
@@ -109,11 +109,33 @@ async def test_a_failure_that_passes_is_not_seen(provider: Loopback) -> None:
 async def test_a_pause_that_the_provider_asks_for_is_kept(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
-    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", Backoff(0.25, 8.0))
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.25))
     provider.plan({"status": 429, "headers": {"Retry-After": "1"}})
     start = time.monotonic()
     await opened(choice).embed(["tea"], kind="document")
     assert time.monotonic() - start >= 1.0
+
+
+async def test_a_pause_before_a_retry_ends_at_once_when_the_caller_is_cancelled(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(8.0))
+    asked, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def away(_: Any) -> dict[str, int]:
+        loop.call_soon_threadsafe(asked.set)
+        return {"status": 503}
+
+    provider.plan(away)
+    embedding = asyncio.create_task(opened("openai/any").embed(["tea"], kind="document"))
+    await asked.wait()
+    await asyncio.sleep(0.2)
+    start = time.monotonic()
+    embedding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await embedding
+    assert time.monotonic() - start < 1.0
+    assert len(provider.requests) == 1
 
 
 def test_one_embedder_serves_one_event_loop_after_another(provider: Loopback) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from ...concurrency import Backoff
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
+
 from ...errors import KagentMemoryError
 from ...records import Scope
 from ..encryption import KeyRing
@@ -23,7 +24,7 @@ from .thread import DriverThread
 
 PATIENCE_SECONDS = 5.0
 ERASE_PATIENCE_SECONDS = 1.0
-BACKOFF = Backoff(0.0015, 0.075, factor=1.5, jitter=0.67)
+BACKOFF = wait_random_exponential(multiplier=0.002, exp_base=1.5, max=0.075)
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
@@ -211,15 +212,10 @@ def _is_ours(place: str | Server) -> bool:
 async def _with_retries(
     seconds: float, thread: DriverThread, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """What an action on the driver thread gives, tried again for so long while another connection holds the lock."""
-    deadline = time.monotonic() + seconds
-    failures = 0
-    while True:
-        try:
-            return await thread.run(action, *args, **kwargs)
-        except Busy:
-            failures += 1
-            pause = BACKOFF.seconds(failures)
-            if time.monotonic() + pause > deadline:
-                raise
-        await asyncio.sleep(pause)
+    """Run `action` on the driver thread; retry for `seconds` while another connection holds the lock."""
+    with suppress(Busy):  # most find the lock free, and pay for no retries
+        return await thread.run(action, *args, **kwargs)
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(Busy), stop=stop_before_delay(seconds), wait=BACKOFF, reraise=True
+    )
+    return await retrying(thread.run, action, *args, **kwargs)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from psycopg import errors, sql
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from ...errors import ConfigurationError
 from ..sql import queries
@@ -63,22 +62,21 @@ async def _look(connection: Connection, schema: str) -> Row:
     return found
 
 
+@retry(  # roles are the whole server's: somebody may make them from another database at the same moment
+    retry=retry_if_exception_type((errors.UniqueViolation, errors.DuplicateObject, errors.InternalError_)),
+    stop=stop_after_attempt(ATTEMPTS),
+    wait=wait_random(0.05, 0.2),
+    reraise=True,
+)
 async def _make_roles(connection: Connection, login: str) -> None:
-    # Roles are the whole server's: somebody may make them from another database at the same moment.
-    for attempt in range(ATTEMPTS):
-        try:
-            async with connection.transaction():
-                await connection.execute(queries(DIALECT, connection.table_prefix)["make_roles"])
-            return
-        except errors.InsufficientPrivilege as error:
-            name = sql.Identifier(login).as_string(connection)
-            app, maintenance = (f"{connection.table_prefix}{role}" for role in ROLES)
-            raise ConfigurationError(
-                f"rls needs two roles, which the user {login!r} may not make or grant "
-                f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE {app} NOLOGIN; "
-                f"CREATE ROLE {maintenance} NOLOGIN; GRANT {app}, {maintenance} TO {name};"
-            ) from error
-        except (errors.UniqueViolation, errors.DuplicateObject, errors.InternalError_):
-            if attempt == ATTEMPTS - 1:
-                raise
-            await asyncio.sleep(0.05 * (attempt + 1))
+    try:
+        async with connection.transaction():
+            await connection.execute(queries(DIALECT, connection.table_prefix)["make_roles"])
+    except errors.InsufficientPrivilege as error:
+        name = sql.Identifier(login).as_string(connection)
+        app, maintenance = (f"{connection.table_prefix}{role}" for role in ROLES)
+        raise ConfigurationError(
+            f"rls needs two roles, which the user {login!r} may not make or grant "
+            f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE {app} NOLOGIN; "
+            f"CREATE ROLE {maintenance} NOLOGIN; GRANT {app}, {maintenance} TO {name};"
+        ) from error

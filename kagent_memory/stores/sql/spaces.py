@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_attempt, wait_random_exponential
 from typing_extensions import override
 
 from ...errors import InvalidInput, StoreError
@@ -71,14 +71,21 @@ class SpaceStore(Store, Generic[AnySession]):
         return await self._registered(found_or_made)
 
     async def _registered(self, register: Callable[[], Awaitable[EmbeddingSpace | None]]) -> EmbeddingSpace:
-        """What is registered at last, however many processes register others at the same time."""
-        for attempt in range(ATTEMPTS):
+        """Return what `register` gives at last, however many processes register others at the same time."""
+
+        async def once() -> EmbeddingSpace | None:
             async with self._making:
-                made = await register()
-            if made is not None:
-                return made
-            await asyncio.sleep(random.uniform(0, 0.01 * attempt))  # noqa: S311 spreads processes, no secret
-        raise StoreError("Several processes are registering embedders at the same time; try again.")
+                return await register()
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(lambda made: made is None),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.01, max=0.2),
+        )
+        try:
+            return await retrying(once)
+        except RetryError as error:
+            raise StoreError("Several processes are registering embedders at the same time; try again.") from error
 
     async def _made(
         self,
