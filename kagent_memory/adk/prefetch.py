@@ -24,7 +24,6 @@ from ..memories.tool_answers import report
 from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
-from ..settings import MemorySettings
 from . import backend
 from .event_converter import is_user_turn, text_of
 from .injected import Key, PerService, session_key
@@ -34,6 +33,7 @@ from .validation import checked_policy, checked_whole
 REMEMBERED_SESSIONS = 10_000
 REMEMBERED_BLOCKS = 1_000
 HISTORY_TURNS = 3
+DEFAULT_PREFETCH_TOKENS = 1024
 NOBODY = ""  # no invocation
 TOOL_QUERY, IS_FACT = "tool_query", "is_fact"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
@@ -46,7 +46,7 @@ class Prefetch:
     Attributes:
         every_turn: on every user message; otherwise once a session, on the first message that the gate lets through.
         limit: memories at most; None: the service's setting.
-        budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other; None: the service's setting.
+        budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other.
         tool_memories: also what tools said, which is the easiest way to smuggle something in.
         timeout_seconds: a turn waits no longer for memory. The search knows it, and goes by words in time when the
             embedder does not answer.
@@ -57,7 +57,7 @@ class Prefetch:
 
     every_turn: bool = False
     limit: int | None = None
-    budget_tokens: int | None = None
+    budget_tokens: int = DEFAULT_PREFETCH_TOKENS
     tool_memories: bool = False
     timeout_seconds: float = 5.0
 
@@ -90,7 +90,6 @@ class Prefetch:
         query = shortened(text_of(context.user_content, between=" "))
         if not query.strip():
             return Block(searched=False)
-        settings = service.settings if isinstance(service, KagentMemoryService) else MemorySettings()
         run_config = context.get_invocation_context().run_config
         earlier = (text_of(event.content, between=" ") for event in _earlier_events(context))
         search = backend.find(
@@ -99,7 +98,7 @@ class Prefetch:
             query,
             limit=self.limit,
             filter=Filter() if self.tool_memories else NO_TOOLS,
-            budget_tokens=settings.prefetch_tokens if self.budget_tokens is None else self.budget_tokens,
+            budget_tokens=self.budget_tokens,
             gate=True,
             **_marks(run_config.custom_metadata if run_config else None),
             history=[shortened(text) for text in earlier if text][-HISTORY_TURNS:] if self.every_turn else (),
@@ -241,7 +240,7 @@ class PrefetchMemoryTool(BaseTool):
         *,
         memory_service: BaseMemoryService | None = None,
         limit: int | None = None,
-        budget_tokens: int | None = None,
+        budget_tokens: int = DEFAULT_PREFETCH_TOKENS,
         tool_memories: bool = False,
         timeout_seconds: float = 5.0,
     ) -> None:

@@ -23,7 +23,7 @@ from typing_extensions import Unpack, override
 from ..errors import ConfigurationError, StoreError
 from ..memories.api import ForwardingMemories
 from ..memories.forwarding import Call, Lines
-from ..records import MEMORY_TYPES, Filter, Scope, current_tenant, names_tenants
+from ..records import Scope, current_tenant, names_tenants
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .entry_converter import to_entry, to_fact
@@ -34,7 +34,7 @@ from .sync_memories import SyncMemories
 
 if TYPE_CHECKING:
     from ..ingestion.extraction import SummaryProvider
-    from ..memories import MemoryApi, OpenedMemories, PartOptions
+    from ..memories import MemoryApi, OpenedMemories
     from ..memories.options import ExportOptions
     from ..models.embedding import Embedder, EmbeddingConfig
     from ..models.llm import Llm
@@ -45,7 +45,7 @@ ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
 Result = TypeVar("Result")
 _PARTS = frozenset(
     {"rerank", "gate", "rank", "importance_weights", "redact", "clock", "pool"}
-)  # of PartOptions, no settings
+)  # of Memories.open, no settings
 
 
 class ThreadsafeMemories(ForwardingMemories):
@@ -109,7 +109,7 @@ class KagentMemoryService(BaseMemoryService):
         settings: MemorySettings | None = None,
         scope_of: ScopeOf | None = None,
         agents_dir: str | None = None,
-        **options: Unpack[PartOptions],
+        **options: Any,
     ) -> None:
         uri = _database_uri(uri)
         fields = {name: value for name, value in options.items() if name not in _PARTS}
@@ -122,17 +122,6 @@ class KagentMemoryService(BaseMemoryService):
         self.settings = composed
         self.agents_dir = agents_dir
         self._scope_of = scope_of
-        # What ADK's search, which takes a query only, is narrowed to.
-        if unknown := set(composed.search_types) - set(MEMORY_TYPES):
-            raise ConfigurationError(
-                f"Unknown search_types {', '.join(sorted(unknown))}; use {', '.join(MEMORY_TYPES)}."
-            )
-        self._filter = Filter(
-            types=tuple(name for name in MEMORY_TYPES if name in composed.search_types),
-            topics=composed.search_topics,
-            tags=composed.search_tags,
-            min_importance=composed.search_min_importance or None,
-        )
 
         def resolve(name: str) -> Llm | None:
             return resolve_llm(name, composed)
@@ -303,7 +292,7 @@ class KagentMemoryService(BaseMemoryService):
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
         recalled = await self.memories.recall(
-            self.scopes(app_name, user_id)[0], query, filter=self._filter, session_id=session_id
+            self.scopes(app_name, user_id)[0], query, filter=self.settings.search_filter, session_id=session_id
         )
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in recalled])
 

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories.tool_answers import (
+    DEFAULT_ANSWER_TOKENS,
     LOAD_MEMORY,
     QUERY,
     SAVE_ARGUMENTS,
@@ -30,7 +31,6 @@ from ..memories.tool_answers import (
 )
 from ..models.prompts.fence import fenced_answer, memory_line
 from ..records import MEMORY_TYPES, Fact, Filter, Scope
-from ..settings import MemorySettings
 from . import backend
 from .service import KagentMemoryService
 from .tool_args import asked_filter, holds_all, labels, narrowed
@@ -145,8 +145,7 @@ class LoadMemoryTool(_MemoryTool):
         memory_service: for use inside AgentTool; None: the run's.
         limit: memories at most; None: the service's setting.
         filter: which memories count, whatever the model asks.
-        budget_tokens: of all their texts together, in tokens of 4 ASCII characters or 1 other; None: the service's
-            `load_tokens`.
+        budget_tokens: of all their texts together, in tokens of 4 ASCII characters or 1 other.
         name: what the model calls it.
 
     Raises:
@@ -159,7 +158,7 @@ class LoadMemoryTool(_MemoryTool):
         memory_service: BaseMemoryService | None = None,
         limit: int | None = None,
         filter: Filter = Filter(),
-        budget_tokens: int | None = None,
+        budget_tokens: int = DEFAULT_ANSWER_TOKENS,
         name: str = "load_memory",
     ) -> None:
         super().__init__(
@@ -182,7 +181,7 @@ class LoadMemoryTool(_MemoryTool):
     ) -> dict[str, Any]:
         query = given(args, "query")
         wanted, limit = self._narrowed(args, context)
-        budget = _budget(self.budget_tokens, service)
+        budget = self.budget_tokens
         findings = await backend.find(service, context, query, limit=limit, filter=wanted, budget_tokens=budget)
         return fenced_answer([memory.fields for memory in findings])
 
@@ -214,7 +213,7 @@ class RecallMemoryTool(LoadMemoryTool):
         *,
         memory_service: BaseMemoryService | None = None,
         filter: Filter = Filter(),
-        budget_tokens: int | None = None,
+        budget_tokens: int = DEFAULT_ANSWER_TOKENS,
     ) -> None:
         super().__init__(
             memory_service=memory_service,
@@ -253,12 +252,6 @@ class RecallMemoryTool(LoadMemoryTool):
         wanted, limit = narrowed(self.filter, asked), whole(args, "limit")
         most = MAX_LIMIT if self.limit is None else self.limit
         return wanted, self._default if limit is None else min(limit, most)
-
-
-def _budget(given: int | None, service: BaseMemoryService) -> int:
-    """The tokens that an answer may hold of memories' texts."""
-    settings = service.settings if isinstance(service, KagentMemoryService) else MemorySettings()
-    return settings.load_tokens if given is None else given
 
 
 class ForgetMemoryTool(_MemoryTool):
@@ -306,7 +299,7 @@ class ForgetMemoryTool(_MemoryTool):
         if args.get("confirm") is True and certain:
             return {"status": "forgotten", "ids": await backend.erase(service, context, certain)}
         message = "Nothing was erased. Call again with the ids to erase and confirm=true."
-        shown = affordable(findings, _budget(None, service))
+        shown = affordable(findings, DEFAULT_ANSWER_TOKENS)
         return {"status": "confirmation required", "message": message, **fenced_answer([m.fields for m in shown])}
 
 
@@ -386,7 +379,7 @@ class ConfirmMemoryTool(_MemoryTool):
 async def _waiting(service: KagentMemoryService, scope: Scope) -> dict[str, Any]:
     """What waits, newest first, as far as a tool's answer may be long."""
     waiting = await service.memories.list(scope, filter=Filter(superseded="quarantined"), limit=MAX_WAITING)
-    shown = affordable([of_memory(memory) for memory in waiting.memories], _budget(None, service))
+    shown = affordable([of_memory(memory) for memory in waiting.memories], DEFAULT_ANSWER_TOKENS)
     more = waiting.cursor is not None or len(shown) < len(waiting.memories)
     note = {"message": "More wait than are shown here."} if more else {}
     return {**fenced_answer([memory.fields for memory in shown]), **note}

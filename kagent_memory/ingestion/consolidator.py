@@ -16,7 +16,7 @@ from ..models.llm import Llm
 from ..records import Change, Fact, Filter, Memory, Scope
 from ..retention.lifecycle import to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
-from ..retrieval.past import PastMemories
+from ..retrieval.past import MAX_SHORT_TERM, PastMemories
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores.base import Batch, Store, each
@@ -101,8 +101,10 @@ class Consolidation:
         if not self._settings.short_term_hours:
             return {}
         sessions = {memory.session_id for memory in new if memory.session_id is not None}
-        most = self._settings.short_term_per_session
-        pages = [await self._store.short_term(scope, session_id=one, limit=most, now=now) for one in sorted(sessions)]
+        pages = [
+            await self._store.short_term(scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now)
+            for session_id in sorted(sessions)
+        ]
         pages.append(await self._store.short_term(scope, session_id=None, limit=SHORT_TERM_AT_MOST, now=now))
         return {memory.id: memory for some in pages for memory in some}
 
@@ -131,10 +133,10 @@ class Consolidation:
         asked = dict[int, Decision]() if by_rule else prepared.asked
         work = partial(settled, prepared.new, near, asked, now=now)
         planned = await run_in_thread(size_of(prepared.new, near), work)
-        if self._settings.short_term_hours:
+        if hours := self._settings.short_term_hours:
             planned = await run_in_thread(
                 size_of(prepared.new, near),
-                partial(tiered, planned, prepared.new, held, settings=self._settings, now=now),
+                partial(tiered, planned, prepared.new, held, hours=hours, now=now),
             )
         if planned.vetoed:
             logger.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)

@@ -22,6 +22,7 @@ from ..stores.base import SESSION_END, Batch, Job, Store
 from .consolidator import Consolidation, Prepared
 from .extraction import SummaryProvider, Transcript
 from .fact_validation import storable
+from .leases import LEASE_SECONDS
 from .payload import from_payload, handed_in
 from .providers import Providers, ProviderUnavailable
 from .recalled_filter import without_recalled
@@ -136,7 +137,7 @@ class JobHandlers:
         return done
 
     async def _still_ours(self, job: Job) -> None:
-        if not await self._store.renew(job, lease_seconds=self._settings.lease_seconds):
+        if not await self._store.renew(job, lease_seconds=LEASE_SECONDS):
             raise Conflict(f"This worker no longer holds the job {job.id}.")
 
     async def _extract(self, job: Job, provider: SummaryProvider, messages: Sequence[Message]) -> _Extracted:

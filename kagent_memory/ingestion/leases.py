@@ -14,6 +14,7 @@ from ..errors import KagentMemoryError
 from ..stores.base import Job, JobQueue
 
 logger = logging.getLogger(__name__)
+LEASE_SECONDS = 20.0  # that a killed worker's job waits for another worker
 
 OpenStore = Callable[[], Coroutine[Any, Any, JobQueue]]
 

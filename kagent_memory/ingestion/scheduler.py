@@ -10,7 +10,7 @@ from ..settings import MemorySettings
 from ..stores.base import Job, JobQueue
 
 GROUP = "group"
-NO_WAIT_HOURS = 24 * 365.0
+MAX_WAIT = timedelta(hours=1)  # of a scope with new memories
 
 
 class MergeScheduler:
@@ -25,7 +25,7 @@ class MergeScheduler:
 
         Turns as they were said, and what callers saved or pinned, never do. Two writers at once may count as one.
         """
-        if not (self._settings.consolidate_after or self._settings.consolidate_every_hours):
+        if not self._settings.consolidate_after:
             return ()
         last = {change.memory.id: change.memory for change in changes}
         added = [last[change.memory.id] for change in changes if change.kind == "add"]
@@ -39,10 +39,9 @@ class MergeScheduler:
 def armed(waiting: Job | None, scope: Scope, new: int, model: str, settings: MemorySettings, now: datetime) -> Job:
     """The job that takes the place of the waiting one: it keeps that one's model, and its pause after a failure."""
     count = new + (int(waiting.payload.get("new", 0)) if waiting else 0)
-    hours = settings.consolidate_every_hours or NO_WAIT_HOURS
-    due = waiting.run_after if waiting else now + timedelta(hours=hours)
+    due = waiting.run_after if waiting else now + MAX_WAIT
     failed = waiting is not None and waiting.attempts > 0
-    if settings.consolidate_after and count >= settings.consolidate_after and not failed:
+    if count >= settings.consolidate_after and not failed:
         due = min(due, now)
     return Job(
         id=new_id(now),

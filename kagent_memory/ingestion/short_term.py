@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from ..language.tokenizer import identity
 from ..records import Change, Memory
 from ..retention.lifecycle import promoted
-from ..settings import MemorySettings
+from ..retrieval.past import MAX_SHORT_TERM
 from .consolidation import Plan, slot_of
 
 REPEATED = "promoted: it was met again in another session"
 IMPORTANT = "promoted: it proved important"
 CROWDED = "the session has newer short-term memories"
+MIN_PROMOTED_IMPORTANCE = 0.7  # long-term at once
 
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
@@ -48,9 +49,7 @@ def with_short_term(new: Sequence[Memory], near: Near, alike: Near, held: Mappin
     return close
 
 
-def tiered(
-    plan: Plan, new: Sequence[Memory], held: Mapping[str, Memory], *, settings: MemorySettings, now: datetime
-) -> Plan:
+def tiered(plan: Plan, new: Sequence[Memory], held: Mapping[str, Memory], *, hours: float, now: datetime) -> Plan:
     """The plan with what it adds as short-term memories of their sessions, but for what is long-term at once.
 
     That is what is important, pinned, in quarantine, of no session, or a summary of its session; and what changes,
@@ -62,10 +61,10 @@ def tiered(
         plan: of `settled`, where short-term memories stood as active ones.
         new: the facts.
         held: the short-term memories of the scope, by their ids, as they are.
-        settings: how long and how many.
+        hours: how long a short-term memory lives.
         now: when the plan is made.
     """
-    return _Tiers(plan, held, {fact.id: fact for fact in new}, settings, now).sorted_plan()
+    return _Tiers(plan, held, {fact.id: fact for fact in new}, hours, now).sorted_plan()
 
 
 @dataclass(slots=True)
@@ -81,7 +80,7 @@ class _Tiers:
     plan: Plan
     held: Mapping[str, Memory]
     new: Mapping[str, Memory]
-    settings: MemorySettings
+    hours: float
     now: datetime
     changes: list[Change] = field(default_factory=list[Change])
     until: datetime = field(init=False)
@@ -90,7 +89,7 @@ class _Tiers:
     elsewhere: frozenset[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.until = self.now + timedelta(hours=self.settings.short_term_hours)
+        self.until = self.now + timedelta(hours=self.hours)
         self.sessions = frozenset(fact.session_id for fact in self.new.values())
         named = (change for change in self.plan.changes if change.group is not None)
         self.lasting = frozenset(change.group or "" for change in named if self._is_elsewhere(change.memory.id))
@@ -121,7 +120,7 @@ class _Tiers:
             return replace(change, memory=replace(memory, expires_at=self.held[memory.id].expires_at))
         if self._is_elsewhere(memory.id):
             return replace(change, memory=promoted(memory, self.now), why=f"{change.why} {REPEATED}".strip())
-        if memory.importance >= self.settings.promote_importance:
+        if memory.importance >= MIN_PROMOTED_IMPORTANCE:
             return replace(change, memory=promoted(memory, self.now), why=f"{change.why} {IMPORTANT}".strip())
         return replace(change, memory=replace(memory, state="short_term", expires_at=self.until))
 
@@ -136,7 +135,7 @@ class _Tiers:
             or memory.state == "quarantined"
             or memory.pinned
             or memory.is_summary
-            or memory.importance >= self.settings.promote_importance
+            or memory.importance >= MIN_PROMOTED_IMPORTANCE
             or (change.group is not None and change.group in self.lasting)
             or said_identity(memory) in self.elsewhere
         )
@@ -155,7 +154,7 @@ class _Tiers:
         place = {change.memory.id: number for number, change in enumerate(self.changes)}
         for some in crowded.values():
             some.sort(key=lambda one: (one.created_at, one.id), reverse=True)
-            for memory in some[self.settings.short_term_per_session :]:
+            for memory in some[MAX_SHORT_TERM:]:
                 ended = replace(memory, expires_at=self.now)
                 if memory.id in place:
                     change = self.changes[place[memory.id]]

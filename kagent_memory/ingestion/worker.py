@@ -19,7 +19,7 @@ from ..models.llm import metered
 from ..records import new_id
 from ..redaction import redact as mask_secrets
 from ..stores.base import Job, JobQueue
-from .leases import Leases, OpenStore
+from .leases import LEASE_SECONDS, Leases, OpenStore
 from .payload import from_payload
 from .providers import ProviderUnavailable
 
@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
+MAX_FAILURES = 5  # a job that failed as often becomes a dead letter; what may pass does not count
 UNRESOLVED_PAUSE_SECONDS = 5.0
 LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
 MEASURE_SECONDS = 15.0
@@ -46,9 +47,6 @@ class Worker:
         store: whose queue.
         run: performs one claimed job to its end (its last act commits and ends it) and gives it back with its costs.
         clock: the time now (aware UTC).
-        lease_seconds: how long a killed worker's job waits for another.
-        attempts: failures after which a job becomes a dead letter. What may pass (a model, an embedder or a database
-            that is away) does not count, and a job that only waits for the embedder never dies.
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
         beside: opens another store on the same database, which leases are renewed by while this loop is held up.
@@ -61,20 +59,16 @@ class Worker:
         run: Run,
         *,
         clock: Callable[[], datetime],
-        lease_seconds: float,
-        attempts: int,
         at_once: int = 4,
         redact: Callable[[str], str] = mask_secrets,
         beside: OpenStore | None = None,
         location: str = "",
     ) -> None:
         self.owner = new_id()
-        self._leases = Leases(beside, lease_seconds=lease_seconds)
+        self._leases = Leases(beside, lease_seconds=LEASE_SECONDS)
         self._store = store
         self._run = run
         self._clock = clock
-        self._lease_seconds = lease_seconds
-        self._attempts = attempts
         self._at_once = at_once
         self._redact = redact
         self._wake = asyncio.Event()
@@ -147,7 +141,7 @@ class Worker:
     async def _claim(self) -> bool:
         """Starts the next due job; False when there is none."""
         job = await self._store.claim(
-            self.owner, now=self._clock(), lease_seconds=self._lease_seconds, exclude=sorted(self._unresolvable)
+            self.owner, now=self._clock(), lease_seconds=LEASE_SECONDS, exclude=sorted(self._unresolvable)
         )
         if job is None:
             return False
@@ -188,9 +182,9 @@ class Worker:
 
     async def _keep_lease(self, job: Job, work: asyncio.Future[Job]) -> None:
         while True:
-            await asyncio.sleep(self._lease_seconds / 3)
+            await asyncio.sleep(LEASE_SECONDS / 3)
             try:
-                held = await self._store.renew(job, lease_seconds=self._lease_seconds)
+                held = await self._store.renew(job, lease_seconds=LEASE_SECONDS)
             except KagentMemoryError as error:
                 logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue
@@ -222,7 +216,7 @@ class Worker:
         told = self._redact(told)
         logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
         pause = pause_seconds(job.attempts if passes else job.failures)
-        dead = job.failures >= self._attempts and not passes and job.kind != "embed"
+        dead = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
         await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
 
     async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..stores.base import Job, Page, Pruned, ScopeStats
     from .api import Items, MemoryApi
-    from .components import OpenOptions, PartOptions, utc_now, without_secrets
+    from .components import utc_now, without_secrets
     from .in_process import Memories
     from .opened import OpenedMemories
 
@@ -20,10 +20,8 @@ __all__ = [
     "Job",
     "Memories",
     "MemoryApi",
-    "OpenOptions",
     "OpenedMemories",
     "Page",
-    "PartOptions",
     "Pruned",
     "ScopeStats",
     "utc_now",
@@ -34,7 +32,7 @@ _HOMES = {
     "Memories": ".in_process",
     "OpenedMemories": ".opened",
     **dict.fromkeys(("Items", "MemoryApi"), ".api"),
-    **dict.fromkeys(("OpenOptions", "PartOptions", "utc_now", "without_secrets"), ".components"),
+    **dict.fromkeys(("utc_now", "without_secrets"), ".components"),
     **dict.fromkeys(("Job", "Page", "Pruned", "ScopeStats"), "..stores.base"),
 }
 

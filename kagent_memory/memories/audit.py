@@ -94,15 +94,18 @@ class _ScopeAudit:
         self._opposed: set[tuple[str, str]] = set()
         self._personal: PersonalData | None = None
         if "personal_data" in defects:
-            settings = parts.settings
+            rules = parts.settings.pii
             try:
-                personal = PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
+                self._personal = (
+                    PersonalData()
+                    if rules is None
+                    else PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+                )
             except ConfigurationError as error:
-                if settings.pii is not None or settings.pii_kinds:
+                if rules is not None:
                     raise
                 self.left_out = (f"personal_data but {', '.join(WITHOUT_LIBRARIES)}: {error}",)
-                personal = PersonalData(WITHOUT_LIBRARIES, table=settings.pii_file)
-            self._personal = personal
+                self._personal = PersonalData(WITHOUT_LIBRARIES)
 
     def _found(self, defect: Defect, ids: Iterable[str], detail: str = "") -> None:
         if defect in self._defects:

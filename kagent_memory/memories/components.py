@@ -8,16 +8,15 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-
-from typing_extensions import Unpack
+from typing import Any
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.backfill import backfill
 from ..ingestion.extraction import SummaryProvider, with_settings
-from ..models.embedding import Embedder, EmbedderChoice, open_embedder
+from ..models.embedding import EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
-from ..models.reranking import Reranker, open_reranker
+from ..models.reranking import RerankChoice, open_reranker
 from ..records import Memory, Scope
 from ..retention.deliveries import Deliveries
 from ..retention.prune import keep_pruned
@@ -26,7 +25,7 @@ from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
-from ..settings import MemorySettings, SettingOptions, compose
+from ..settings import MemorySettings, compose
 from ..stores import Store, open_store
 from ..stores.base import Pruned
 from .caller_vectors import CallerVectors
@@ -38,29 +37,6 @@ logger = logging.getLogger(__name__)
 def utc_now() -> datetime:
     """The time now, aware UTC."""
     return datetime.now(UTC)
-
-
-class PartOptions(SettingOptions, total=False):
-    """Settings, and the parts of `Memories.open` that any caller may bring."""
-
-    former_embedding: EmbedderChoice
-    rerank: str | Reranker | None
-    gate: Gate | bool | None
-    rank: RankSettings | None
-    importance_weights: ImportanceWeights
-    redact: Callable[[str], str]
-    clock: Callable[[], datetime]
-    pool: object
-
-
-class OpenOptions(PartOptions, total=False):
-    """All that `Memories.open` takes beside the URI."""
-
-    embedding: EmbedderChoice
-    llm: str | bool | Llm | None
-    summary: SummaryProvider | None
-    resolve_llm: Callable[[str], Llm | None] | None
-    settings: MemorySettings | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +105,9 @@ async def open_components(
     uri: str | None,
     *,
     embedding: EmbedderChoice,
-    former_embedding: EmbedderChoice,
     llm: str | bool | Llm | None,
     summary: SummaryProvider | None,
-    rerank: str | Reranker | None,
+    rerank: RerankChoice,
     gate: Gate | bool | None,
     rank: RankSettings | None,
     importance_weights: ImportanceWeights,
@@ -141,7 +116,7 @@ async def open_components(
     settings: MemorySettings | None,
     clock: Callable[[], datetime],
     pool: object = None,
-    **options: Unpack[SettingOptions],
+    **options: Any,
 ) -> Components:
     """Opens and migrates the store, and puts its models and the work beside it together; see `Memories.open`."""
     check_arguments(summary, rank, importance_weights, redact=redact, clock=clock)
@@ -149,7 +124,7 @@ async def open_components(
     bare, settings = compose(uri, settings, options, os.environ)
     summary = summary and with_settings(summary, settings)
     (gate, settings), redactors = with_gate(gate, settings), redactors_of(redact, settings)
-    embedder, former = _embedders(embedding, former_embedding, settings)
+    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
     model = open_llm(settings.llm if llm is None else llm, settings)
     reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
     allow_model = llm is not False and (settings.llm is not False or llm is not None)
@@ -160,7 +135,7 @@ async def open_components(
 
     store = await _open_store(bare, settings, pool_size=settings.pool_size, pool=pool)
     try:
-        vectors = StoreEmbedder(store, embedder, settings, former=former) if embedder is not None else None
+        vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
         if vectors is not None:
             await vectors.check()
         retriever = Retriever(
@@ -182,8 +157,6 @@ async def open_components(
         store,
         handlers.run,
         clock=clock,
-        lease_seconds=settings.lease_seconds,
-        attempts=settings.job_attempts,
         redact=redactors.mask,
         beside=None if ":memory:" in bare or pool is not None else open_second,
         location=without_secrets(bare),
@@ -206,18 +179,6 @@ async def open_components(
     )
 
 
-def _embedders(
-    embedding: EmbedderChoice, former: EmbedderChoice, settings: MemorySettings
-) -> tuple[Embedder | None, Embedder | None]:
-    """The chosen embedder, and the one before it, whose width is its own."""
-    chosen = open_embedder(settings.embedding if embedding is None else embedding, settings)
-    own_width = settings.updated({"dimensions": None})
-    before = open_embedder(settings.former_embedding if former is None else former, own_width)
-    if before is not None and chosen is None:
-        raise ConfigurationError("former_embedding= goes with embedding=, the embedder that replaces it.")
-    return chosen, before
-
-
 async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, pool: object = None) -> Store:
     if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
         raise ConfigurationError("pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://….")
@@ -225,13 +186,9 @@ async def _open_store(uri: str, settings: MemorySettings, *, pool_size: int, poo
         uri,
         pool=pool,
         schema=settings.postgres_schema,
-        table_prefix=settings.table_prefix or None,
         cache_mb=settings.cache_mb,
-        driver=settings.driver,
         pool_size=pool_size,
-        pool_wait_seconds=settings.pool_wait_seconds,
         statement_timeout_seconds=settings.statement_timeout_seconds,
-        postgres_pooler=settings.postgres_pooler,
         read_uri=settings.read_uri,
         rls=settings.rls,
         encryption_keys=settings.encryption_keys,

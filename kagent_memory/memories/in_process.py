@@ -22,7 +22,7 @@ from ..ingestion.reembedding import Reembedded, Reembedding
 from ..models.embedding import EmbedderChoice, open_embedder
 from ..models.llm import Llm
 from ..models.openai_api import close_connections
-from ..models.reranking import Reranker
+from ..models.reranking import RerankChoice
 from ..records import (
     Change,
     Filter,
@@ -46,7 +46,7 @@ from ..retrieval.options import RecallOptions
 from ..retrieval.query import Gate
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
-from ..settings import MemorySettings, SettingOptions
+from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import Facets, Job, Order, Page, Pruned, ScopeStats, StandbyError
 from ..stores.receipts import Receipt, chain_id
@@ -85,10 +85,9 @@ class Memories(OpenedMemories):
         uri: str | None = None,
         *,
         embedding: EmbedderChoice = None,
-        former_embedding: EmbedderChoice = None,
         llm: str | bool | Llm | None = None,
         summary: SummaryProvider | None = None,
-        rerank: str | Reranker | None = None,
+        rerank: RerankChoice = None,
         gate: Gate | bool | None = None,
         rank: RankSettings | None = None,
         importance_weights: ImportanceWeights = ImportanceWeights(),
@@ -97,17 +96,16 @@ class Memories(OpenedMemories):
         settings: MemorySettings | None = None,
         clock: Callable[[], datetime] = utc_now,
         pool: object = None,
-        **options: Unpack[SettingOptions],
+        **options: Any,
     ) -> Self:
         """Opens and migrates the store, checks the embedder's name against it, and starts the background work.
 
         Args:
             uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or a libSQL file here.
             embedding: a model name, an `EmbeddingConfig`, or an object with `embed`; None: the setting.
-            former_embedding: the same for the embedder that this one replaces (see `reembed`); None: the setting.
             llm: a model name, an object with `complete`, or False; None: the setting.
             summary: turns transcripts into facts; None: by a model where one is at hand, else turns as they are.
-            rerank: a rerank model's name or an object with `rerank`; None: the setting.
+            rerank: what the setting takes, or an object with `rerank`; None: the setting.
             gate: what decides whether a prefetch searches at all; True: by words; False: nothing, it always searches;
                 None: the setting.
             rank: the weights of ranking.
@@ -128,7 +126,6 @@ class Memories(OpenedMemories):
             await open_components(
                 uri,
                 embedding=embedding,
-                former_embedding=former_embedding,
                 llm=llm,
                 summary=summary,
                 rerank=rerank,

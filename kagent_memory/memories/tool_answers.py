@@ -14,6 +14,8 @@ from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..records import DROPPED, Hit, Memory, parsed_time
 
 log = logging.getLogger("kagent_memory")
+DEFAULT_ANSWER_TOKENS = 2048
+"""The most tokens that a tool's answer holds of memories' texts."""
 SAVED = "Successfully saved information to long-term memory."
 UNAVAILABLE = {"error": "memory unavailable"}
 SOURCE = {"source": "explicit_save"}

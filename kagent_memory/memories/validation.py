@@ -73,13 +73,12 @@ def redactors_of(redact: Redactor, settings: MemorySettings) -> Redactors:
         raise ConfigurationError("Pass secrets_file or redact=, not both: redact= replaces the built-in redaction.")
     if settings.secrets_file:
         redact = redactor(settings.secrets_file)
-    if settings.pii is None:
-        if settings.pii_kinds or settings.pii_regions or settings.pii_file:
-            raise ConfigurationError("pii_kinds, pii_regions and pii_file need pii: mask, drop or refuse.")
+    rules = settings.pii
+    if rules is None:
         return Redactors(redact, redact, redact)
-    data = PersonalData(settings.pii_kinds, regions=settings.pii_regions, table=settings.pii_file)
+    data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
     mask = data.after(redact)
-    save = mask if settings.pii == "mask" else data.refusing(redact, dropped=settings.pii == "drop")
+    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
     return Redactors(save, mask, redact)
 
 

@@ -24,6 +24,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
 
 MAX_PAUSE_SECONDS = 8.0
+MAX_RETRIES = 2  # after a failure that may pass
 BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
 MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000

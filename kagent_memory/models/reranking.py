@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from ..errors import ConfigurationError, ModelError, needs_extra
-from ..settings import MemorySettings
+from ..settings import MemorySettings, RerankConfig
 from .calls import NO_RETRIES, RetryPolicy, awaited, has_litellm, litellm, name_of, named, named_object, with_retries
 from .embedding.local_embedder import PREFIXES, sentence_transformers
 
@@ -29,6 +29,10 @@ class Reranker(Protocol):
             ModelError: unavailable, too slow, or an answer that cannot be used.
         """
         ...
+
+
+RerankChoice: TypeAlias = str | Mapping[str, str] | Reranker | None
+"""What makes a reranker: what the setting `rerank` takes, or an object with `rerank`."""
 
 
 class LiteLLMReranker:
@@ -181,20 +185,23 @@ def checked(scores: Any, count: int, name: str) -> list[float]:
 
 
 def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
-    """The reranker of a choice: None, a LiteLLM model name, local/<cross-encoder>, or any object with `rerank`.
+    """Return the reranker of a choice: a value of the setting `rerank`, or any object with `rerank`.
 
     Raises:
         ConfigurationError: the choice is of no known kind.
     """
-    seconds = settings.rerank_timeout_seconds
-    if choice is None or choice == "":
+    seconds = settings.search_timeout_seconds
+    if choice is None or isinstance(choice, str | Mapping):
+        choice = settings.updated({"rerank": choice}).rerank
+    if choice is None:
         return None
-    if not isinstance(choice, str):
+    if not isinstance(choice, RerankConfig):
         ready = isinstance(choice, (LiteLLMReranker, CrossEncoderReranker, CheckedReranker))
         return cast("Reranker", choice) if ready else CheckedReranker(choice, timeout_seconds=seconds)
+    model = choice.model
     for prefix in PREFIXES:
-        if choice.startswith(prefix):
-            return CrossEncoderReranker(choice.removeprefix(prefix), timeout_seconds=seconds)
-    if choice.startswith("cross-encoder/"):  # the organisation on Hugging Face that publishes nothing else
-        return CrossEncoderReranker(choice, timeout_seconds=seconds)
-    return LiteLLMReranker(choice, base_url=settings.rerank_base_url, timeout_seconds=seconds)
+        if model.startswith(prefix):
+            return CrossEncoderReranker(model.removeprefix(prefix), timeout_seconds=seconds)
+    if model.startswith("cross-encoder/"):  # the organisation on Hugging Face that publishes nothing else
+        return CrossEncoderReranker(model, timeout_seconds=seconds)
+    return LiteLLMReranker(model, base_url=choice.api_base, timeout_seconds=seconds)

@@ -215,7 +215,7 @@ def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:
     except (OSError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ConfigurationError(
-            f"pii_file: {file} is not a table of [[pii]] entries with a kind and a pattern: {reason}."
+            f"pii: {file} is not a table of [[pii]] entries with a kind and a pattern: {reason}."
         ) from None
     return own
 
@@ -275,9 +275,7 @@ class _Phones:
         self._library = _library("phonenumbers")
         self._regions = tuple(region.upper() for region in regions) or _REGIONS
         if unknown := sorted(set(self._regions) - set(self._library.SUPPORTED_REGIONS)):
-            raise ConfigurationError(
-                f"pii_regions: {', '.join(unknown)} is not a two-letter country code such as US or DE."
-            )
+            raise ConfigurationError(f"pii: {', '.join(unknown)} is not a two-letter country code such as US or DE.")
 
     def spans(self, text: str) -> Iterator[Span]:
         for match in _PHONE.finditer(text):

@@ -21,7 +21,7 @@ from typing_extensions import Unpack, override
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
-from ..memories import Items, Memories, OpenedMemories, OpenOptions, api
+from ..memories import Items, Memories, OpenedMemories, api
 from ..memories.api import ForwardingMemories
 from ..memories.audit import audit_each
 from ..memories.findings import MOST_FINDINGS, Audit, Progress, checked_defects
@@ -86,7 +86,7 @@ def is_remote(uri: str | None) -> bool:
     return scheme_of(named) in SCHEMES
 
 
-async def open_memories(uri: str | None = None, **options: Unpack[OpenOptions]) -> OpenedMemories:
+async def open_memories(uri: str | None = None, **options: Any) -> OpenedMemories:
     """`Memories.open`, or a server's memories when the URI is http(s).
 
     Raises:
@@ -113,7 +113,7 @@ class RemoteMemories(ForwardingMemories, OpenedMemories):
         uri: str | None = None,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        **options: Unpack[OpenOptions],
+        **options: Any,
     ) -> Self:
         """Connects to the server.
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from ..records import Fact, Memory, new_id
 from ..retrieval.ranking.importance import clamped
 from ..settings import MemorySettings
+from ..settings.policies import TAG
 
 
 def expiry(now: datetime, ttl_days: int) -> datetime | None:
@@ -25,11 +26,14 @@ def promoted(memory: Memory, now: datetime) -> Memory:
 
 
 def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
-    """How many days a fact lives that names no TTL of its own: by the first tag that the settings name, else by its
-    type, else as everything; 0: for ever.
+    """Return the days that a fact lives that names no TTL of its own; 0: for ever.
+
+    The first tag that the settings name counts, else the type, else the TTL of everything.
     """
-    by_tag = (days for tag, days in settings.ttl_days_by_tag.items() if tag in fact.tags)
-    return next(by_tag, settings.ttl_days_by_type.get(fact.type, settings.ttl_days))
+    named = settings.ttl_days_by
+    tags = {f"{TAG}{tag}" for tag in fact.tags}
+    by_tag = (days for name, days in named.items() if name in tags)
+    return next(by_tag, named.get(fact.type, settings.ttl_days))
 
 
 def to_memory(

@@ -23,6 +23,7 @@ from ..retrieval.ranking.importance import (
 )
 from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
+from ..settings.policies import POLICIES
 from ..stores.base import JobQueue, MemoryStore, Pruned
 from ..stores.values import Gone, PruneReason
 from .ageing import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
@@ -71,7 +72,8 @@ async def prune(
     """
     run = _Prune(store, vectors, settings, weights, now, dry_run)
     pruned = await store.prune(now=now, popular_after=settings.popular_after, dry_run=dry_run)
-    oldest = [days for days in (settings.half_life_days, settings.unimportant_after_days) if days]
+    unimportant_after_days = POLICIES[settings.policy].unimportant_after_days
+    oldest = [days for days in (settings.half_life_days, unimportant_after_days) if days]
     if oldest:
         pruned += await run.erase_outlived(at_least_days=min(oldest))
     if settings.max_memories:
@@ -114,7 +116,7 @@ class _Prune:
 
     async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """Those that are old, hardly used, and below 0.5 by the published formula; of twins one stays, if it may."""
-        after_days = self._settings.unimportant_after_days
+        after_days = POLICIES[self._settings.policy].unimportant_after_days
 
         def is_below(memory: Memory, nearest: float) -> bool:
             parts = tiered_parts(memory, now=self._now, nearest=nearest)

@@ -20,6 +20,7 @@ from ..records import Vector
 
 FILLING_SECONDS = 0.005  # that a batch waits for more callers, while another is under way
 ENTRY_BYTES = 400
+KEPT_SECONDS = 600.0
 
 Kind: TypeAlias = Literal["document", "query"]
 Ask: TypeAlias = Callable[[Sequence[str], Kind], Coroutine[Any, Any, Sequence[Vector]]]
@@ -68,7 +69,7 @@ class EmbeddingCache:
         seconds: that a vector is kept.
     """
 
-    def __init__(self, ask: Ask, *, batch_size: int, max_bytes: int, seconds: float) -> None:
+    def __init__(self, ask: Ask, *, batch_size: int, max_bytes: int, seconds: float = KEPT_SECONDS) -> None:
         self._ask = ask
         self._batch_size = batch_size
         self._seconds = seconds if max_bytes else 0.0

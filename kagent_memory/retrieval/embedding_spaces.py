@@ -48,8 +48,7 @@ class ModelSpace:
         self._cache = EmbeddingCache(
             self._asked,
             batch_size=settings.batch_size,
-            max_bytes=settings.embedding_cache_mb * 2**20,
-            seconds=settings.embedding_cache_seconds,
+            max_bytes=settings.cache_mb * 2**20 // 4,
         )
 
     @property
@@ -134,12 +133,9 @@ class StoreEmbedder:
         store: MemoryStore,
         embedder: Embedder,
         settings: MemorySettings = MemorySettings(),
-        *,
-        former: Embedder | None = None,
     ) -> None:
         self._store = store
         self._current = ModelSpace(store, embedder, settings)
-        self._before = None if former is None else ModelSpace(store, former, settings)
         self.former: ModelSpace | None = None
 
     @property
@@ -148,7 +144,7 @@ class StoreEmbedder:
         return self._current.name
 
     async def check(self) -> None:
-        """Compares the embedder's name with what the store holds, and finds out whether the former one is still asked.
+        """Compare the embedder's name with what the store holds, and warn while one replaces another.
 
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
@@ -156,14 +152,13 @@ class StoreEmbedder:
         held = await self._current.check()
         replaced = next((space.name for space in held if space.state == "current"), self.name)
         coming = next((space.name for space in held if space.state == "filling"), self.name)
-        if self._before is not None and replaced == self._before.name != self.name:
-            self.former = self._before
-        elif replaced != self.name:
+        if replaced != self.name:
             logger.warning(
                 "The vectors of %r are being replaced by those of %r: what these lack is found by words. Open the "
-                "store with former_embedding= as well, and searches ask both.",
+                "store with embedding=%r until that is done, and searches lack nothing.",
                 replaced,
                 self.name,
+                replaced,
             )
         elif coming != self.name:
             logger.warning(
@@ -195,7 +190,7 @@ class StoreEmbedder:
 
     def forget(self) -> None:
         """Keeps no vector of a text that may have been forgotten."""
-        for space in (self._current, self._before, self.former):
+        for space in (self._current, self.former):
             if space is not None:
                 space.forget()
 

@@ -25,6 +25,7 @@ from .ranking import matches_filter
 logger = logging.getLogger(__name__)
 
 MOST_MEMORIES = 50_000
+MAX_SHORT_TERM = 50  # of one session; the oldest go first
 READ_AT_ONCE = 500
 ROW_WEIGHT = 100  # of looking at one memory, against a character of what else is worked on in a thread
 REWORDED_AT_MOST = 1000  # are embedded anew for one search; the others are found by words
@@ -43,17 +44,16 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
 
 @dataclass(frozen=True, slots=True)
 class ShortTerm:
-    """Whose short-term memories a search finds, and how many at most."""
+    """Whose short-term memories a search finds."""
 
     session_id: str
-    limit: int
 
     def among(self, memories: Iterable[Memory], now: datetime) -> Mapping[str, Memory]:
         """Those of them, by their ids and as if they were active."""
         own = (one for one in memories if one.state == "short_term" and one.session_id == self.session_id)
         alive = [one for one in own if one.pinned or one.expires_at is None or one.expires_at > now]
         alive.sort(key=lambda one: (one.created_at, one.id), reverse=True)
-        return {one.id: replace(one, state="active") for one in alive[: self.limit]}
+        return {one.id: replace(one, state="active") for one in alive[:MAX_SHORT_TERM]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,12 @@ from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import EVERYTHING, GATED, Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
+from ..settings.policies import POLICIES
 from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import ModelSpace, StoreEmbedder
 from .options import RecallOptions
-from .past import PastMemories, ShortTerm
+from .past import MAX_SHORT_TERM, PastMemories, ShortTerm
 from .query import Gate, WordGate
 from .query.completion import complete, split
 from .query.rewriting import rewrite
@@ -142,8 +143,8 @@ class Retriever:
         self._reranker = reranker
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
-        if settings.importance_boost and not self._rank.standing:
-            self._rank = replace(self._rank, standing=settings.importance_boost)
+        if not self._rank.standing:
+            self._rank = replace(self._rank, standing=POLICIES[settings.policy].importance_boost)
         if settings.nothing_below and not self._rank.nothing_below:
             self._rank = replace(self._rank, nothing_below=settings.nothing_below)
         self._importance = weights
@@ -207,7 +208,7 @@ class Retriever:
         """What is made of the query before anything is read."""
         search.text = await run_in_thread(len(search.query.text), complete, search.query.text, history)
         if self._settings.rewrite and self._llm is not None:
-            seconds = search.deadline.share(self._settings.rewrite_timeout_seconds)
+            seconds = search.deadline.share(self._settings.search_timeout_seconds)
             text, trouble = await rewrite(self._llm, search.text, history, timeout_seconds=seconds)
             search.degraded += [trouble] if trouble else []
             search.added = [text] if text != search.text else []
@@ -242,14 +243,13 @@ class Retriever:
         anew: bool,
     ) -> SearchedScopes:
         """The scopes as they are or were, and what the session that asks keeps for itself."""
-        own = ShortTerm(session_id, self._settings.short_term_per_session) if session_id else None
+        own = ShortTerm(session_id) if session_id else None
         if as_of is not None:
             past = await PastMemories.at(store, self._embedder, scopes, as_of, session=own)
             return SearchedScopes(past, scopes, filter=filter, now=as_of, anew=anew)
         short_term: dict[Scope, PastMemories] = {}
         for scope in scopes if own is not None and self.has_short_term else ():
-            most = self._settings.short_term_per_session
-            if held := await store.short_term(scope, session_id=session_id, limit=most, now=now):
+            if held := await store.short_term(scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now):
                 short_term[scope] = await PastMemories.short_term(store, scope, held)
         return SearchedScopes(store, scopes, filter=filter, now=now, short_term=short_term, anew=anew)
 
@@ -363,7 +363,7 @@ class Retriever:
         self, search: _Search, embedder: StoreEmbedder | ModelSpace, breaker: CircuitBreaker, asked: Sequence[str]
     ) -> Sequence[Nearest] | None:
         """What is nearest by one embedder; None where it is away, or its vectors were dropped."""
-        seconds = search.deadline.share(self._settings.query_embed_timeout_seconds)
+        seconds = search.deadline.share(self._settings.search_timeout_seconds)
         try:
             with breaker.guard():
                 async with asyncio.timeout(seconds):

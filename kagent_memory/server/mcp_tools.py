@@ -44,6 +44,7 @@ from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput
 from ..memories import MemoryApi, OpenedMemories
 from ..memories.tool_answers import (
+    DEFAULT_ANSWER_TOKENS,
     LOAD_MEMORY,
     QUERY,
     SAVE_ARGUMENTS,
@@ -86,14 +87,12 @@ class _Client:
         scope: the one that it writes.
         beside: further ones that its searches read.
         who: for the history.
-        budget_tokens: of all texts in one answer.
     """
 
     memories: MemoryApi
     scope: Scope
     beside: Sequence[Scope]
     who: str
-    budget_tokens: int
 
     async def save(self, args: Mapping[str, Any]) -> Answer:
         fact = Fact(given(args, "content"), origin="agent", metadata=SOURCE)
@@ -102,7 +101,7 @@ class _Client:
         return {"status": "saved", "id": saved_id(ids), "message": SAVED}
 
     async def load(self, args: Mapping[str, Any]) -> Answer:
-        query, limit, budget = given(args, "query"), whole(args, "limit"), self.budget_tokens
+        query, limit, budget = given(args, "query"), whole(args, "limit"), DEFAULT_ANSWER_TOKENS
         most = None if limit is None else min(limit, MOST)
         whose = [self.scope, *self.beside] if self.beside else self.scope
         as_of = moment(args, "as_of")
@@ -117,7 +116,7 @@ class _Client:
 
     async def _fenced(self, entries: Sequence[Found]) -> Answer:
         def escape() -> Answer:
-            return fenced_answer([one.fields for one in affordable(entries, self.budget_tokens)])
+            return fenced_answer([one.fields for one in affordable(entries, DEFAULT_ANSWER_TOKENS)])
 
         return await run_in_thread(sum(len(one.text) for one in entries), escape)
 
@@ -232,7 +231,7 @@ async def serve_stdio(
     with _pipes() as (reading, writing), closing(_Lines(reading)) as lines:
         async with opened as memories:
             scope, *beside = await scopes_of(memories)
-            server = _server(_Client(memories, scope, beside, "mcp", memories.settings.load_tokens))
+            server = _server(_Client(memories, scope, beside, "mcp"))
             output = TextIOWrapper(FileIO(writing, "w", closefd=False), encoding="utf-8", write_through=True)
             try:
                 async with (
@@ -337,7 +336,7 @@ async def serve_http(
 ) -> None:
     """Answers one request of streamable HTTP; nothing is kept between two, so any replica answers the next."""
     scope, *beside = scopes
-    server = _server(_Client(memories, scope, beside, who, memories.settings.load_tokens))
+    server = _server(_Client(memories, scope, beside, who))
     manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True)
     async with manager.run():
         await manager.handle_request(connection, receive, send)

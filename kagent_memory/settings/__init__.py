@@ -1,27 +1,34 @@
-"""Every knob once: as an argument, a query parameter of the URI, or KAGENT_MEMORY_<NAME> in the environment."""
+"""Every setting once: as an argument, a query parameter of the URI, or KAGENT_MEMORY_<NAME>."""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass as validated
 from pydantic_core import ArgsKwargs
 
 from ..errors import ConfigurationError
-from ..records import MemoryType, Origin
+from ..records import Filter, Origin
 from . import kagent_config
-from .policies import PRESETS, Policy, days_by_name
+from .policies import POLICIES, PolicyName, check_names, days_by_name
 
 logger = logging.getLogger(__name__)
 DEFAULT_URI = "libsql:///kagent_memory.db"
@@ -29,7 +36,6 @@ PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
-_TABLE_PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,23}|")
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
 
 
@@ -44,7 +50,8 @@ def _off(value: object) -> object:
     return False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
 
 
-def _configuration(value: object) -> object:
+def _json(value: object) -> object:
+    """Return the object that a text holds as JSON; anything else as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
@@ -53,22 +60,14 @@ def _configuration(value: object) -> object:
         raise ValueError("looks like JSON but is not valid") from error
 
 
+def _named(key: str, value: object) -> object:
+    """Return the fields of a setting whose short form is a text, which stands for the field `key`."""
+    value = _json(value)
+    return {key: value} if value and isinstance(value, str) else value or None
+
+
 def _listed(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-def checked_prefix(value: object) -> object:
-    """What may stand before our tables' names: with it the longest of them keeps within PostgreSQL's 63 bytes.
-
-    Raises:
-        ValueError: it may not.
-    """
-    if not (isinstance(value, str) and _TABLE_PREFIX.fullmatch(value)):
-        raise ValueError(
-            "a prefix has up to 24 of the characters a-z, 0-9 and _, and begins with neither a digit nor pg_; write "
-            "team_a_, say, or leave it out"
-        )
-    return value
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -77,182 +76,162 @@ Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_listed)]
 
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class PersonalDataRules:
+    """What is done about personal data.
+
+    Attributes:
+        mode: "mask" it, "drop" the text, or "refuse" it with InvalidInput.
+        kinds: which personal data; none: all known kinds.
+        regions: countries, as US or DE, whose phone numbers are recognized without a country code; none: eleven
+            large ones.
+        file: a TOML table of further kinds.
+    """
+
+    mode: Literal["mask", "drop", "refuse"]
+    kinds: Names = ()
+    regions: Names = ()
+    file: str | None = None
+
+
+@validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class RerankConfig:
+    """A rerank model.
+
+    Attributes:
+        model: its LiteLLM name, or local/<cross-encoder>.
+        api_base: where it is reached, when it is not at its usual place.
+    """
+
+    model: str
+    api_base: str | None = None
+
+
+@validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class MemorySettings:
     """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
 
+    A setting with several fields is a mapping, or JSON text of one (in the environment and the URI). A
+    list may be comma-separated text.
+
     Attributes:
-        embedding: a model by LiteLLM's name (gemini/…, openai/…), or kagent's configuration of one (as text: its
-            JSON); None: keyword mode.
-        former_embedding: the embedder whose vectors those of `embedding` are to replace, as long as `kagent-memory
-            reembed` goes on: searches ask both meanwhile.
-        llm: a model by LiteLLM's name; None: the agent's own model where one is at hand; False: never.
+        embedding: a model by its LiteLLM name (gemini/…, openai/…), or kagent's configuration of one
+            (a mapping or JSON); None: keyword search.
+        llm: a model by its LiteLLM name; None: the agent's own model where it is known; False: never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
-        secrets_file: a TOML table of further vendors' secrets to mask, in the form of `redact/vendors.toml`.
-        pii: what is done to a text with personal data in it, before a model, embedder, queue or disk sees it: "mask"
-            it, "drop" the text, or "refuse" it with InvalidInput (in a transcript: leave the message out and warn).
-            None: nothing. Needs the extra [pii].
-        pii_kinds: which personal data (comma-separated in the environment and the URI, as all lists): email, phone,
-            card, iban, ip, national_id, and those of `pii_file`; none: all of them.
-        pii_regions: the countries, as US or DE, whose phone numbers are known without a country code; none: eleven
-            large ones.
-        pii_file: a TOML table of further personal data: `[[pii]]` with `kind` and `pattern`, a regular expression.
-        quarantine: origins (tool, agent, user, import) whose new memories are found by nobody until somebody confirms
-            them; what tools say, web pages among it, is of the origin tool. None: all memories are found at once.
         token: opens a server (an http URI); best kept in the environment.
-        search_limit: hits that a search returns at most.
-        min_score: floor on the full query's cosine for rows that only the vector leg found (0 to 1).
-        search_types: ADK's `search_memory` finds memories of these types only (comma-separated in the environment and
-            the URI, as all lists); none: of every type.
-        search_topics: ADK's `search_memory` finds memories with any of these topics only.
-        search_tags: ADK's `search_memory` finds memories with all of these tags only.
-        search_min_importance: ADK's `search_memory` finds memories at least this important only (0 to 1).
-        policy: how memories age where the settings below do not say otherwise: "kagent" (15 days, and what is popular
-            lives on), "archive" (nothing expires that names no TTL of its own), or "tiers" (90 days, decay, capacity,
-            importance in effect). See docs/how-to/ageing.md.
-        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0, "tiers": 90.
-        ttl_days_by_type: the same for memories of a type, as a mapping or `episodic:30,procedural:0`.
-        ttl_days_by_tag: the same for memories with a tag, before those by type; the first that a memory has counts.
-        half_life_days: the prune erases what has faded: a memory's own importance, halved every so many days in which
-            it was not added, changed or delivered, is below 0.05, after one half-life at the earliest. 0: nothing
-            fades. "tiers": 30.
-        unimportant_after_days: the prune erases what is older than so many days, was delivered fewer than 3 times and
-            is of an importance below 0.5 by the formula. 0: off. "tiers": 180.
-        short_term_hours: hours that what is learnt from a session is kept for that session only; what proves important
-            or is repeated elsewhere is promoted to a long-term memory meanwhile. 0: all is long-term at once. "tiers":
-            24. See docs/how-to/ageing.md.
-        short_term_per_session: the most short-term memories of one session; the oldest go first.
-        promote_importance: what is learnt from a session is long-term at once from this importance on (0 to 1).
+        search_limit: the most hits that a search returns.
+        min_score: floor on the full query's cosine for memories that only the vector search found
+            (0 to 1).
+        search_filter: which memories ADK's `search_memory` finds: a `Filter`, or its fields, as in
+            `{"types": ["semantic"], "min_importance": 0.5}`; empty: all.
+        policy: how memories age where the settings do not say otherwise: "kagent" (15 days, and what
+            is popular lives on), "archive" (nothing expires that names no TTL of its own), or "tiers"
+            (90 days, decay, capacity, importance in ranking). See docs/how-to/ageing.md.
+        ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0,
+            "tiers": 90.
+        quarantine: origins (tool, agent, user, import) whose new memories no search finds until
+            somebody confirms them; what tools return, web pages included, is of the origin tool. None:
+            all memories are found at once.
+        pii: what is done to a text with personal data in it, before a model, embedder, queue or disk
+            sees it: "mask" it, "drop" the text, or "refuse" it with InvalidInput (in a transcript:
+            leave the message out and warn). Or in full, `{"mode": "mask", "kinds": ["email", "phone"],
+            "regions": ["DE"], "file": "own.toml"}`: kinds are email, phone, card, iban, ip, national_id
+            and those of the file (all, where none is named); regions are the countries whose phone
+            numbers are recognized without a country code; the file is a TOML table of `[[pii]]` with
+            `kind` and `pattern`, a regular expression. None: nothing. Needs the extra [pii].
+        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that reorders the best hits; where it
+            is not at its usual place, `{"model": "hosted_vllm/any", "api_base": "http://…"}`.
+        worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
+        postgres_schema: the schema of Postgres that holds our tables.
+        encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64; after
+            commas further ones, which open what they once encrypted. Never in the URI, best in the
+            environment. Needs the extra [encryption].
+        nothing_below: a search returns nothing when none of its first five hits has this relevance
+            (0 to 1), where `rank` gives its own none; 0: off. 0.07 is a good start.
+        ttl_days_by: `ttl_days` by type and by tag: a mapping, or text such as
+            `episodic:30,procedural:0,tag=invoice:3650`. Tags come before types; of several tags that a
+            memory has, the first named here counts.
+        short_term_hours: hours that what is learnt from a session is kept for that session only;
+            meanwhile what proves important or is repeated elsewhere becomes a long-term memory. 0: all
+            is long-term at once. "tiers": 24. See docs/how-to/ageing.md.
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
-        max_memories: the most visible memories that a prune leaves in one scope; of the others those with the least
-            importance are erased, pinned ones never. 0: no bound. "tiers": 10,000.
-        importance_boost: weight of the importance formula in ranking, where `rank` gives its `standing` none; 0: off.
-            "tiers": 0.1.
-        nothing_below: a search answers nothing when none of its first five hits is of this relevance (0..1), where
-            `rank` gives its own none; 0: off. 0.07 is a good beginning.
-        summarize_after_days: consolidation sums up episodic memories that are older than so many days and share a
-            topic, five at least; they stay as the summary's history. 0: off. Needs a model. See docs/how-to/ageing.md.
+        half_life_days: the prune erases what has faded: a memory's own importance, halved every so
+            many days in which it was not added, changed or delivered, is below 0.05, after one
+            half-life at the earliest. 0: nothing fades. "tiers": 30.
+        max_memories: the most visible memories that a prune leaves in one scope; beyond it the least
+            important are erased, pinned ones never. 0: no bound. "tiers": 10,000.
+        summarize_after_days: consolidation summarizes episodic memories that are older than so many
+            days and share a topic, five at least; they stay as the summary's history. 0: off. Needs a
+            model. See docs/how-to/ageing.md.
         prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
-        dimensions: numbers in a vector, asked of the embedder; longer vectors are cut and normalised, shorter ones
-            refused. None: as many as the model gives.
+        secrets_file: a TOML table of further vendors' secrets to mask, in the form of
+            `redaction/vendors.toml`.
+        dimensions: numbers in a vector, requested from the embedder; longer vectors are cut and
+            normalised, shorter ones refused. None: as many as the model returns.
         batch_size: texts in one call of the embedder.
-        embedding_cache_mb: the most that this process keeps of the vectors that it embedded last, in MiB: half of
-            documents, half of queries; by the hashes of their texts, apart for each tenant. 0: none.
-        embedding_cache_seconds: how long it keeps them; forgetting drops all of them at once.
+        cache_mb: memory for the word indexes of the scopes searched last, in MiB; as much again for
+            their vectors, and a quarter as much for the vectors embedded last, each for ten minutes.
+            What was searched last stays, however large it is.
         max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
-        prefetch_tokens: the most that prefetched memories may add to a turn, in tokens (of 4 ASCII characters, or 1
-            other).
-        load_tokens: the most that an answer of load_memory or recall_memory may hold of memories' texts, in tokens.
-        embed_timeout_seconds: the longest that one attempt at the embedder may take.
-        query_embed_timeout_seconds: the longest that a search waits for the embedder, all attempts together; after it
-            the search goes by words.
-        llm_timeout_seconds: the longest that one attempt at the language model may take.
-        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that orders what was found anew; None: none.
-        rerank_base_url: where the rerank model is reached, when it is not at its usual place.
-        rerank_timeout_seconds: the longest that reranking may take; after it the order stands as it was.
+        model_timeout_seconds: the longest that one attempt at a language model or embedder may take.
+        search_timeout_seconds: the longest that a search waits for each model that helps it (query
+            embedding, rewriting, reranking), all attempts together; after it the search goes on
+            without that model.
         gate: whether greetings, thanks and general questions are kept from prefetch and preload.
         rewrite: whether the model completes a query before it is searched. Needs llm.
-        rewrite_timeout_seconds: the longest that `rewrite` may take; after it the query stands as asked.
-        consolidate_after: new memories of a scope after which what says the same is merged; 0: never by itself.
-        consolidate_every_hours: the longest that a scope with new memories waits for that merge; 0: no such wait.
-        model_retries: further attempts after a failed model call.
-        lease_seconds: seconds that a killed worker's job waits for another worker (30 at most).
-        job_attempts: failures after which a job becomes a dead letter; what may pass (a model that is away) does not
-            count.
-        worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
-        cache_mb: the most that this process keeps of the word indexes of the scopes searched last, in MiB, and as much
-            again of their vectors. What was searched last stays, however large it is.
-        driver: what opens a file: sqlite3, which Python brings along, or libsql, which needs the extra [libsql]; None:
-            sqlite3. All that open one file in one process take the same one.
-        postgres_schema: the schema of Postgres that our tables live in.
-        table_prefix: stands before the name of each table, index and role of ours in Postgres, for several
-            installations in one schema; each finds its own memories alone.
+        consolidate_after: new memories of a scope after which what says the same is merged at once,
+            and not within the hour; 0: never by itself.
         pool_size: the most connections to Postgres.
-        pool_wait_seconds: the longest that a call waits for a free connection to Postgres while all are at work; a call
-            that is cancelled stops waiting at once, and a database that is away is told at once.
-        statement_timeout_seconds: the longest that Postgres may work on one statement; a connection that stays silent
-            2 s longer is given up. Migrations may take longer.
-        postgres_pooler: whether a pooler that hands its connections around from transaction to transaction (PgBouncer,
-            say) stands before Postgres; None: each connection finds out.
-        read_uri: a streaming standby of the Postgres that the URI names; searches and lists are read from it as long as
-            it holds what this process wrote, and from the primary otherwise.
-        rls: switches row level security on in Postgres, so that the database itself keeps scopes apart; once it is on,
-            every process finds out, and leaving it out does not switch it off.
-        encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64; after commas further
-            ones, which open what they once encrypted. Never in the URI, best in the environment. Needs the extra
-            [encryption].
-        file_encryption_key: encrypts a file as a whole, by libSQL; a file that is there must have been made with it.
-            Never in the URI, best in the environment. Needs the extra [libsql].
+        statement_timeout_seconds: the longest that Postgres may work on one statement; a connection
+            that stays silent 2 s longer is given up. Migrations may take longer.
+        read_uri: a streaming standby of the Postgres that the URI names; searches and lists are read
+            from it as long as it holds what this process wrote, and from the primary otherwise.
+        rls: switches row level security on in Postgres, so that the database itself keeps scopes
+            apart; once it is on, every process finds out, and leaving it out does not switch it off.
+        file_encryption_key: encrypts a file as a whole, by libSQL; an existing file must have been
+            made with it. Never in the URI, best in the environment. Needs the extra [libsql].
     """
 
-    embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
-    former_embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_configuration)] = None
+    embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_json)] = None
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
-    secrets_file: str | None = None
-    pii: Literal["mask", "drop", "refuse"] | None = None
-    pii_kinds: Names = ()
-    pii_regions: Names = ()
-    pii_file: str | None = None
-    quarantine: Origins = ()
     token: str | None = Field(default=None, repr=False)
     search_limit: int = Field(default=5, ge=0)
     min_score: float = Field(default=0.0, ge=0, le=1)
-    search_types: Names = ()
-    search_topics: Names = ()
-    search_tags: Names = ()
-    search_min_importance: float = Field(default=0.0, ge=0, le=1)
-    policy: Policy = "kagent"
+    search_filter: Annotated[Filter, BeforeValidator(_json)] = Filter()
+    policy: PolicyName = "kagent"
     ttl_days: Days = 15
-    ttl_days_by_type: Annotated[Mapping[MemoryType, Days], BeforeValidator(days_by_name)] = Field(
-        default_factory=dict[MemoryType, int]
-    )
-    ttl_days_by_tag: Annotated[Mapping[str, Days], BeforeValidator(days_by_name)] = Field(
-        default_factory=dict[str, int]
-    )
+    quarantine: Origins = ()
+    pii: Annotated[PersonalDataRules | None, BeforeValidator(partial(_named, "mode"))] = None
+    rerank: Annotated[RerankConfig | None, BeforeValidator(partial(_named, "model"))] = None
+    worker: bool = True
+    postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    encryption_keys: str | None = Field(default=None, repr=False)
+
+    nothing_below: float = Field(default=0.0, ge=0, le=1)
+    ttl_days_by: Annotated[
+        Mapping[str, Days], BeforeValidator(_json), BeforeValidator(days_by_name), AfterValidator(check_names)
+    ] = Field(default_factory=dict[str, int])
     short_term_hours: float = Field(default=0.0, ge=0, le=876_000)
-    short_term_per_session: int = Field(default=50, ge=1, le=10_000)
-    promote_importance: float = Field(default=0.7, ge=0, le=1)
     popular_after: int = Field(default=10, ge=0)
     half_life_days: float = Field(default=0.0, ge=0, le=36_500)
-    unimportant_after_days: Days = 0
     max_memories: int = Field(default=0, ge=0)
-    importance_boost: float = Field(default=0.0, ge=0, le=1)
-    nothing_below: float = Field(default=0.0, ge=0, le=1)
     summarize_after_days: Days = 0
     prune_every_hours: float = Field(default=24.0, ge=0)
+    secrets_file: str | None = None
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
     batch_size: int = Field(default=64, ge=1)
-    embedding_cache_mb: int = Field(default=64, ge=0)
-    embedding_cache_seconds: float = Field(default=600.0, gt=0)
+    cache_mb: int = Field(default=256, ge=1)
     max_content_bytes: int = Field(default=16_384, ge=1)
-    prefetch_tokens: int = Field(default=1024, ge=1)
-    load_tokens: int = Field(default=2048, ge=1)
-    embed_timeout_seconds: float = Field(default=30.0, gt=0)
-    query_embed_timeout_seconds: float = Field(default=10.0, gt=0)
-    llm_timeout_seconds: float = Field(default=60.0, gt=0)
-    rerank: str | None = None
-    rerank_base_url: str | None = None
-    rerank_timeout_seconds: float = Field(default=5.0, gt=0)
+    model_timeout_seconds: float = Field(default=60.0, gt=0)
+    search_timeout_seconds: float = Field(default=5.0, gt=0)
     gate: bool = True
     rewrite: bool = False
-    rewrite_timeout_seconds: float = Field(default=3.0, gt=0)
     consolidate_after: int = Field(default=50, ge=0)
-    consolidate_every_hours: float = Field(default=1.0, ge=0)
-    model_retries: int = Field(default=2, ge=0)
-    lease_seconds: float = Field(default=20.0, gt=0, le=30)
-    job_attempts: int = Field(default=5, ge=1)
-    worker: bool = True
-    cache_mb: int = Field(default=256, ge=1)
-    driver: Literal["sqlite3", "libsql"] | None = None
-    postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
-    table_prefix: Annotated[str, BeforeValidator(checked_prefix)] = ""
     pool_size: int = Field(default=10, ge=1)
-    pool_wait_seconds: float = Field(default=60.0, gt=0)
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
-    postgres_pooler: bool | None = None
     read_uri: str | None = Field(default=None, repr=False)
     rls: bool = False
-    encryption_keys: str | None = Field(default=None, repr=False)
     file_encryption_key: str | None = Field(default=None, repr=False)
 
     @model_validator(mode="before")
@@ -260,7 +239,8 @@ class MemorySettings:
     def _with_policy(cls, given: Any) -> Any:
         """What is given, and what its policy says of the rest."""
         values: dict[str, Any] = dict((given.kwargs or {}) if isinstance(given, ArgsKwargs) else given)
-        return {**PRESETS.get(str(values.get("policy")), {}), **values}
+        policy = POLICIES.get(str(values.get("policy")))
+        return {**(policy.settings if policy else {}), **values}
 
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:
@@ -297,75 +277,8 @@ class MemorySettings:
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
-            raise ConfigurationError(f"Invalid value for the setting {name}: {first['msg']}.") from error
-
-
-class SettingOptions(TypedDict, total=False):
-    """The fields of `MemorySettings` as keyword arguments, but for `embedding`, `former_embedding`, `llm`, `rerank` and
-    `gate`: these take objects as well, and are arguments of their own.
-    """
-
-    tenant: str
-    secrets_file: str | None
-    pii: Literal["mask", "drop", "refuse"] | None
-    pii_kinds: Sequence[str]
-    pii_regions: Sequence[str]
-    pii_file: str | None
-    quarantine: Sequence[Origin]
-    token: str | None
-    search_limit: int
-    min_score: float
-    search_types: Sequence[str]
-    search_topics: Sequence[str]
-    search_tags: Sequence[str]
-    search_min_importance: float
-    policy: Policy
-    ttl_days: int
-    ttl_days_by_type: Mapping[MemoryType, int]
-    ttl_days_by_tag: Mapping[str, int]
-    short_term_hours: float
-    short_term_per_session: int
-    promote_importance: float
-    popular_after: int
-    half_life_days: float
-    unimportant_after_days: int
-    max_memories: int
-    importance_boost: float
-    nothing_below: float
-    summarize_after_days: int
-    prune_every_hours: float
-    dimensions: int | None
-    batch_size: int
-    embedding_cache_mb: int
-    embedding_cache_seconds: float
-    max_content_bytes: int
-    prefetch_tokens: int
-    load_tokens: int
-    embed_timeout_seconds: float
-    query_embed_timeout_seconds: float
-    llm_timeout_seconds: float
-    rerank_base_url: str | None
-    rerank_timeout_seconds: float
-    rewrite: bool
-    rewrite_timeout_seconds: float
-    consolidate_after: int
-    consolidate_every_hours: float
-    model_retries: int
-    lease_seconds: float
-    job_attempts: int
-    worker: bool
-    cache_mb: int
-    driver: Literal["sqlite3", "libsql"] | None
-    postgres_schema: str
-    table_prefix: str
-    pool_size: int
-    pool_wait_seconds: float
-    statement_timeout_seconds: float
-    postgres_pooler: bool | None
-    read_uri: str | None
-    rls: bool
-    encryption_keys: str | None
-    file_encryption_key: str | None
+            reason = first["msg"].removeprefix("Value error, ").removesuffix(".")
+            raise ConfigurationError(f"Invalid value for the setting {name}: {reason}.") from error
 
 
 def compose(

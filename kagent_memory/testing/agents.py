@@ -19,11 +19,9 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 from google.genai import types
 from pydantic import Field
-from typing_extensions import Unpack
 
 from ..adk.service import KagentMemoryService
 from ..errors import ModelError
-from ..memories import PartOptions
 from ..models.embedding import Embedder
 from ..models.llm import Llm
 from ..settings import MemorySettings
@@ -203,7 +201,7 @@ class Chat:
 
 
 def in_memory_service(
-    *, embedding: Embedder | None = None, llm: Llm | BaseLlm | bool = False, **options: Unpack[PartOptions]
+    *, embedding: Embedder | None = None, llm: Llm | BaseLlm | bool = False, **options: Any
 ) -> KagentMemoryService:
     """A memory service that keeps nothing on disk, calls no model and reads no variable of the environment.
 

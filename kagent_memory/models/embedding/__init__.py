@@ -73,19 +73,18 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
             choice,
             dimensions=settings.dimensions,
             batch_size=settings.batch_size,
-            timeout_seconds=settings.embed_timeout_seconds,
+            timeout_seconds=settings.model_timeout_seconds,
         )
     if isinstance(choice, (str, EmbeddingConfig)):
         return ProviderEmbedder(
             choice,
             dimensions=settings.dimensions,
             batch_size=settings.batch_size,
-            timeout_seconds=settings.embed_timeout_seconds,
-            retries=settings.model_retries,
+            timeout_seconds=settings.model_timeout_seconds,
         )
     return CheckedEmbedder(
         choice,
         dimensions=settings.dimensions,
         batch_size=settings.batch_size,
-        timeout_seconds=settings.embed_timeout_seconds,
+        timeout_seconds=settings.model_timeout_seconds,
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..calls import NO_RETRIES, RetryPolicy, litellm, named, status_of, with_retries
+from ..calls import MAX_RETRIES, NO_RETRIES, RetryPolicy, litellm, named, status_of, with_retries
 from ..openai_api import endpoint
 from .provider_routes import EmbeddingConfig, configured_route, named_route
 from .vector_checks import Matrix, batches, empty, fitted, joined, matrix
@@ -39,7 +39,7 @@ class ProviderEmbedder:
         dimensions: int | None = None,
         batch_size: int = 64,
         timeout_seconds: float = 30.0,
-        retries: int = 2,
+        retries: int = MAX_RETRIES,
     ) -> None:
         self._route = (
             named_route(choice, os.environ) if isinstance(choice, str) else configured_route(choice, os.environ)

@@ -21,7 +21,7 @@ class CheckedLlm:
     def __init__(self, inner: Any, settings: MemorySettings) -> None:
         name_of(inner, "complete", "a language model")
         self.inner = inner
-        self._retry = RetryPolicy(settings.llm_timeout_seconds)
+        self._retry = RetryPolicy(settings.model_timeout_seconds)
 
     @property
     def name(self) -> str:

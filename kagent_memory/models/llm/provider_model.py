@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ...errors import ModelError, TruncatedAnswer
 from ...settings import MemorySettings
-from ..calls import NO_RETRIES, RetryPolicy, litellm, named, qualified, status_of, with_retries
+from ..calls import MAX_RETRIES, NO_RETRIES, RetryPolicy, litellm, named, qualified, status_of, with_retries
 from ..openai_api import Refused, endpoint
 from .meter import count_call
 from .reply_parser import Answer
@@ -24,16 +24,17 @@ class ProviderModel:
 
     Args:
         model: a LiteLLM model name; bare Gemini names will do.
-        settings: time-out and retries.
+        settings: the time-out of one attempt.
+        retries: further attempts after a failure that may pass.
 
     Raises:
         ConfigurationError: only LiteLLM could reach it, and is not installed.
     """
 
-    def __init__(self, model: str, settings: MemorySettings) -> None:
+    def __init__(self, model: str, settings: MemorySettings, *, retries: int = MAX_RETRIES) -> None:
         self.name = qualified(model, os.environ)
         self._endpoint = endpoint(self.name, {}, os.environ)
-        self._retry = RetryPolicy(settings.llm_timeout_seconds, settings.model_retries)
+        self._retry = RetryPolicy(settings.model_timeout_seconds, retries)
         self._output = StructuredOutput(self._text, schema_refused)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
