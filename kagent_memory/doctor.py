@@ -117,7 +117,7 @@ async def examine(uri: str | None = None, *, embedding: Any = None, llm: Any = N
 
 async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
     """What is said of a database that does not exist yet; None if it does."""
-    if await store_exists(uri, schema=settings.postgres_schema, table_prefix=settings.table_prefix):
+    if await store_exists(uri, schema=settings.postgres_schema):
         return None
     bare = uri.removeprefix("kagent+")
     parts = urlsplit(bare)
@@ -148,9 +148,7 @@ async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
     if settings.read_uri is None:
         return []
     try:
-        lag = await standby_lag(
-            uri, settings.read_uri, schema=settings.postgres_schema, table_prefix=settings.table_prefix
-        )
+        lag = await standby_lag(uri, settings.read_uri, schema=settings.postgres_schema)
     except KagentMemoryError as error:
         advice = f"Start it, and see its log; the primary answers meanwhile. {_STANDBY}"
         return [Finding("standby", "bad", str(error), advice)]

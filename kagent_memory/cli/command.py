@@ -196,12 +196,9 @@ async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
     from ..stores import store_exists
 
     bare, chosen = compose(uri, None, settings, os.environ)
-    if await store_exists(bare, schema=chosen.postgres_schema, table_prefix=chosen.table_prefix):
+    if await store_exists(bare, schema=chosen.postgres_schema):
         return
-    prefix = f", table_prefix {chosen.table_prefix}" if chosen.table_prefix else ""
-    schema = (
-        f" (schema {chosen.postgres_schema}{prefix})" if bare.removeprefix("kagent+").startswith("postgres") else ""
-    )
+    schema = f" (schema {chosen.postgres_schema})" if bare.removeprefix("kagent+").startswith("postgres") else ""
     raise ConfigurationError(
         f"There are no memories at {without_secrets(bare)}{schema}, and this command does not create any. Correct "
         "--uri or KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."

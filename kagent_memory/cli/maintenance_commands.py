@@ -202,10 +202,8 @@ async def migrate(args: argparse.Namespace, say: Output) -> int:
         location = memories.location
     if args.distribute:
         return await distribute(args, say)
-    _, settings = compose(args.uri, None, settings_of(args), os.environ)
-    prefix = settings.table_prefix
-    say.value({"location": location, "schema": "newest", **({"table_prefix": prefix} if prefix else {})})
-    say.line(f"{location} has the newest schema{f', its tables with the prefix {prefix}' if prefix else ''}.")
+    say.value({"location": location, "schema": "newest"})
+    say.line(f"{location} has the newest schema.")
     return 0
 
 
@@ -219,7 +217,6 @@ async def distribute(args: argparse.Namespace, say: Output) -> int:
     tables = await distribute_store(
         bare,
         schema=settings.postgres_schema,
-        table_prefix=settings.table_prefix,
         shards=args.shards,
         dry_run=args.dry_run,
     )
