@@ -25,7 +25,6 @@ from systems import DEPTH, Service
 from kagent_memory import KagentMemoryService
 from kagent_memory.models.llm import Answer as Schema
 from kagent_memory.records import new_id
-from kagent_memory.settings import SettingOptions
 
 Users = Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
 NOBODY_SAYS = "zarf quibble oblong marmalade flux"
@@ -73,7 +72,7 @@ async def measured(users: Users, path: Path, embedder: MiniLM | None, every: int
     known = answers(path)
     with tempfile.TemporaryDirectory() as folder:
         uri = f"libsql:///{folder}/memory.db"
-        patient = SettingOptions(search_limit=DEPTH, query_embed_timeout_seconds=120.0, rewrite_timeout_seconds=120.0)
+        patient: dict[str, Any] = {"search_limit": DEPTH, "search_timeout_seconds": 120.0}
         async with KagentMemoryService(uri, embedding=embedder, **patient) as service:
             for user, (notes, _) in users.items():
                 await Service(service).fill(user, notes)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import kagent_memory
 from kagent_memory.memories import Memories, api
+from kagent_memory.records import Filter
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import Backend, MemorySettings
 
@@ -24,16 +25,38 @@ SETTINGS = """# Settings
 A setting has one name everywhere: an argument of `KagentMemoryService` and `Memories.open`, a query parameter of the
 URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`), and
 `--set search_limit=8` on the [command line](cli.md). Arguments win over the URI's query, that over the environment. An
-unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit.
+unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit. A value of several
+fields is a mapping, or JSON in text (`KAGENT_MEMORY_PII='{"mode": "mask", "kinds": ["email"]}'`).
 
 The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else by `MEMORY_BACKEND`, else it is
 `libsql:///kagent_memory.db`. A `DATABASE_URL` that nothing chooses is refused rather than passed over.
 
 {backends}
 
-| name | default | what |
-|---|---|---|
+{common}
+
+## Advanced
+
+{advanced}
 """
+COMMON = (
+    "embedding",
+    "llm",
+    "tenant",
+    "token",
+    "search_limit",
+    "min_score",
+    "search_filter",
+    "policy",
+    "ttl_days",
+    "quarantine",
+    "pii",
+    "rerank",
+    "worker",
+    "postgres_schema",
+    "encryption_keys",
+)
+"""The settings of the first table: what a user may want; the others are advanced."""
 BACKENDS = {
     Backend.LIBSQL: "`libsql:///kagent_memory.db`, in the working directory",
     Backend.PGVECTOR: "the PostgreSQL that `DATABASE_URL` names (`postgresql://…` or `pgserver:///…`)",
@@ -105,14 +128,22 @@ WITHOUT_SIGNATURE = (*GROUPS["Errors"], "Embedder", "Llm", "SummaryProvider", "M
 
 
 def settings_page() -> str:
-    """Each setting with its default, in the words of its class."""
+    """Return two tables of the settings with their defaults, in the words of their class."""
     said = _attributes(inspect.getdoc(MemorySettings) or "")
     default = MemorySettings()
-    rows = [
-        f"| `{field.name}` | `{getattr(default, field.name)!r}` | {said[field.name]} |" for field in fields(default)
-    ]
+    names = [field.name for field in fields(default)]
+
+    def table(names: Sequence[str]) -> str:
+        rows = [f"| `{name}` | `{_shown(getattr(default, name))}` | {said[name]} |" for name in names]
+        return "\n".join(("| name | default | what |", "|---|---|---|", *rows))
+
     backends = "\n".join(f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in Backend)
-    return SETTINGS.format(backends=backends) + "\n".join(rows) + "\n"
+    advanced = [name for name in names if name not in COMMON]
+    return SETTINGS.format(backends=backends, common=table(COMMON), advanced=table(advanced))
+
+
+def _shown(default: object) -> str:
+    return "Filter()" if default == Filter() else repr(default)
 
 
 def _attributes(doc: str) -> dict[str, str]:

@@ -137,7 +137,7 @@ async def test_what_one_call_is_told_to_keep_goes_with_no_other(without: Any, ge
 
 async def test_closing_leaves_a_call_that_is_under_way_alone(without: Any, gemini: Loopback) -> None:
     without("litellm")
-    embedder = open_embedder("gemini-embedding-001", MemorySettings(model_retries=0))
+    embedder = open_embedder("gemini-embedding-001", MemorySettings())
     assert embedder is not None
     entered, release = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

@@ -226,7 +226,7 @@ class MemorySettings:
 
     nothing_below: float = Field(default=0.0, ge=0, le=1)
     ttl_days_by: Annotated[
-        Mapping[str, Days], BeforeValidator(_json), BeforeValidator(days_by_name), AfterValidator(check_names)
+        Mapping[str, Days], BeforeValidator(days_by_name), BeforeValidator(_json), AfterValidator(check_names)
     ] = Field(default_factory=dict[str, int])
     short_term_hours: float = Field(default=0.0, ge=0, le=876_000)
     popular_after: int = Field(default=10, ge=0)
@@ -284,7 +284,7 @@ class MemorySettings:
         """
         known = {field.name for field in fields(self)}
         if unknown := sorted(set(options) - known):
-            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}.")
+            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}")
         try:
             former = type(self)(policy=self.policy)
             values = {name: value for name in known if (value := getattr(self, name)) != getattr(former, name)}
@@ -334,7 +334,7 @@ def compose(
             "syncs; name the server itself, libsql://host?authToken=…, or a file alone, libsql:///memory.db."
         )
     if unknown is not None:
-        raise ConfigurationError(f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}.")
+        raise ConfigurationError(f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}")
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
@@ -413,7 +413,7 @@ def _is_libsql_server(uri: str) -> bool:
 def _known_names(wrong: str, known: Iterable[str]) -> str:
     """What to write instead of an unknown name."""
     near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
 
 
 def _default_uri(environ: Mapping[str, str]) -> str:
@@ -434,8 +434,8 @@ def _default_uri(environ: Mapping[str, str]) -> str:
         raise ConfigurationError("MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use.")
     if backend:
         raise ConfigurationError(
-            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(known, Backend)} ({Backend.PGVECTOR} goes with "
-            f"DATABASE_URL). Any other store is named in {PREFIX}URI."
+            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(known, Backend)} {Backend.PGVECTOR} goes with "
+            f"DATABASE_URL. Any other store is named in {PREFIX}URI."
         )
     raise ConfigurationError(
         "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "

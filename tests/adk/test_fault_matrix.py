@@ -43,9 +43,8 @@ SOON = 120.0  # generous: what is tested is that it ends at all
 PATIENT = MemorySettings(rewrite=True, prune_every_hours=0)
 SHORT = PATIENT.updated(
     {
-        **dict.fromkeys(("embed_timeout_seconds", "query_embed_timeout_seconds", "llm_timeout_seconds"), 0.5),
-        **dict.fromkeys(("rerank_timeout_seconds", "rewrite_timeout_seconds"), 0.5),
-        **dict.fromkeys(("statement_timeout_seconds", "pool_wait_seconds"), 1.0),
+        **dict.fromkeys(("model_timeout_seconds", "search_timeout_seconds"), 0.5),
+        "statement_timeout_seconds": 1.0,
     }
 )
 RAISED: dict[str, Callable[[], Exception]] = {

@@ -172,9 +172,12 @@ def test_names_are_resolved_by_adks_registry() -> None:
     assert resolve_llm("no such model", MemorySettings()) is None
 
 
-async def test_an_agents_model_extracts_facts_and_its_failure_stores_nothing(uri: str) -> None:
+async def test_an_agents_model_extracts_facts_and_its_failure_stores_nothing(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
-    async with KagentMemoryService(uri, job_attempts=1) as service:
+    async with KagentMemoryService(uri) as service:
         await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))
         await service.drain()
         memories = (await service.memories.list(service.scope(APP, USER))).memories

@@ -8,6 +8,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from google.adk.agents import ParallelAgent
@@ -20,6 +21,7 @@ from google.genai import types
 
 from kagent_memory import (
     ConfigurationError,
+    Filter,
     InvalidInput,
     KagentMemoryService,
     LoadMemoryTool,
@@ -289,7 +291,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     ("arguments", "advice"),
     [
         ({"search_limits": 3}, "did you mean search_limit?"),
-        ({"sparkle": 3}, "known: .*cache_mb, .*worker"),
+        ({"sparkle": 3}, "known: batch_size, .*worker"),
         ({"uri": "libsql:///memory.db?serch_limit=3"}, "did you mean search_limit?"),
         ({"uri": "kagent://host/db"}, r"kagent:///memory\.db"),
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),
@@ -298,7 +300,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ({"uri": "postgresql://["}, "Invalid URI. A server is postgresql://user:password@host"),
         ({"uri": "postgresql://me:hunter2[@host/db"}, "^(?!.*hunter2).*%5B"),
         ({"settings": {"ttl_days": 3}}, "takes MemorySettings"),
-        ({"search_types": "semntic"}, "Unknown search_types semntic"),
+        ({"search_filter": {"types": ["semntic"]}}, "search_filter.types.0: Input should be 'semantic'"),
     ],
     ids=str,
 )
@@ -441,9 +443,14 @@ async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
     assert all(waited), "the caller's loop stood still until it gave up"
 
 
-async def test_settings_narrow_what_adks_search_finds(uri: str) -> None:
-    service = KagentMemoryService(uri, search_types="procedural", search_tags=("ops",), search_min_importance=0.5)
-    async with service:
+async def test_a_setting_narrows_what_adks_search_finds(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = '{"types": ["procedural"], "tags": ["ops"], "min_importance": 0.5}'
+    meant = Filter(types=("procedural",), tags=("ops",), min_importance=0.5)
+    monkeypatch.setenv("KAGENT_MEMORY_SEARCH_FILTER", written)
+    assert KagentMemoryService(uri).settings.search_filter == meant
+    assert KagentMemoryService(f"{uri}?search_filter={quote(written)}").settings.search_filter == meant
+    monkeypatch.delenv("KAGENT_MEMORY_SEARCH_FILTER")
+    async with KagentMemoryService(uri, search_filter=meant) as service:
         for text, kind, tags, importance in (
             ("Restart the heron cluster at night.", "procedural", ["ops", "night"], 0.9),
             ("Restart the heron cluster by day.", "procedural", ["day"], 0.9),
@@ -456,5 +463,6 @@ async def test_settings_narrow_what_adks_search_finds(uri: str) -> None:
         assert [(memory.content.parts or [])[0].text for memory in found.memories] == [
             "Restart the heron cluster at night."
         ]
-    with pytest.raises(ConfigurationError, match="search_types"):
-        KagentMemoryService(uri, search_types="gossip")
+    for wrong in ({"types": ["gossip"]}, {"typ": "procedural"}, "gossip", "{", {"created_after": "today"}):
+        with pytest.raises(ConfigurationError, match="search_filter"):
+            KagentMemoryService(uri, search_filter=wrong)

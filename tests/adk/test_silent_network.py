@@ -29,13 +29,7 @@ from kagent_memory.testing import HashEmbedder
 
 from .scripted import Chat, assistant, call, responses, scripted
 
-SHORT = MemorySettings(
-    embed_timeout_seconds=1,
-    query_embed_timeout_seconds=1,
-    llm_timeout_seconds=1,
-    rerank_timeout_seconds=1,
-    model_retries=1,
-)
+SHORT = MemorySettings(model_timeout_seconds=1, search_timeout_seconds=1)
 SOON = 60.0  # generous: what is tested is that it ends at all
 
 
@@ -80,7 +74,7 @@ async def complete(choice: Any) -> object:
 
 
 async def rerank(model: str, base: str) -> object:
-    reranker = open_reranker(model, SHORT.updated({"rerank_base_url": base}))
+    reranker = open_reranker({"model": model, "api_base": base}, SHORT)
     assert reranker is not None
     return await reranker.rerank("tea", ["oolong", "coffee"])
 
@@ -133,10 +127,14 @@ async def whole_turn(service: Any, **options: Any) -> dict[str, Any]:
 
 async def test_a_turn_completes_while_every_model_of_memory_is_silent(silent, tmp_path):
     async with KagentMemoryService(
-        f"libsql:///{tmp_path}/memory.db", embedding="openai/any", llm="openai/any", rerank="hosted_vllm/any",
-        rerank_base_url=silent, rewrite=True, rewrite_timeout_seconds=0.5, embed_timeout_seconds=0.5,
-        query_embed_timeout_seconds=0.5, llm_timeout_seconds=0.5, rerank_timeout_seconds=0.5, model_retries=1,
-    ) as service:  # fmt: skip
+        f"libsql:///{tmp_path}/memory.db",
+        embedding="openai/any",
+        llm="openai/any",
+        rerank={"model": "hosted_vllm/any", "api_base": silent},
+        rewrite=True,
+        model_timeout_seconds=0.5,
+        search_timeout_seconds=0.5,
+    ) as service:
         await service.memories.add(Scope("", "ada", "app"), ["Ada likes oolong tea best."])
         answers = await whole_turn(service)
     assert "oolong" in str(answers["loaded"])
@@ -175,7 +173,7 @@ async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_it
             raise OSError("the hub did not answer")
 
     monkeypatch.setattr("kagent_memory.models.embedding.local_embedder.sentence_transformers", Loading)
-    options: dict[str, Any] = {"embedding": "sentence-transformers/any", "embed_timeout_seconds": 0.3, "worker": False}
+    options: dict[str, Any] = {"embedding": "sentence-transformers/any", "model_timeout_seconds": 0.3, "worker": False}
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
         [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
         assert waited == [], "the save waited until the loading was given up"

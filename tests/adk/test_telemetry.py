@@ -131,7 +131,7 @@ async def test_the_age_of_the_oldest_open_job_grows_through_an_outage_and_falls_
 ) -> None:
     monkeypatch.setattr(worker, "MEASURE_SECONDS", 0.0)
     clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
-    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0, "consolidate_every_hours": 0}
+    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
     async with opened("libsql:///:memory:", **options) as memories:
         await memories.work(until_idle=True)
         assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}

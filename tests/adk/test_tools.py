@@ -250,11 +250,12 @@ async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(service: Kagen
         assert note == f"[cut off; it has {len(text):,} characters in all]"
 
 
-async def test_the_budget_is_a_setting_and_an_argument(uri: str) -> None:
+async def test_the_budget_is_an_argument(uri: str) -> None:
     notes = [f"Deploy note {number} " + f"w{number} " * 100 for number in range(4)]
-    async with KagentMemoryService(uri, llm=False, load_tokens=150) as service:
+    async with KagentMemoryService(uri, llm=False) as service:
         await service.memories.add(SCOPE, notes)
-        assert len((await answer_of(LoadMemoryTool(), service, query="deploy"))["memories"]) == 1
+        narrow = LoadMemoryTool(budget_tokens=150)
+        assert len((await answer_of(narrow, service, query="deploy"))["memories"]) == 1
         wide = LoadMemoryTool(budget_tokens=10_000)
         assert len((await answer_of(wide, service, query="deploy"))["memories"]) == 4
     for tool in (LoadMemoryTool, RecallMemoryTool):

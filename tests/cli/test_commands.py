@@ -285,8 +285,6 @@ def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(run: Any, id: str):
         [
             "--embedding",
             '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}',
-            "--set",
-            "model_retries=0",
         ],
         ["--set", "ttl_days=soon"],
     ):

@@ -15,6 +15,7 @@ from typing import Any
 
 import kagent_memory.stores.libsql
 import kagent_memory.stores.postgres  # noqa: F401 drivers load when used
+from kagent_memory.ingestion import worker
 from kagent_memory.language import tables
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
@@ -77,9 +78,8 @@ async def _live(uri: str, user: str, point: str, acknowledged: Sequence[str], re
     llm, embedder = ScriptedLlm(answer), HashEmbedder()
     _arm(llm, "complete", point)
     _arm(embedder, "embed", point)
-    async with await Memories.open(
-        uri, llm=llm, embedding=embedder, lease_seconds=0.4, prune_every_hours=0
-    ) as memories:
+    worker.LEASE_SECONDS = 0.4  # of this process, which is killed soon
+    async with await Memories.open(uri, llm=llm, embedding=embedder, prune_every_hours=0) as memories:
         for verb in ("enqueue", "claim", "taken", "search_vector", "version", "apply"):
             _arm(memories.store, verb, point)
         _arm_statements(memories.store, point)

@@ -115,7 +115,7 @@ async def test_many_facts_are_one_job_that_is_due_an_hour_after_the_first_and_is
 
 @pytest.mark.parametrize(
     "options",
-    [{"llm": False}, {"consolidate_after": 0, "consolidate_every_hours": 0}],
+    [{"llm": False}, {"consolidate_after": 0}],
     ids=["without a model", "turned off"],
 )
 async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[str, Any]):

@@ -60,24 +60,26 @@ async def taken_in_once(memories: Sequence[Memories], model: SlowModel) -> None:
 
 
 @pytest.mark.parametrize("skews", [(-60, 0, 60), (0, 3600), (0, -3600), (0, 86_400)], ids=str)
-async def test_no_job_is_taken_from_a_worker_by_one_whose_clock_is_ahead(store_uri, skews):
+async def test_no_job_is_taken_from_a_worker_by_one_whose_clock_is_ahead(store_uri, skews, monkeypatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.LEASE_SECONDS", 2)
     model = SlowModel(2.5)  # longer than a lease that nobody renews
     async with AsyncExitStack() as stack:
         memories = [
             await stack.enter_async_context(
-                await Memories.open(store_uri, llm=model, clock=Clock(seconds), lease_seconds=2, consolidate_after=0)
+                await Memories.open(store_uri, llm=model, clock=Clock(seconds), consolidate_after=0)
             )
             for seconds in sorted(skews, key=abs)
         ]
         await taken_in_once(memories, model)
 
 
-async def test_a_clock_that_jumps_while_a_job_runs_takes_no_job_away(store_uri):
+async def test_a_clock_that_jumps_while_a_job_runs_takes_no_job_away(store_uri, monkeypatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.LEASE_SECONDS", 2)
     model = SlowModel(2.5)
     clocks = [Clock(0), Clock(0)]
     async with (
-        await Memories.open(store_uri, llm=model, clock=clocks[0], lease_seconds=2, consolidate_after=0) as one,
-        await Memories.open(store_uri, llm=model, clock=clocks[1], lease_seconds=2, consolidate_after=0) as two,
+        await Memories.open(store_uri, llm=model, clock=clocks[0], consolidate_after=0) as one,
+        await Memories.open(store_uri, llm=model, clock=clocks[1], consolidate_after=0) as two,
     ):
 
         async def jumps() -> None:

@@ -38,8 +38,13 @@ class Blocking:
         return [Fact(text="Grace sings.")]
 
 
+@pytest.fixture
+def _short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kagent_memory.ingestion.worker.LEASE_SECONDS", LEASE_SECONDS)
+
+
 async def opened(uri: str, **options: Any) -> Memories:
-    given = {"llm": False, "worker": False, "prune_every_hours": 0, "lease_seconds": LEASE_SECONDS, **options}
+    given = {"llm": False, "worker": False, "prune_every_hours": 0, **options}
     return await Memories.open(uri, **given)
 
 
@@ -60,6 +65,7 @@ def stealing(uri: str, blocking: Blocking, stolen: list[Job]) -> None:
         runner.run(steal())
 
 
+@pytest.mark.usefixtures("_short_leases")
 async def test_no_other_worker_gets_a_job_whose_worker_is_held_up(store_uri: str):
     blocking, stolen = Blocking(), list[Job]()
     async with await opened(store_uri, summary=blocking) as memories:
@@ -94,7 +100,7 @@ async def test_a_job_that_fails_while_its_worker_is_stopped_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("kagent_memory.memories.in_process.CLOSE_SECONDS", 0.0)
-    memories = await opened(store_uri, summary=Failing(), worker=True, lease_seconds=30)
+    memories = await opened(store_uri, summary=Failing(), worker=True)
     release, releasing = memories.store.release, asyncio.Event()
 
     async def slow(*args: Any, **options: Any) -> bool:
@@ -114,7 +120,7 @@ async def test_a_job_that_is_claimed_while_its_worker_is_stopped_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("kagent_memory.memories.in_process.CLOSE_SECONDS", 0.0)
-    memories = await opened(store_uri, summary=Failing(), worker=True, lease_seconds=30)
+    memories = await opened(store_uri, summary=Failing(), worker=True)
     claim, claimed = memories.store.claim, asyncio.Event()
 
     async def slow(*args: Any, **options: Any) -> Job | None:

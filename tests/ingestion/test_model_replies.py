@@ -82,10 +82,11 @@ UNREADABLE = [
 
 @pytest.mark.parametrize("reply", UNREADABLE, ids=range(len(UNREADABLE)))
 async def test_a_reply_that_is_no_answer_is_asked_again_and_ends_as_a_dead_letter(
-    reply: str, caplog: pytest.LogCaptureFixture
+    reply: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = Clock(), Replying(reply)
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=3) as memories:
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
         (waiting,) = await memories.jobs()
@@ -146,9 +147,10 @@ async def test_an_answer_that_is_cut_off_is_asked_for_in_parts_until_it_is_whole
         assert 8 <= len(llm.prompts) < 40
 
 
-async def test_an_answer_that_is_cut_off_however_little_is_asked_ends_as_a_dead_letter():
+async def test_an_answer_that_is_cut_off_however_little_is_asked_ends_as_a_dead_letter(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = Clock(), Replying('{"facts": [{"te')
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=2) as memories:
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, [said("Some words are said here. " * 100, "e1")], "s1")
         await worked_off(memories, clock, 4)
         assert [job.state for job in await memories.jobs()] == ["dead"]
@@ -198,12 +200,13 @@ QUOTING: list[Exception] = [
 @pytest.mark.parametrize("error", QUOTING, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("embeds", [False, True])
 async def test_a_models_failure_puts_no_content_into_logs_or_jobs(
-    error: Exception, embeds: bool, caplog: pytest.LogCaptureFixture
+    error: Exception, embeds: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = Clock(), Replying(error)
     options = {"llm": llm, "embedding": HashEmbedder() if embeds else None, "clock": clock}
     with caplog.at_level(logging.DEBUG):
-        async with opened("libsql:///:memory:", worker=False, job_attempts=2, **options) as memories:
+        async with opened("libsql:///:memory:", worker=False, **options) as memories:
             await memories.remember(SCOPE, TALK, "s1")
             await worked_off(memories, clock, 3)
             (dead,) = await memories.jobs(state="dead")
@@ -282,7 +285,7 @@ def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
 async def test_a_summary_takes_the_name_of_a_model_and_the_settings_of_its_service(provider: Loopback, wrap: Any):
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
     clock, summary = Clock(), wrap(LlmSummary("openai/any"))
-    options = {"llm_timeout_seconds": 4.0, "model_retries": 0, "clock": clock, "worker": False, "llm": False}
+    options = {"model_timeout_seconds": 4.0, "clock": clock, "worker": False, "llm": False}
     async with opened("libsql:///:memory:", summary=summary, **options) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
@@ -294,9 +297,10 @@ async def test_a_summary_takes_the_name_of_a_model_and_the_settings_of_its_servi
         assert await contents(memories) == ["Zoe arrives."]
 
 
-async def test_dead_letters_are_bad_for_the_doctor(store_uri: str):
+async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock = Clock()
-    async with opened(store_uri, llm=Replying("no"), clock=clock, worker=False, job_attempts=1) as memories:
+    async with opened(store_uri, llm=Replying("no"), clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
     found = {finding.part: finding for finding in await doctor.examine(store_uri, llm=False)}

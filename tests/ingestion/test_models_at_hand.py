@@ -143,9 +143,12 @@ async def test_a_name_is_resolved_afresh_and_not_by_an_object_of_another_scope(s
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_a_name_that_resolves_to_a_model_without_credentials_waits_for_a_worker_that_has_them(error: Exception):
+async def test_a_name_that_resolves_to_a_model_without_credentials_waits_for_a_worker_that_has_them(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock, made = Clock(), CheckedLlm(ScriptedLlm(lambda prompt: error, name="gpt"), MemorySettings())
-    options = {"worker": False, "clock": clock, "resolve_llm": lambda name: made, "job_attempts": 1}
+    options = {"worker": False, "clock": clock, "resolve_llm": lambda name: made}
     async with opened("libsql:///:memory:", **options) as memories:
         await memories.remember(SCOPE, [fact("ada")], "s1", llm="gpt")
         for _ in range(4):

@@ -83,9 +83,10 @@ async def tried(memories: Memories, clock: Clock, *, hours: float) -> int:
 
 
 @pytest.mark.parametrize("error", PASSES, ids=lambda error: type(error).__name__)
-async def test_what_may_pass_never_makes_a_dead_letter(error: Exception):
+async def test_what_may_pass_never_makes_a_dead_letter(error: Exception, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = Clock(), Replying(error)
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=2) as memories:
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         for _ in range(12):
             await memories.work(until_idle=True)
@@ -102,9 +103,10 @@ async def test_what_may_pass_never_makes_a_dead_letter(error: Exception):
 
 
 @pytest.mark.parametrize("error", LASTS, ids=lambda error: type(error).__name__)
-async def test_what_no_retry_mends_is_a_dead_letter_soon(error: Exception):
+async def test_what_no_retry_mends_is_a_dead_letter_soon(error: Exception, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = Clock(), Replying(error)
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=3) as memories:
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await tried(memories, clock, hours=0.2)
         (dead,) = await memories.jobs(state="dead")
@@ -115,7 +117,7 @@ async def test_what_no_retry_mends_is_a_dead_letter_soon(error: Exception):
 @pytest.mark.parametrize("hours", [6, pytest.param(24, marks=pytest.mark.slow)])
 async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: str, hours: int):
     clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
-    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0, "consolidate_every_hours": 0}
+    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
     async with opened(store_uri, **options) as memories:
         for user in ("ada", "bob"):
             scope = Scope("acme", user, "desk")
@@ -142,9 +144,10 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
         assert await restarted.drain(60) is True
 
 
-async def test_failures_before_and_after_an_outage_count_and_those_of_it_do_not():
+async def test_failures_before_and_after_an_outage_count_and_those_of_it_do_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = Clock(), Replying("no answer")
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False, job_attempts=3) as memories:
+    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await memories.work(until_idle=True)
         llm.reply = TimeoutError()
@@ -175,9 +178,12 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
         assert await memories.drain(60) is True, "the session went on: its timer runs anew"
 
 
-async def test_many_workers_share_an_outage_and_take_each_session_in_once(store_uri: str):
+async def test_many_workers_share_an_outage_and_take_each_session_in_once(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock, llm = Clock(), Replying(ConnectionError("down"))
-    options = {"llm": llm, "clock": clock, "worker": False, "job_attempts": 1}
+    options = {"llm": llm, "clock": clock, "worker": False}
     async with opened(store_uri, **options) as one, opened(store_uri, **options) as two:
         for number in range(12):
             scope = Scope("acme", f"user{number}", "desk")
@@ -206,10 +212,11 @@ async def test_many_workers_share_an_outage_and_take_each_session_in_once(store_
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
     clock = Clock()
-    options = {"llm": "openai/any", "clock": clock, "llm_timeout_seconds": 4.0, "model_retries": 0}
-    async with opened("libsql:///:memory:", worker=False, job_attempts=1, **options) as memories:
+    options = {"llm": "openai/any", "clock": clock, "model_timeout_seconds": 4.0}
+    async with opened("libsql:///:memory:", worker=False, **options) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         provider.plan(step, step)
         async with asyncio.timeout(60):
@@ -224,9 +231,10 @@ async def test_a_provider_that_is_down_kills_no_session(
 
 
 async def test_a_provider_that_is_not_there_kills_no_session(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
-    async with opened("libsql:///:memory:", llm="openai/any", worker=False, job_attempts=1) as memories:
+    async with opened("libsql:///:memory:", llm="openai/any", worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await memories.work(until_idle=True)
         (job,) = await memories.jobs()
@@ -234,9 +242,12 @@ async def test_a_provider_that_is_not_there_kills_no_session(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_a_provider_that_says_no_makes_a_dead_letter(provider: Loopback, status: int):
+async def test_a_provider_that_says_no_makes_a_dead_letter(
+    provider: Loopback, status: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock = Clock()
-    options = {"llm": "openai/any", "clock": clock, "worker": False, "job_attempts": 2}
+    options = {"llm": "openai/any", "clock": clock, "worker": False}
     async with opened("libsql:///:memory:", **options) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         provider.plan(*[{"status": status}] * 6)
@@ -246,7 +257,9 @@ async def test_a_provider_that_says_no_makes_a_dead_letter(provider: Loopback, s
         assert [job.state for job in await memories.jobs()] == ["dead"]
 
 
-async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str):
+async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
+
     class Down(HashEmbedder):
         down = True
 
@@ -256,8 +269,8 @@ async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str):
             return await super().embed(texts, kind=kind)
 
     clock, embedder = Clock(), Down()
-    options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False, "job_attempts": 1}
-    async with opened(store_uri, consolidate_every_hours=0, consolidate_after=0, **options) as memories:
+    options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False}
+    async with opened(store_uri, consolidate_after=0, **options) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
         await tried(memories, clock, hours=24)
         (job,) = await memories.jobs()

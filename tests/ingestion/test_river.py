@@ -83,10 +83,13 @@ async def test_overlapping_deltas_are_taken_in_once(store_uri: str):
         assert await contents(memories) == sorted(turn.text for turn in turns)
 
 
-async def test_a_failed_extraction_stores_nothing_and_ends_as_a_visible_dead_letter(store_uri: str):
+async def test_a_failed_extraction_stores_nothing_and_ends_as_a_visible_dead_letter(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock = Clock()
     llm = ScriptedLlm(lambda prompt: ModelError("no such luck"))
-    async with opened(store_uri, llm=llm, clock=clock, worker=False, job_attempts=3) as memories:
+    async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, [said("Fact: Nobody hears this.", "e1")], "s1")
         for _ in range(3):
             await memories.work(until_idle=True)
@@ -253,7 +256,7 @@ async def test_what_an_embedder_that_is_down_could_not_embed_is_embedded_later(s
             return await super().embed(texts, kind=kind)
 
     embedder, clock = Down(), Clock()
-    async with opened(store_uri, embedding=embedder, clock=clock, worker=False, consolidate_every_hours=9) as memories:
+    async with opened(store_uri, embedding=embedder, clock=clock, worker=False) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
         found = await memories.recall(SCOPE, "When is the boiler serviced?")
         assert [hit.memory.content for hit in found] == ["The boiler is serviced in May."]
@@ -511,7 +514,7 @@ async def test_a_text_of_the_model_that_an_expired_memory_has_holds_no_session_u
         return {**stated(prompt), "decisions": [{"fact": "F1", "action": "UPDATE", "memory": "M1", "text": gone}]}
 
     llm = ScriptedLlm(wishing)
-    async with opened(store_uri, llm=llm, clock=clock, worker=False, consolidate_every_hours=0) as memories:
+    async with opened(store_uri, llm=llm, clock=clock, worker=False, consolidate_after=0) as memories:
         await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
         clock.pass_by(days=2)
         await memories.add(SCOPE, [there])

@@ -84,7 +84,7 @@ async def test_a_local_model_that_is_not_there_is_a_model_error(tmp_path: Path) 
 
 async def test_a_local_cross_encoder_scores_each_document_in_order(tmp_path: Path) -> None:
     directory = saved("BertForSequenceClassification", tmp_path, num_labels=1)
-    reranker = open_reranker(f"local/{directory}", MemorySettings(rerank_timeout_seconds=60))
+    reranker = open_reranker(f"local/{directory}", MemorySettings(search_timeout_seconds=60))
     assert reranker is not None
     documents = ["green tea", "coffee", "milk"]
     scores = await reranker.rerank("likes tea", documents)

@@ -181,7 +181,7 @@ async def test_an_embedder_that_is_away_leaves_the_words() -> None:
             return await super().embed(texts, kind=kind)  # type: ignore[arg-type]
 
     clock, embedder = Clock(), Failing(32)
-    options: dict[str, Any] = {"ttl_days": 0, "embedding_cache_mb": 0, "model_retries": 0}
+    options: dict[str, Any] = {"ttl_days": 0}
     async with await opened(clock, embedding=embedder, **options) as memories:
         [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
         then = clock.tick()

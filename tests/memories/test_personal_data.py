@@ -95,7 +95,7 @@ async def test_dropped_items_leave_their_place_and_the_others_are_stored(store_u
 
 async def test_refused_whole_and_nothing_is_written(store_uri: str) -> None:
     async with await Memories.open(
-        store_uri, embedding=None, llm=False, pii="refuse", pii_kinds="email,card"
+        store_uri, embedding=None, llm=False, pii={"mode": "refuse", "kinds": "email,card"}
     ) as memories:
         for item in (MAIL, f"card {CARD}", Fact("fine", tags=(MAIL,)), Fact("fine", metadata={"a": {"b": [MAIL]}})):
             with pytest.raises(InvalidInput, match=r"personal data \((email|card)\)") as refused:
@@ -144,13 +144,14 @@ async def test_the_tool_tells_the_model_that_nothing_was_saved(store_uri: str, p
     ("options", "told"),
     [
         ({"pii": "hide"}, "pii"),
-        ({"pii": "mask", "pii_kinds": "e-mail"}, "Unknown kind of pii e-mail"),
-        ({"pii": "mask", "pii_regions": "Germany"}, "pii_regions: GERMANY"),
-        ({"pii": "mask", "pii_file": "nowhere.toml"}, "pii_file"),
-        ({"pii_kinds": "email"}, "need pii"),
+        ({"pii": {"mode": "mask", "kinds": "e-mail"}}, "Unknown kind of pii e-mail"),
+        ({"pii": '{"mode": "mask", "regions": ["Germany"]}'}, "pii: GERMANY"),
+        ({"pii": {"mode": "mask", "file": "nowhere.toml"}}, "pii: nowhere.toml is not a table"),
+        ({"pii": {"kinds": "email"}}, "pii.mode: Field required"),
+        ({"pii": {"mode": "mask", "kind": "email"}}, "pii.kind: Unexpected"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_at_open(tmp_path: Path, options: dict[str, str], told: str) -> None:
+async def test_what_cannot_be_meant_is_refused_at_open(tmp_path: Path, options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         await Memories.open(f"libsql:///{tmp_path}/memory.db", embedding=None, llm=False, **options)
     assert not (tmp_path / "memory.db").exists()

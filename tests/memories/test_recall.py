@@ -277,7 +277,7 @@ async def test_an_embedder_that_hangs_leaves_the_search_to_the_words(store_uri: 
                 await asyncio.sleep(60)
             return await super().embed(texts, kind="document")
 
-    options: dict[str, Any] = {"embedding": Hanging(256), "query_embed_timeout_seconds": 0.1, "worker": False}
+    options: dict[str, Any] = {"embedding": Hanging(256), "search_timeout_seconds": 0.1, "worker": False}
     async with await Memories.open(store_uri, **options) as memories:
         await memories.add(SCOPE, NOTES)
         found = await memories.recall(SCOPE, "Which tea?")

@@ -15,7 +15,13 @@ from loopback import Loopback, hang_up, vector
 from tenacity import wait_fixed
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.models.embedding import CheckedEmbedder, Embedder, ProviderEmbedder, open_embedder
+from kagent_memory.models.embedding import (
+    CheckedEmbedder,
+    Embedder,
+    EmbeddingConfig,
+    ProviderEmbedder,
+    open_embedder,
+)
 from kagent_memory.settings import MemorySettings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of LiteLLM, about odd answers
@@ -95,7 +101,7 @@ async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(
 ) -> None:
     provider.plan(*[{"status": status}] * 20)
     with pytest.raises(ModelError, match=choice):
-        await opened(choice, model_retries=2).embed(["a"], kind="document")
+        await opened(choice).embed(["a"], kind="document")
     assert len(provider.requests) == 3
 
 
@@ -162,16 +168,16 @@ async def test_a_slow_provider_is_given_up_after_the_timeout_of_each_attempt(pro
         provider.requests.clear()
         provider.plan({"delay": 60}, {"delay": 60})
         with pytest.raises(ModelError, match=r"openai/any"):
-            await opened("openai/any", embed_timeout_seconds=seconds, model_retries=1).embed(["a"], kind="query")
+            await ProviderEmbedder("openai/any", timeout_seconds=seconds, retries=1).embed(["a"], kind="query")
         if len(provider.requests) == 2:
             break
     assert len(provider.requests) == 2
 
 
 async def test_a_provider_that_is_away_is_a_model_error() -> None:
-    config = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    config = EmbeddingConfig(provider="openai", model="m", base_url="http://127.0.0.1:9/v1")
     with pytest.raises(ModelError, match="openai/m"):
-        await opened(config, model_retries=0).embed(["a"], kind="query")
+        await ProviderEmbedder(config, retries=0).embed(["a"], kind="query")
 
 
 async def test_a_model_without_a_provider_is_a_configuration_error() -> None:
@@ -288,7 +294,7 @@ async def test_an_object_that_hangs_is_given_up() -> None:
             await asyncio.sleep(60)
 
     with pytest.raises(ModelError, match="did not answer in time"):
-        await opened(Hangs([]), embed_timeout_seconds=0.05).embed(["a"], kind="query")
+        await opened(Hangs([]), model_timeout_seconds=0.05).embed(["a"], kind="query")
 
 
 async def test_cancellation_passes_through() -> None:

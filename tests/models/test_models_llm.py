@@ -80,7 +80,7 @@ async def test_a_refusal_or_a_cut_answer_is_a_model_error_at_once(provider: Loop
 async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(provider: Loopback, status: int) -> None:
     provider.plan(*[{"status": status}] * 20)
     with pytest.raises(ModelError, match="openai/any"):
-        await opened("openai/any", model_retries=3).complete("What?", schema=Facts)
+        await ProviderModel("openai/any", MemorySettings(), retries=3).complete("What?", schema=Facts)
     assert len(provider.requests) == 4
 
 
@@ -103,7 +103,9 @@ async def test_a_full_context_is_not_asked_again_in_words(provider: Loopback) ->
 async def test_a_slow_model_is_given_up_after_the_timeout_of_each_attempt(provider: Loopback) -> None:
     provider.plan({"delay": 60}, {"delay": 60})
     with pytest.raises(ModelError):
-        await opened("openai/any", llm_timeout_seconds=0.2, model_retries=1).complete("What?", schema=Facts)
+        await ProviderModel("openai/any", MemorySettings(model_timeout_seconds=0.2), retries=1).complete(
+            "What?", schema=Facts
+        )
 
 
 async def test_the_event_loop_turns_while_a_model_is_waited_for(provider: Loopback) -> None:
@@ -199,4 +201,4 @@ async def test_cancellation_passes_through_and_hanging_does_not() -> None:
             await asyncio.sleep(60)
 
     with pytest.raises(ModelError, match="did not answer in time"):
-        await opened(Hangs(None), llm_timeout_seconds=0.05).complete("What?", schema=Facts)
+        await opened(Hangs(None), model_timeout_seconds=0.05).complete("What?", schema=Facts)

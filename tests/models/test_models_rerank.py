@@ -32,7 +32,7 @@ def opened(choice: Any, **options: Any) -> Reranker:
     ],
 )
 async def test_scores_come_in_the_order_of_the_documents(provider: Loopback, model: str, base: str, path: str) -> None:
-    reranker = opened(model, rerank_base_url=getattr(provider, base))
+    reranker = opened({"model": model, "api_base": getattr(provider, base)})
     assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
     (request,) = provider.requests
     assert request.path == path
@@ -40,7 +40,7 @@ async def test_scores_come_in_the_order_of_the_documents(provider: Loopback, mod
 
 
 async def test_no_documents_make_no_call(provider: Loopback) -> None:
-    assert await opened("cohere/any", rerank_base_url=provider.root).rerank("tea", []) == []
+    assert await opened({"model": "cohere/any", "api_base": provider.root}).rerank("tea", []) == []
     assert provider.requests == []
 
 
@@ -48,13 +48,13 @@ async def test_no_documents_make_no_call(provider: Loopback) -> None:
 async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: int) -> None:
     provider.plan({"status": status})
     with pytest.raises(ModelError, match="cohere/any"):
-        await opened("cohere/any", rerank_base_url=provider.root).rerank("tea", DOCUMENTS)
+        await opened({"model": "cohere/any", "api_base": provider.root}).rerank("tea", DOCUMENTS)
     assert len(provider.requests) == 1
 
 
 async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
     provider.plan({"delay": 60})
-    reranker = opened("hosted_vllm/any", rerank_base_url=provider.url, rerank_timeout_seconds=0.2)
+    reranker = opened({"model": "hosted_vllm/any", "api_base": provider.url}, search_timeout_seconds=0.2)
     with pytest.raises(ModelError):
         await reranker.rerank("tea", DOCUMENTS)
 
@@ -74,7 +74,7 @@ async def test_an_answer_that_does_not_score_each_document_once_is_a_model_error
 ) -> None:
     provider.plan({"json": {"id": "1", "results": results, "meta": {}, "usage": {"total_tokens": 1}}})
     with pytest.raises(ModelError):
-        await opened("hosted_vllm/any", rerank_base_url=provider.url).rerank("tea", DOCUMENTS)
+        await opened({"model": "hosted_vllm/any", "api_base": provider.url}).rerank("tea", DOCUMENTS)
 
 
 class Given:
@@ -105,7 +105,7 @@ async def test_an_object_that_hangs_is_given_up_and_cancellation_passes() -> Non
             await asyncio.sleep(60)
 
     with pytest.raises(ModelError, match="did not answer in time"):
-        await opened(Hangs(None), rerank_timeout_seconds=0.05).rerank("tea", DOCUMENTS)
+        await opened(Hangs(None), search_timeout_seconds=0.05).rerank("tea", DOCUMENTS)
     with pytest.raises(asyncio.CancelledError):
         await opened(Given(asyncio.CancelledError())).rerank("tea", DOCUMENTS)
 

@@ -149,16 +149,16 @@ def test_own_kinds_come_from_a_table(tmp_path) -> None:
 def test_a_table_that_is_none_is_refused(tmp_path, text: str) -> None:
     table = tmp_path / "own.toml"
     table.write_text(text)
-    with pytest.raises(ConfigurationError, match="pii_file"):
+    with pytest.raises(ConfigurationError, match="pii: "):
         PersonalData(table=table)
-    with pytest.raises(ConfigurationError, match="pii_file"):
+    with pytest.raises(ConfigurationError, match="pii: "):
         PersonalData(table=tmp_path / "none.toml")
 
 
 def test_what_is_unknown_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Unknown kind of pii e-mail; known: card, email"):
         PersonalData(("e-mail",))
-    with pytest.raises(ConfigurationError, match="pii_regions: XX"):
+    with pytest.raises(ConfigurationError, match="pii: XX"):
         PersonalData(regions=("US", "XX"))
 
 

@@ -25,7 +25,7 @@ from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceParts, importance, tiered_parts
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import MemorySettings, compose
-from kagent_memory.settings.policies import PRESETS
+from kagent_memory.settings.policies import POLICIES
 from kagent_memory.stores.values import Gone
 
 NOW = datetime(2026, 5, 8, 12, tzinfo=UTC)
@@ -65,18 +65,19 @@ def test_a_policy_sets_what_nobody_sets_and_kagents_is_the_default() -> None:
     assert default == MemorySettings(policy="kagent")
     assert (default.ttl_days, default.popular_after, default.max_memories, default.half_life_days) == (15, 10, 0, 0)
     archive = MemorySettings(policy="archive")
-    assert (archive.ttl_days, archive.max_memories, archive.half_life_days, archive.unimportant_after_days) == (0,) * 4
+    assert (archive.ttl_days, archive.max_memories, archive.half_life_days) == (0,) * 3
     tiers = MemorySettings(policy="tiers")
     assert (tiers.ttl_days, tiers.max_memories, tiers.prune_every_hours) == (90, 10_000, 168)
-    assert (tiers.half_life_days, tiers.unimportant_after_days) == (30, 180)
-    assert tiers.importance_boost > 0
-    assert MemorySettings(policy="tiers", ttl_days=15, importance_boost=0).ttl_days == 15
+    assert tiers.half_life_days == 30
+    assert [policy.unimportant_after_days for policy in POLICIES.values()] == [0, 0, 180]
+    assert [policy.importance_boost for policy in POLICIES.values()] == [0, 0, 0.1]
+    assert MemorySettings(policy="tiers", ttl_days=15).ttl_days == 15
 
 
 def test_every_preset_is_made_of_settings() -> None:
     known = {field.name for field in fields(MemorySettings)}
-    for name, preset in PRESETS.items():
-        assert set(preset) <= known
+    for name, policy in POLICIES.items():
+        assert set(policy.settings) <= known
         assert MemorySettings(policy=name) == MemorySettings().updated({"policy": name})  # type: ignore[arg-type]
 
 
@@ -131,17 +132,18 @@ def test_the_command_line_takes_the_policy_and_refuses_another(tmp_path: Any, ca
 @pytest.mark.parametrize(
     ("setting", "wrong"),
     [
-        ("ttl_days_by_type", "episode:3"),
-        ("ttl_days_by_type", {"semantic": -1}),
-        ("ttl_days_by_type", "semantic:36501"),
-        ("ttl_days_by_type", "semantic"),
-        ("ttl_days_by_tag", ":3"),
-        ("ttl_days_by_tag", "a:3.5"),
-        ("ttl_days_by_tag", 3),
+        ("ttl_days_by", "episode:3"),
+        ("ttl_days_by", {"semantic": -1}),
+        ("ttl_days_by", "semantic:36501"),
+        ("ttl_days_by", "semantic"),
+        ("ttl_days_by", "invoice:3650"),
+        ("ttl_days_by", "tag=:3"),
+        ("ttl_days_by", ":3"),
+        ("ttl_days_by", "tag=a:3.5"),
+        ("ttl_days_by", '{"episodic": 30'),
+        ("ttl_days_by", 3),
         ("half_life_days", -1),
         ("half_life_days", "nan"),
-        ("unimportant_after_days", -1),
-        ("importance_boost", 1.5),
     ],
 )
 def test_values_that_do_not_fit_are_refused(setting: str, wrong: Any) -> None:
@@ -222,9 +224,8 @@ def test_under_tiers_the_published_formula_chooses_what_goes() -> None:
 
 
 def test_times_to_live_by_tag_come_before_those_by_type_and_in_their_order() -> None:
-    settings = MemorySettings(
-        ttl_days=9, ttl_days_by_type={"episodic": 3, "procedural": 0}, ttl_days_by_tag={"legal": 3650, "gossip": 1}
-    )
+    named = {"episodic": 3, "procedural": 0, "tag=legal": 3650, "tag=gossip": 1, "tag=semantic": 7}
+    settings = MemorySettings(ttl_days=9, ttl_days_by=named)
     days = [
         ttl_days_of(fact, settings)
         for fact in (
@@ -233,9 +234,16 @@ def test_times_to_live_by_tag_come_before_those_by_type_and_in_their_order() -> 
             Fact("x", type="procedural"),
             Fact("x", type="procedural", tags=("gossip",)),
             Fact("x", tags=("gossip", "other", "legal")),
+            Fact("x", tags=("semantic",)),
+            Fact("x", tags=("episodic",)),
         )
     ]
-    assert days == [9, 3, 0, 1, 3650]
+    assert days == [9, 3, 0, 1, 3650, 7, 9]
+
+
+@pytest.mark.parametrize("text", ["episodic:3, tag=note: it:0", '{"episodic": 3, "tag=note: it": "0"}'])
+def test_times_to_live_by_type_and_tag_are_also_read_from_text(text: str) -> None:
+    assert MemorySettings().updated({"ttl_days_by": text}).ttl_days_by == {"episodic": 3, "tag=note: it": 0}
 
 
 # -- in effect --------------------------------------------------------------------------------------
@@ -243,7 +251,7 @@ def test_times_to_live_by_tag_come_before_those_by_type_and_in_their_order() -> 
 
 async def test_the_time_to_live_is_that_of_the_memory_its_tag_its_type_or_the_policy(store_uri: str) -> None:
     clock = Clock()
-    options = {"ttl_days_by_type": {"episodic": 30}, "ttl_days_by_tag": "invoice:3650,note: it:0"}
+    options = {"ttl_days_by": "episodic:30,tag=invoice:3650,tag=note: it:0"}
     async with await opened(store_uri, policy="tiers", short_term_hours=0, clock=clock, **options) as memories:
         ids = await memories.add(
             ADA,
@@ -311,7 +319,7 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
 
 async def test_of_old_twins_that_misled_one_goes_and_the_other_is_then_unique() -> None:
     clock = Clock()
-    options: dict[str, Any] = {"ttl_days": 0, "unimportant_after_days": 180, "prune_every_hours": 0}
+    options: dict[str, Any] = {"policy": "tiers", "ttl_days": 0, "half_life_days": 0, "prune_every_hours": 0}
     async with await opened(clock=clock, **options) as memories:
         # unique: (0.32 + 0.2 + 1 + 0.5 + 0.9) / 5 = 0.58; a twin: 0.5, less for its age: below
         await memories.add(ADA, ["The gateway restarts nightly", "The gateway restarts nightly!?"])
@@ -321,7 +329,7 @@ async def test_of_old_twins_that_misled_one_goes_and_the_other_is_then_unique() 
         assert (await memories.prune()).unimportant == 0
 
 
-async def test_the_importance_boost_moves_the_ranking_and_can_be_turned_off() -> None:
+async def test_the_importance_boost_of_a_policy_moves_the_ranking() -> None:
     async def first(**options: Any) -> str:
         async with await opened(**options) as memories:
             ids = await memories.add(ADA, ["Grace paints boats in Bergen harbour", "Grace paints boats in Bergen port"])
@@ -333,7 +341,6 @@ async def test_the_importance_boost_moves_the_ranking_and_can_be_turned_off() ->
             return "moved" if again[0].memory.id != order[0] else "stays"
 
     assert await first(policy="tiers") == "moved"
-    assert await first(policy="tiers", importance_boost=0) == "stays"
     assert await first() == "stays"
     assert await first(rank=RankSettings(standing=0.3)) == "moved"
 

@@ -43,6 +43,9 @@ def summing(text: str = SUMMARY) -> ScriptedLlm:
     return ScriptedLlm(lambda prompt: {"summary": text} if "<memories>" in prompt else {"groups": []})
 
 
+UNIMPORTANT = {"policy": "tiers", "ttl_days": 0, "half_life_days": 0, "max_memories": 0, "short_term_hours": 0}
+
+
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
     given = {
         "llm": summing(),
@@ -334,7 +337,7 @@ async def test_it_runs_in_the_background_and_leaves_what_was_saved(tmp_path):
 
 
 async def test_a_summary_outlives_none_of_its_originals_and_takes_its_own_time():
-    options = {"policy": "kagent", "ttl_days": 200, "ttl_days_by_tag": {"brief": 100}}
+    options = {"policy": "kagent", "ttl_days": 200, "ttl_days_by": {"tag=brief": 100}}
     async with await opened(**options) as memories:
         ids = await memories.add(SCOPE, [*episodes(4), *episodes(5, tags=("brief",))[4:]])
         later(memories, 95)
@@ -417,7 +420,7 @@ def test_bad_settings_say_what_is_wrong(days):
     "part",
     [
         pytest.param({"half_life_days": 30}, id="faded"),
-        pytest.param({"unimportant_after_days": 180}, id="unimportant"),
+        pytest.param(UNIMPORTANT, id="unimportant"),
         pytest.param({"max_memories": 1}, id="capacity"),
         pytest.param({}, id="expired"),
     ],
@@ -441,21 +444,19 @@ async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, uri):
         assert await memories.store.kept(SCOPE, Filter()) == [vital]
 
 
-@pytest.mark.parametrize(
-    "part", [{"half_life_days": 30}, {"unimportant_after_days": 180}], ids=["fades", "unimportant"]
-)
+@pytest.mark.parametrize("part", [{"half_life_days": 30}, UNIMPORTANT], ids=["fades", "unimportant"])
 async def test_a_summary_stays_while_one_that_it_stands_for_would(part):
     async with await opened(**part) as memories:
         ids = await memories.add(SCOPE, episodes(importance=0.4))
         for _ in range(12):
             memories.delivered(SCOPE, ids[:1])
             await memories._parts.deliveries.flush()
-        if "half_life_days" in part:
+        if part["half_life_days"]:
             await memories.edit(SCOPE, ids[0], importance=1.0)
         later(memories, 91)
         summary = (await memories.consolidate(SCOPE))[0].memory.id
         await memories.edit(SCOPE, summary, importance=0.1)
-        later(memories, 110 if "half_life_days" in part else 400)
+        later(memories, 110 if part["half_life_days"] else 400)
         assert not (await memories.prune(dry_run=True)).gone
         assert not (await memories.prune()).gone
         await memories.undo(SCOPE, summary)

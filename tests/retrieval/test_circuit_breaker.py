@@ -117,10 +117,7 @@ async def test_searches_go_on_at_once_by_words_and_come_back(
     async with await Memories.open(
         store_uri,
         embedding=models,
-        rewrite_timeout_seconds=0.5,  # in which they answer on a busy machine, too
-        query_embed_timeout_seconds=0.5,
-        rerank_timeout_seconds=0.5,
-        embedding_cache_mb=0,  # or the embedder, once it answered, would not be missed
+        search_timeout_seconds=0.5,  # in which they answer on a busy machine, too
         **options,
     ) as memories:
         await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])

@@ -99,7 +99,7 @@ async def test_anybody_may_ask_whether_it_is_ready_and_hears_no_name(memories: M
 async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
     embedder = AwayEmbedder()
     async with (
-        await Memories.open("libsql:///:memory:", embedding=embedder, worker=False, model_retries=0) as memories,
+        await Memories.open("libsql:///:memory:", embedding=embedder, worker=False) as memories,
         client_of(memories, clock) as client,
     ):
         embedder.away = True

@@ -72,7 +72,7 @@ async def test_three_hundred_entries_of_12_kb_at_once_are_stored_and_the_user_go
 
 async def test_a_session_of_16_mb_is_taken_in_whole(transport_uri):
     messages = [Message(text=long_text(number, 16_000), event_id=f"e{number}") for number in range(1050)]
-    options = {"llm": False, "redact": str, "consolidate_after": 0, "consolidate_every_hours": 0}
+    options = {"llm": False, "redact": str, "consolidate_after": 0}
     async with await Memories.open(transport_uri, **options) as memories:
         async with asyncio.timeout(600):
             await memories.remember(SCOPE, messages, "s")

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ...errors import InvalidInput
 from ...records import Memory
-from ...settings.policies import Policy
+from ...settings.policies import PolicyName
 
 TWIN = 0.9  # likeness of the most similar other memory from which on the published formula calls none unique
 
@@ -114,7 +114,7 @@ def importance_parts(
     )
 
 
-def measure_of(policy: Policy) -> Measure:
+def measure_of(policy: PolicyName) -> Measure:
     """How the parts are measured under a policy."""
     return tiered_parts if policy == "tiers" else importance_parts
 
