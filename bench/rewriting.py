@@ -16,6 +16,7 @@ import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from conversations import Asked, Note, conversations
 from measures import Answer, means
