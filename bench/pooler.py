@@ -40,11 +40,11 @@ USERS = 25
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
-async def compare(ways: Mapping[str, tuple[str, bool | None]], rounds: int) -> None:
+async def compare(ways: Mapping[str, str], rounds: int) -> None:
     """Prints tables of the same calls by each way; the others against the first.
 
     Args:
-        ways: name → URI, and what `postgres_pooler` is set to.
+        ways: name → URI.
         rounds: beside a first one that warms up.
     """
     async with AsyncExitStack() as stack:
@@ -57,10 +57,9 @@ async def compare(ways: Mapping[str, tuple[str, bool | None]], rounds: int) -> N
                     worker=False,
                     pool_size=CALLERS,
                     postgres_schema=SCHEMA,
-                    postgres_pooler=told,
                 )
             )
-            for name, (uri, told) in ways.items()
+            for name, uri in ways.items()
         }
         scopes = {name: Scope("bench", name, "pooler") for name in opened}
         for name, memories in opened.items():
@@ -102,9 +101,9 @@ async def drained(memories: Memories) -> Taken:
     return Taken(SESSIONS / seconds, (time.process_time() - cpu) * 1000 / SESSIONS)
 
 
-def pooled(direct: str, through: str) -> Mapping[str, tuple[str, bool | None]]:
-    """The ways to one database: straight, straight as a pooler would have it, and through the pooler."""
-    return {"direct": (direct, None), "direct, as if pooled": (direct, True), "through the pooler": (through, None)}
+def pooled(direct: str, through: str) -> Mapping[str, str]:
+    """Return the ways to one database: straight, and through the pooler."""
+    return {"direct": direct, "through the pooler": through}
 
 
 def private(rounds: int) -> None:

@@ -33,11 +33,8 @@ class OpenOptions(TypedDict, total=False):
         schema: of the server's database; two schemas are two stores.
         table_prefix: of the names in that schema; two prefixes are two stores as well.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in MiB.
-        driver: what opens a file: "sqlite3" or "libsql"; None: sqlite3.
         pool_size: the most connections at a time.
-        pool_wait_seconds: the longest that a call waits for a free one of them.
         statement_timeout_seconds: the longest that one statement may take.
-        postgres_pooler: whether a pooler hands the server's connections around; None: the store finds out.
         rls: switches row level security on; once it is, every store finds out.
         encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
         file_encryption_key: what a file is encrypted with as a whole, by libSQL; None: it is not.
@@ -48,11 +45,8 @@ class OpenOptions(TypedDict, total=False):
     schema: str
     table_prefix: str | None
     cache_mb: int
-    driver: Literal["sqlite3", "libsql"] | None
     pool_size: int
-    pool_wait_seconds: float
     statement_timeout_seconds: float
-    postgres_pooler: bool | None
     rls: bool
     encryption_keys: str | None
     file_encryption_key: str | None

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.forkserver import ensure_running
-from pathlib import Path
 
 import pytest
 
@@ -94,15 +93,6 @@ def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point
     assert not lives.once(point), f"{point} was never reached"
     assert lives.once()
     assert [content for content, _ in memories_of(store_uri)] == expected()
-
-
-@pytest.mark.parametrize("point", life.POINTS)
-def test_a_file_that_libsql_opens_loses_and_doubles_nothing_either(tmp_path: Path, point: str):
-    uri = f"libsql:///{tmp_path}/memory.db"
-    lives = Lives(f"{uri}?driver=libsql")
-    assert not lives.once(point), f"{point} was never reached"
-    assert lives.once()
-    assert [content for content, _ in memories_of(uri)] == expected()
 
 
 @pytest.mark.parametrize("wanted", [15, pytest.param(100, marks=pytest.mark.slow)])

@@ -59,7 +59,6 @@ async def test_a_plain_file_is_refused_with_a_key_and_stays_as_it_is(tmp_path: P
 @pytest.mark.parametrize(
     ("uri", "options", "told"),
     [
-        ("libsql:///{}/m.db", {"driver": "sqlite3"}, "driver=sqlite3 cannot encrypt"),
         ("libsql:///{}/m.db", {"file_encryption_key": ""}, "not empty"),
         ("libsql:///{}/m.db", {"file_encryption_key": "a\0b"}, "printable"),
         ("libsql:///:memory:", {}, "memory: has none"),

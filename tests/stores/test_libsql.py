@@ -23,20 +23,16 @@ class TestFileBySqlite3(StoreContract):
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     async def open_store(self):
-        return await open_store(f"libsql:///{next(self.paths)}", driver="sqlite3")
+        return await open_store(f"libsql:///{next(self.paths)}")
 
 
 class TestFileByLibsql(TestFileBySqlite3):
     async def open_store(self):
-        return await open_store(f"libsql:///{next(self.paths)}", driver="libsql")
+        return await open_store(f"libsql:///{next(self.paths)}", file_encryption_key="a file's key")
 
 
 class TestMemory(IsolationContract, RoundTripContract, ForgetContract, VectorSearchContract, ConcurrencyContract):
     """The rules that a store without a file could break; the rest is the same code on the same connection."""
 
-    @pytest.fixture(params=["sqlite3", "libsql"], autouse=True)
-    def _driver(self, request):
-        self.driver = request.param
-
     async def open_store(self):
-        return await open_store("libsql:///:memory:", driver=self.driver)
+        return await open_store("libsql:///:memory:")

@@ -34,15 +34,15 @@ def path(tmp_path):
     return tmp_path / "memory.db"
 
 
-@pytest.fixture(params=["sqlite3", "libsql"])
-def kind(request):
-    """Which driver opens the file."""
+@pytest.fixture(params=[None, "a file's key"], ids=["sqlite3", "libsql"])
+def key(request):
+    """What the file is encrypted with, which decides about the driver."""
     return request.param
 
 
 @pytest.fixture
-async def store(path, kind):
-    async with await open_store(f"libsql:///{path}", driver=kind) as opened:
+async def store(path, key):
+    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as opened:
         yield opened
 
 
@@ -97,23 +97,24 @@ import asyncio, os, sys
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores.libsql import LibSQLStore
 from kagent_memory.stores.libsql.driver import load
-load(sys.argv[2])  # imported while it may be read
+key = sys.argv[2] or None
+load(key)  # imported while it may be read
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
 try:
-    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1], driver=sys.argv[2]))
+    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1], file_encryption_key=key))
 except ConfigurationError as error:
     print(error)
 """
 
 
 @pytest.mark.parametrize(("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)])
-def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder, kind, file_mode, directory_mode):
+def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder, key, file_mode, directory_mode):
     path = open_folder / "memory.db"
     path.touch()
     path.chmod(file_mode)
     path.parent.chmod(directory_mode)
-    command = [sys.executable, "-c", OPEN_READ_ONLY, str(path), kind]
+    command = [sys.executable, "-c", OPEN_READ_ONLY, str(path), key or ""]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     path.parent.chmod(0o755)
     assert "cannot be" in done.stdout
@@ -164,10 +165,10 @@ from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
-async def main(path, driver, name, count):
+async def main(path, key, name, count):
     print("ready", flush=True)
     sys.stdin.readline()
-    async with await open_store("libsql:///" + path, driver=driver) as store:
+    async with await open_store("libsql:///" + path, file_encryption_key=key or None) as store:
         for number in range(count):
             batch = Batch(changes=adding(a_memory(f"{name} {number}")))
             await store.apply(Scope("acme", "ann", "notes"), batch, now=NOW)
@@ -176,10 +177,10 @@ asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
 """
 
 
-def test_processes_that_open_a_new_file_at_once_by_either_driver_and_write_all_succeed(path):
-    writers = [("sqlite3", "one"), ("libsql", "two"), ("sqlite3", "three"), ("libsql", "four")]
+def test_processes_that_open_a_new_file_at_once_and_write_all_succeed(path, key):
+    writers = ["one", "two", "three", "four"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    lines = [[sys.executable, "-c", WRITER, str(path), *writer, "30"] for writer in writers]
+    lines = [[sys.executable, "-c", WRITER, str(path), key or "", writer, "30"] for writer in writers]
     started = [subprocess.Popen(line, **pipes) for line in lines]
     assert [process.stdout.readline() for process in started] == ["ready\n"] * 4
     for process in started:
@@ -187,9 +188,9 @@ def test_processes_that_open_a_new_file_at_once_by_either_driver_and_write_all_s
         process.stdin.close()
         process.stdout.close()
     assert [process.wait(180) for process in started] == [0, 0, 0, 0]
-    with closing(Connection(str(path))) as reader:
+    with closing(Connection(str(path), key)) as reader:
         texts = reader.tuples("SELECT content FROM memory", {})
-        assert {text for (text,) in texts} == {f"{name} {n}" for _, name in writers for n in range(30)}
+        assert {text for (text,) in texts} == {f"{name} {n}" for name in writers for n in range(30)}
         assert reader.tuples("SELECT version FROM scope", {}) == [(120,)]
 
 
@@ -197,8 +198,8 @@ def test_processes_that_open_a_new_file_at_once_by_either_driver_and_write_all_s
 
 
 @pytest.fixture
-def other(store, path, kind):
-    opened = Connection(str(path), kind)
+def other(store, path, key):
+    opened = Connection(str(path), key)
     yield opened
     opened.close()
 
@@ -250,7 +251,7 @@ async def test_a_batch_that_fails_midway_leaves_nothing(store):
     assert await store.version(SCOPE) == 0
 
 
-async def test_the_driver_is_never_called_on_the_loops_thread(path, kind, monkeypatch):
+async def test_the_driver_is_never_called_on_the_loops_thread(path, key, monkeypatch):
     threads = set()
     mapped_errors = driver._mapped_errors
 
@@ -259,7 +260,7 @@ async def test_the_driver_is_never_called_on_the_loops_thread(path, kind, monkey
         return mapped_errors(is_failure)
 
     monkeypatch.setattr(driver, "_mapped_errors", noted)
-    async with await open_store(f"libsql:///{path}", driver=kind) as store:
+    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as store:
         space = await store.add_embedding_space("hash", 2, None)
         (memory_id,) = await keep(store, "tea")
         batch = Batch(vectors={memory_id: vector(1, 0)}, space_number=space.number)
@@ -288,13 +289,13 @@ async def keep_canary(store):
     return memory.id
 
 
-async def test_forgotten_text_is_gone_from_the_file_and_its_log_byte_by_byte(store, path):
+async def test_forgotten_text_is_gone_from_the_file_and_its_log_byte_by_byte(store, path, key):
     memory_id = await keep_canary(store)
-    assert CANARY.encode() in bytes_on_disk(path)
+    assert (CANARY.encode() in bytes_on_disk(path)) == (key is None)
     assert await store.forget(SCOPE, ids=[memory_id], now=NOW) == (memory_id,)
     left = bytes_on_disk(path)
     assert all(word.encode() not in left for word in CANARY.split())
-    assert b"filler 39" in left
+    assert (b"filler 39" in left) == (key is None)
 
 
 async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
@@ -324,9 +325,9 @@ async def nearest(store, space):
     return [memory_id for memory_id, _ in found[0]]
 
 
-async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path, kind):
+async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path, key):
     space = await store.add_embedding_space("hash", 2, None)
-    async with await open_store(f"libsql:///{path}", driver=kind) as second:
+    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as second:
         first_id, second_id = await keep(store, "tea", "cake")
         vectors = {first_id: vector(1, 0), second_id: vector(1, 1)}
         await second.apply(SCOPE, Batch(vectors=vectors, space_number=space.number), now=NOW)

@@ -411,7 +411,6 @@ def test_what_a_uri_names(uri, server):
         ("libsql://db.example?syncUrl=pass77", "embedded replicas"),
         ("libsql://db.example?sync_url=pass77&authToken=x", "embedded replicas"),
         ("libsql:///replica.db?sync_url=libsql://db.example&authToken=pass77", "embedded replicas"),
-        ("libsql://db.example?driver=libsql", "is for opening a file"),
         ("libsql://memory.db", "one more slash: libsql:///memory.db"),
         ("libsql://memory.db?authToken=pass77", "one more slash: libsql:///memory.db"),
     ],

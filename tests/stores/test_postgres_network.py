@@ -372,15 +372,17 @@ async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri,
         assert (await memories.stats(SCOPE)).visible == 101
 
 
-async def test_the_wait_for_a_connection_is_bounded_by_a_setting_that_its_error_names(postgres_uri):
-    async with await open_store(postgres_uri, pool_size=1, pool_wait_seconds=0.3) as store:
+async def test_the_wait_for_a_connection_is_bounded_and_its_error_says_what_to_raise(postgres_uri, monkeypatch):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MAX_WAIT_SECONDS", 0.3)
+    async with await open_store(postgres_uri, pool_size=1) as store:
         held = await store._database.pool.take()  # type: ignore[attr-defined]
         start = time.monotonic()
         told = await asyncio.gather(*(store.version(SCOPE) for _ in range(5)), return_exceptions=True)
         assert time.monotonic() - start > 0.25
-        assert all("pool_wait_seconds" in str(error) and isinstance(error, StoreError) for error in told)
+        assert all("raise pool_size" in str(error) and isinstance(error, StoreError) for error in told)
         store._database.pool.give_back(held)  # type: ignore[attr-defined]
-    async with await open_store(postgres_uri, pool_size=1, pool_wait_seconds=60) as store:
+    monkeypatch.undo()
+    async with await open_store(postgres_uri, pool_size=1) as store:
         pool = store._database.pool  # type: ignore[attr-defined]
         held = await pool.take()
         waiting = asyncio.ensure_future(store.version(SCOPE))
@@ -391,9 +393,9 @@ async def test_the_wait_for_a_connection_is_bounded_by_a_setting_that_its_error_
 
 
 @pytest.mark.parametrize("searches", [400, pytest.param(1500, marks=pytest.mark.slow)])
-async def test_more_searches_at_once_than_can_be_served_are_all_answered(store_uri, searches):
-    bounds = {"pool_size": 3, "pool_wait_seconds": 600}  # which a busy machine does not reach
-    async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False, **bounds) as memories:
+async def test_more_searches_at_once_than_can_be_served_are_all_answered(store_uri, searches, monkeypatch):
+    monkeypatch.setattr("kagent_memory.stores.postgres.store.MAX_WAIT_SECONDS", 600)  # a busy machine does not reach it
+    async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False, pool_size=3) as memories:
         scopes = [Scope("t", f"user {number}", "app") for number in range(30)]
         for scope in scopes:
             await memories.add(

@@ -135,13 +135,9 @@ async def test_stores_through_the_pooler_and_beside_it_share_one_schema(pooled_u
             assert len((await reader.list(scope, limit=99, now=NOW)).memories) == number + 1
 
 
-async def test_a_pooler_is_found_out_at_each_connection_and_can_be_told(postgres_uri, pooled_uri):
-    for uri, told, pooled in (
-        (postgres_uri, None, False),
-        (pooled_uri, None, True),
-        (postgres_uri, True, True),
-    ):
-        async with await open_store(uri, postgres_pooler=told) as store:
+async def test_a_pooler_is_found_out_at_each_connection(postgres_uri, pooled_uri):
+    for uri, pooled in ((postgres_uri, False), (pooled_uri, True)):
+        async with await open_store(uri) as store:
             await asyncio.gather(*(store.embedding_spaces() for _ in range(3)))
             assert {connection.pooled for connection in store._database.pool._idle} == {pooled}  # type: ignore[attr-defined]
     with Relay(postgres_uri) as relay:  # something that only forwards is no pooler

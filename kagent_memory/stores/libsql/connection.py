@@ -93,13 +93,11 @@ class Connection:
         Busy: another process is opening it at this moment.
     """
 
-    def __init__(self, place: str | Server, driver: str | None = None, key: str | None = None) -> None:
+    def __init__(self, place: str | Server, key: str | None = None) -> None:
         self._closed = False
         self._driver: Driver
         self._run_batch: Callable[[Sequence[str]], None] | None = None
         if isinstance(place, Server):
-            if driver is not None:
-                raise ConfigurationError(f"driver={driver!r} is for opening a file; leave it out to reach a server.")
             if key is not None:
                 raise ConfigurationError("file_encryption_key is for a file here; a server encrypts its own.")
             from . import hrana_driver
@@ -110,7 +108,7 @@ class Connection:
             return
         if key is not None and place == MEMORY:
             raise ConfigurationError("file_encryption_key encrypts a file, and :memory: has none; leave it out.")
-        module = load(driver, key)
+        module = load(key)
         self._is_failure = module.is_failure
         path = place if place == MEMORY else str(Path(place).absolute())  # never one of the drivers' own "file:" URIs
         with _mapped_errors(self._is_failure):

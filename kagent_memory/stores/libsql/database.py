@@ -57,18 +57,16 @@ class Database:
         self._closed = False
 
     @classmethod
-    async def open(
-        cls, uri: str, driver: str | None = None, ring: KeyRing | None = None, *, key: str | None = None
-    ) -> Self:
+    async def open(cls, uri: str, ring: KeyRing | None = None, *, key: str | None = None) -> Self:
         """Opens or makes the database and migrates it; safe when several processes do so at once.
 
         Raises:
-            ConfigurationError: the URI, the file, its rights or the driver do not allow it.
+            ConfigurationError: the URI, the file or its rights do not allow it.
         """
         place = to_place(uri)
         thread, made = DriverThread(), list[Connection]()
         try:
-            await _with_retries(PATIENCE_SECONDS, thread, lambda: made.append(_opened(place, driver, key)))
+            await _with_retries(PATIENCE_SECONDS, thread, lambda: made.append(_opened(place, key)))
         except BaseException:
             thread.end(lambda: [connection.close() for connection in made])  # the caller was cancelled meanwhile
             raise
@@ -175,10 +173,10 @@ class Database:
             raise Busy("Another connection is using the log.")
 
 
-def _opened(place: str | Server, driver: str | None, key: str | None) -> Connection:
+def _opened(place: str | Server, key: str | None) -> Connection:
     if isinstance(place, str):
         check_file(place)
-    connection = Connection(place, driver, key)
+    connection = Connection(place, key)
     try:
         for pragma in _PRAGMAS if isinstance(place, str) else ():  # a server sets its own, and refuses these
             connection.rows(pragma, {})

@@ -65,32 +65,22 @@ class DriverModule(Protocol):
         ...
 
 
-def load(name: str | None, key: str | None = None) -> DriverModule:
-    """A driver by its name; None: sqlite3, which needs nothing but Python, or libsql where the file has a key.
+def load(key: str | None = None) -> DriverModule:
+    """Return the driver of a file: sqlite3, which needs nothing but Python, or libsql where the file has a key.
 
     Raises:
-        ConfigurationError: there is no such driver, it is not installed, or it does not take this key.
+        ConfigurationError: it is not installed, or does not take this key.
     """
-    if key is not None:
-        if name == "sqlite3":
-            raise ConfigurationError("driver=sqlite3 cannot encrypt a file: leave driver= or file_encryption_key out.")
-        if not key or not key.isprintable():
-            raise ConfigurationError("file_encryption_key must be printable text, and not empty.")
-        name = "libsql"
-    if name == "libsql":
+    if key is None:
         try:
-            from . import libsql_driver
-        except ImportError as error:
-            what = "driver=libsql (sqlite3 opens the same files)" if key is None else "file_encryption_key"
-            raise needs_extra(what, "libsql", error) from error
-        return libsql_driver
-    if name not in (None, "sqlite3"):
-        raise ConfigurationError(f"driver={name!r} is unknown; a file is opened by sqlite3 or libsql.")
+            from . import sqlite3_driver
+        except ImportError as error:  # a Python built without it
+            raise ConfigurationError(f"This Python has no sqlite3 ({error}): use one that has it.") from error
+        return sqlite3_driver
+    if not key or not key.isprintable():
+        raise ConfigurationError("file_encryption_key must be printable text, and not empty.")
     try:
-        from . import sqlite3_driver
-    except ImportError as error:  # a Python built without it
-        raise ConfigurationError(
-            f"This Python has no sqlite3 ({error}): use one that has it, or install the other driver "
-            '(pip install "kagent-memory[libsql]") and add ?driver=libsql to the URI.'
-        ) from error
-    return sqlite3_driver
+        from . import libsql_driver
+    except ImportError as error:
+        raise needs_extra("file_encryption_key", "libsql", error) from error
+    return libsql_driver

@@ -23,8 +23,7 @@ def connect(path: str, key: str | None) -> Driver:
     if sqlite3.sqlite_version_info < OLDEST:
         raise ConfigurationError(
             f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or newer: take a newer "
-            'Python or system, or install the other driver (pip install "kagent-memory[libsql]") and add '
-            "?driver=libsql to the URI."
+            "Python or system."
         )
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=STATEMENTS)
     if sqlite3.sqlite_version_info < (3, 41):

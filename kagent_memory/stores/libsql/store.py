@@ -36,11 +36,11 @@ class LibSQLStore(SqlStore[LibSQLSession]):
     @classmethod
     @override
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Opens or makes the file; the options but `cache_mb`, `driver` and the keys are a server's, and are
+        """Opens or makes the file; the options but `cache_mb` and the keys are a server's, and are
         left aside: a file has one schema and one connection, and waits five seconds for another process's lock.
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
-        database = await Database.open(uri, options.get("driver"), ring, key=options.get("file_encryption_key"))
+        database = await Database.open(uri, ring, key=options.get("file_encryption_key"))
         return cls(database, options, ring=ring)
 
     @classmethod

@@ -17,6 +17,7 @@ from ...errors import KagentMemoryError, StoreError
 from .connection import CONNECT_SECONDS, Connection, Target, dial
 from .errors import ours
 
+MAX_WAIT_SECONDS = 60.0  # of a call, while all connections are at work
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
 LIFE_SECONDS = 3600.0
@@ -164,7 +165,7 @@ class Pool:
         if not turn.done():
             self._turns.remove(turn)
             busy = f"all {self._count} connections stayed at work for {self._wait_seconds:g} s"
-            turn.set_exception(StoreError(f"memory unavailable: {busy}; raise pool_size or pool_wait_seconds."))
+            turn.set_exception(StoreError(f"memory unavailable: {busy}; raise pool_size."))
 
     def _call(self, connection: Connection | None) -> bool:
         # None: there is room to make one.

@@ -24,7 +24,7 @@ from .connection import DIALECT, Connection, Target, dial
 from .database import PostgresDatabase
 from .errors import refused
 from .lent_pool import LentPool
-from .pool import Pool
+from .pool import MAX_WAIT_SECONDS, Pool
 from .session import EVERY_SCOPE, PostgresSession
 
 logger = logging.getLogger(__name__)
@@ -94,9 +94,9 @@ class Standby:
         return standby
 
     def __init__(self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions) -> None:
-        size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
+        size = options.get("pool_size", 10)
         self.target = target
-        self._pool = Pool(target, size=size, wait_seconds=wait, dial=self._dialled)
+        self._pool = Pool(target, size=size, wait_seconds=MAX_WAIT_SECONDS, dial=self._dialled)
         self._ring = KeyRing.parse(options.get("encryption_keys"))
         self._cluster = cluster
         self._row_security = row_security

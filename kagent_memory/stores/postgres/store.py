@@ -29,7 +29,7 @@ from .database import PostgresDatabase
 from .distribution import drop_local_rows, is_distributed, left_to_distribute
 from .errors import check_loop, ours, refused
 from .lent_pool import LentPool
-from .pool import Pool
+from .pool import MAX_WAIT_SECONDS, Pool
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .standby import Standby
@@ -87,18 +87,18 @@ class PostgresStore(SqlStore[PostgresSession]):
             schema=options.get("schema", "kagent_memory"),
             table_prefix=options.get("table_prefix") or "",
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
-            pooled=options.get("postgres_pooler"),
         )
-        size, wait = options.get("pool_size", 10), options.get("pool_wait_seconds", 60.0)
         if (given := options.get("pool")) is not None:
-            return await cls._open_lent(await LentPool.of(given, target, wait_seconds=wait), target, options)
+            return await cls._open_lent(
+                await LentPool.of(given, target, wait_seconds=MAX_WAIT_SECONDS), target, options
+            )
         first = await _first(target)
         try:
             migrated = await prepare(first, target.schema, row_security=options.get("rls", False))
         except BaseException:
             first.end()
             raise
-        pool = Pool(target, size=size, wait_seconds=wait)
+        pool = Pool(target, size=options.get("pool_size", 10), wait_seconds=MAX_WAIT_SECONDS)
         if migrated:  # what it found when it was set up is no longer so
             first.end()
         else:
