@@ -71,7 +71,7 @@ def live_events(events: Sequence[Event]) -> list[Event]:
     place = len(events) - 1
     while place >= 0:
         event = events[place]
-        rewound = getattr(event.actions, "rewind_before_invocation_id", None) if event.actions else None
+        rewound = event.actions.rewind_before_invocation_id if event.actions else None
         if rewound:
             place = min(first.get(rewound, place), place) - 1
             continue
@@ -85,7 +85,7 @@ def is_user_turn(event: Event) -> bool:
     """Whether a person spoke: not a compaction, a tool's or form's answer, or an agent's order to another."""
     if event.author != "user" or (event.actions and event.actions.compaction):
         return False
-    if getattr(event, "isolation_scope", None):
+    if event.isolation_scope:
         return False
     if event.input_transcription and event.input_transcription.text:
         return not event.partial
@@ -143,7 +143,7 @@ class _Reading:
                 covered = (max(start, 0.0), max(end, 0.0))
                 yield self._message(text_of(compaction.compacted_content), "agent", at=at, compaction=covered)
             return
-        by_user = event.author == "user" and not getattr(event, "isolation_scope", None)
+        by_user = event.author == "user" and not event.isolation_scope
         parts = (event.content.parts if event.content else None) or []
         texts = [text for part in parts for text in self._readable(partial(_spoken, part))]
         voices = (event.input_transcription, event.output_transcription)
@@ -158,7 +158,7 @@ class _Reading:
 
     def _answered(self, answer: types.FunctionResponse, at: datetime | None) -> Iterator[Message]:
         name = str(answer.name or "")
-        files = list(attached(getattr(answer, "parts", None) or ()))  # ADK < 2.3 has none
+        files = list(attached(answer.parts or ()))
         response, whole = plain(answer.response)
         if not whole:
             self._note(f"an answer of the tool {name!r}, cut at {CUT}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -158,16 +158,6 @@ def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
     return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
 
 
-def _notes(events: Sequence[Event]) -> Mapping[str, Mapping[str, Any]]:
-    """What is noted on the events of each invocation; ADK < 2.4 notes a run's marks on its agents' events alone."""
-    notes: dict[str, dict[str, Any]] = {}
-    for event in events:
-        held = notes.setdefault(event.invocation_id, {})
-        for name, value in (event.custom_metadata or {}).items():
-            held.setdefault(name, value)
-    return notes
-
-
 def _earlier_events(context: Context) -> list[Event]:
     events = context.session.events
     return [event for event in events if is_user_turn(event) and event.invocation_id != context.invocation_id]
@@ -208,9 +198,8 @@ class _Blocks:
         with self._lock:
             searching = self._searching.get(session)
             turns = _earlier_events(context) if searching is None else []
-            notes = _notes(context.session.events if turns else ())
             for event in turns:
-                text, marks = shortened(text_of(event.content, between=" ")), _marks(notes[event.invocation_id])
+                text, marks = shortened(text_of(event.content, between=" ")), _marks(event.custom_metadata)
                 if gate.searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"]):
                     return False
             if searching in (None, NOBODY):
@@ -258,8 +247,8 @@ class PrefetchMemoryTool(BaseTool):
     @classmethod
     @override
     def from_config(cls, config: ToolArgsConfig | None, config_abs_path: str) -> Self:
-        """The tool of a YAML agent; `args` are the constructor's arguments."""
-        return cls(**(config.model_dump() if config else {}))  # ADK < 2.4 gives None without `args`
+        """Return the tool of a YAML agent; `args` are the constructor's arguments, None where it gives none."""
+        return cls(**(config.model_dump() if config else {}))
 
     @override
     async def process_llm_request(self, *, tool_context: ToolContext, llm_request: LlmRequest) -> None:

@@ -58,8 +58,8 @@ class _MemoryTool(BaseTool):
     @classmethod
     @override
     def from_config(cls, config: ToolArgsConfig | None, config_abs_path: str) -> Self:
-        """The tool of a YAML agent; `args` are the constructor's arguments."""
-        return cls(**(config.model_dump() if config else {}))  # ADK < 2.4 gives None without `args`
+        """Return the tool of a YAML agent; `args` are the constructor's arguments, None where it gives none."""
+        return cls(**(config.model_dump() if config else {}))
 
     @property
     @abstractmethod

@@ -14,7 +14,7 @@ from kagent_memory import KagentMemoryService, Memories
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # ADK < 2.3
+    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # of ADK 2.4
 
 
 @pytest.fixture(autouse=True)
