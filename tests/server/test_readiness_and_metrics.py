@@ -165,16 +165,16 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
         assert (await client.get("/readyz")).json()["migrations"] == "ok"
         if store_uri.startswith("postgres"):
             with psycopg.connect(store_uri, autocommit=True) as connection:
-                connection.execute("UPDATE kagent_memory.schema_migration SET number = -3 WHERE number = 3")
+                connection.execute("UPDATE kagent_memory.schema_migration SET number = -1 WHERE number = 1")
         else:
             connection = sqlite3.connect(store_uri.removeprefix("libsql:///"))
-            connection.execute("DELETE FROM schema_migration WHERE number = 3")
+            connection.execute("DELETE FROM schema_migration WHERE number = 1")
             connection.commit()
             connection.close()
         answer = await client.get("/readyz")
     if store_uri.startswith("postgres"):  # tests may share a database
         with psycopg.connect(store_uri, autocommit=True) as connection:
-            connection.execute("UPDATE kagent_memory.schema_migration SET number = 3 WHERE number = -3")
+            connection.execute("UPDATE kagent_memory.schema_migration SET number = 1 WHERE number = -1")
     assert (answer.status_code, answer.json()["database"]) == (503, "ok")
     assert "migrate" in answer.json()["migrations"]
 

@@ -12,7 +12,7 @@ from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
 from kagent_memory.stores.libsql.statement import statement
 from kagent_memory.stores.postgres.session import OWN, RECORDS
-from kagent_memory.stores.sql import migrations, queries
+from kagent_memory.stores.sql import migrations, queries, schema
 
 ALONE = {
     "postgres": {
@@ -43,7 +43,6 @@ ALONE = {
         "distribute_table",
         "refer_to_table",
         "truncate_local",
-        "make_ledger",
         "note_migration",
         "installations",
     },
@@ -56,7 +55,6 @@ ALONE = {
         "count_vectors",
     },
 }
-ONE_DIALECTS_MIGRATIONS = {"tuning", "long_vectors"}
 
 
 def values_of(dialect, text):
@@ -94,11 +92,6 @@ def test_what_a_dialect_has_alone_stands_in_its_own_file_and_is_there(dialect):
     assert ALONE[dialect] <= set(queries(dialect))
 
 
-def test_migrations_have_the_same_numbers_but_for_those_that_one_dialect_needs_alone():
-    steps = {dialect: {(step.number, step.name) for step in migrations(dialect)} for dialect in ALONE}
-    assert {name for _, name in steps["postgres"] ^ steps["libsql"]} == ONE_DIALECTS_MIGRATIONS
-
-
 @pytest.mark.parametrize("dialect", sorted(ALONE))
 def test_every_statement_is_static_but_for_an_embedding_spaces_number_and_width(dialect):
     for name, text in queries(dialect).items():
@@ -133,7 +126,7 @@ NEWER_THAN_3_35 = re.compile(
 
 def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
     assert NEWER_THAN_3_35.search("SELECT value ->> 0")
-    scripts = [*queries("libsql").values(), *(step.script for step in migrations("libsql"))]
+    scripts = [schema("libsql"), *queries("libsql").values(), *(step.script for step in migrations("libsql"))]
     assert [found[0] for script in scripts if (found := NEWER_THAN_3_35.search(script))] == []
 
 

@@ -288,19 +288,6 @@ async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_
         assert "16,000" in (await memories.check())["embedding"]
 
 
-async def test_a_database_whose_long_vectors_could_not_be_written_is_mended_by_its_upgrade(postgres_uri):
-    scope, row = Scope("t", "u", "a"), np.random.default_rng(2).normal(size=4096).astype(np.float32)
-    async with await open_store(postgres_uri) as store:
-        number = (await store.add_embedding_space("long", 4096, None)).number
-    with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory,public") as connection:  # as it was
-        connection.execute(f"ALTER TABLE memory_vector_{number} ALTER embedding SET STORAGE PLAIN")
-        connection.execute(f"ALTER TABLE memory_vector_{number} SET (toast_tuple_target = 8160)")
-        connection.execute("DELETE FROM schema_migration WHERE name = 'long_vectors'")
-    async with await open_store(postgres_uri) as store:
-        [id] = await _fill(store, scope, row[None, :], number)
-        assert await store.search_vector(scope, number, [row], limit=3, now=NOW) == [[(id, 1.0)]]
-
-
 @pytest.mark.parametrize("dimensions", [1536, 3072, 4096])
 async def test_memories_of_wide_embedders_are_saved_in_sessions_and_recalled(store_uri, dimensions):
     scope = Scope("t", "u", "a")

@@ -393,7 +393,7 @@ async def test_the_doctor_tells_how_far_the_standby_is(pair, schema, monkeypatch
             assert (lag.bytes > 0, lag.seconds > 0) == (True, True)
             assert lag.migration == newest > lag.of_primary
             with psycopg.connect(pair.primary, autocommit=True) as primary:
-                primary.execute(f"INSERT INTO {schema}.schema_migration (number, name) VALUES ({newest}, 'again')")
+                primary.execute(f"INSERT INTO {schema}.schema_migration (number, name) VALUES ({newest}, 'initial')")
             found = await told(pair.standby)
             assert found is not None
             assert (found.state, "pg_stat_replication" in found.advice) == ("note", True)

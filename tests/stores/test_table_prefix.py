@@ -18,7 +18,7 @@ from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Batch
-from kagent_memory.stores.sql import made, migrations, queries
+from kagent_memory.stores.sql import made, queries, schema
 from kagent_memory.testing import HashEmbedder, StoreContract
 from kagent_memory.testing.contract import ApplyContract, ForgetContract, IsolationContract, VectorSearchContract
 
@@ -90,7 +90,7 @@ class TestAllWithAPrefix(WithAPrefix, StoreContract):
 
 
 def texts(prefix: str) -> dict[str, str]:
-    return {**queries("postgres", prefix), **{f"{step.number}": step.script for step in migrations("postgres", prefix)}}
+    return {**queries("postgres", prefix), "schema": schema("postgres", prefix)}
 
 
 def test_a_prefix_changes_nothing_but_names():

@@ -1,4 +1,4 @@
-"""Migrations of a libSQL database: all that are missing in one transaction, each with its row in the ledger."""
+"""The schema of a libSQL database: made whole in a new one, migrated in an old one, in one transaction."""
 
 from __future__ import annotations
 
@@ -8,48 +8,55 @@ from functools import cache
 
 from ...errors import ConfigurationError
 from ..codec import to_iso
-from ..sql import Migration, migrations
+from ..sql import Migration, migrations, missing, schema
 from .connection import Connection
 from .session import DIALECT
 from .statement import split
 
 _HAS_LEDGER = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migration'"
-_CREATE_LEDGER = (
-    "CREATE TABLE schema_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL)"
-)
-_APPLIED = "SELECT number FROM schema_migration"
+_APPLIED = "SELECT number, name FROM schema_migration"
 _RECORD = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:number, :name, :at)"
 _statements = cache(split)  # a process may open many new files
 
 
 def migrate(connection: Connection, known: Sequence[Migration] | None = None) -> None:
-    """Brings the database to the newest schema. Who comes second waits for the first one's lock and finds it done.
+    """Bring the database to the newest schema. Who comes second waits for the first one's lock and finds it done.
+
+    Args:
+        connection: to the database.
+        known: the migrations, in place of the package's own.
 
     Raises:
-        ConfigurationError: a newer kagent_memory has written it.
+        ConfigurationError: a newer kagent_memory has written it, or one from before the first release.
         Busy: another connection is writing.
     """
     steps = migrations(DIALECT) if known is None else known
-    if not _missing(connection, steps):
+    if has_ledger(connection) and not _missing(connection, steps):
         return
     with connection.transaction(write=True):
         if not has_ledger(connection):
-            connection.run(_CREATE_LEDGER, {})
+            connection.run_script(_statements(schema(DIALECT)))
+            _record(connection, steps)
+            return
         for step in _missing(connection, steps):
             connection.run_script(_statements(step.script))
-            record = {"number": step.number, "name": step.name, "at": to_iso(datetime.now(UTC))}
-            connection.run(_RECORD, record)
+            _record(connection, [step])
 
 
 def has_ledger(connection: Connection) -> bool:
-    """Whether the database was migrated once."""
+    """Return whether the database was migrated once."""
     return bool(connection.rows(_HAS_LEDGER, {}))
 
 
+def _record(connection: Connection, steps: Sequence[Migration]) -> None:
+    at = to_iso(datetime.now(UTC))
+    for step in steps:
+        connection.run(_RECORD, {"number": step.number, "name": step.name, "at": at})
+
+
 def _missing(connection: Connection, steps: Sequence[Migration]) -> Sequence[Migration]:
-    if not has_ledger(connection):
-        return steps
-    applied = {row[0] for row in connection.tuples(_APPLIED, {})}
-    if applied - {step.number for step in steps}:
+    applied = dict(connection.tuples(_APPLIED, {}))
+    lacking = missing(steps, applied)
+    if applied.keys() - {step.number for step in steps}:
         raise ConfigurationError("A newer kagent_memory wrote this libSQL database; upgrade this installation.")
-    return [step for step in steps if step.number not in applied]
+    return lacking

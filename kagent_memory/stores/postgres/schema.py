@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import psycopg
 from psycopg import errors, sql
 
 from ...errors import ConfigurationError
-from ..sql import migrations, queries
+from ..sql import Migration, migrations, missing, queries
+from ..sql import schema as whole_schema
 from .connection import DIALECT, Connection
 from .distribution import distribute, is_distributed
 from .errors import ours
@@ -34,15 +36,16 @@ async def prepare(
         shards: distributes the tables, those of scopes in so many parts.
 
     Raises:
-        ConfigurationError: the user's rights or a missing pgvector do not allow it.
+        ConfigurationError: the user's rights or a missing pgvector do not allow it, or a build from before the first
+            release made the database.
         StoreError: the database went away.
     """
     guarded = row_security or connection.row_security
     try:
         if connection.row_security:  # else not even the schema may be looked into
             await join_roles(connection, schema)
-        steps = {migration.number for migration in migrations(DIALECT, connection.table_prefix)}
-        newest = connection.has_vectors and steps <= await _applied(connection, schema)
+        lacking = await _missing(connection, schema)
+        newest = connection.has_vectors and lacking == []
         if newest and shards is None and (not guarded or await is_guarded(connection, schema)):
             return False
         connection.patience = MIGRATION_SECONDS
@@ -65,15 +68,20 @@ async def prepare(
     return True
 
 
-async def _applied(connection: Connection, schema: str) -> set[int]:
-    """The numbers of the migrations that were applied; none before the first, which makes the ledger, too."""
+async def _missing(connection: Connection, schema: str) -> Sequence[Migration] | None:
+    """Return the migrations that the schema lacks; None where none of our tables is there yet.
+
+    Raises:
+        ConfigurationError: a build from before the first release made it.
+    """
     ledger = sql.Identifier(schema, f"{connection.table_prefix}schema_migration")
     cursor = await connection.execute("SELECT to_regclass(%s) AS place", (ledger.as_string(connection),))
     [found] = await cursor.fetchall()
     if found["place"] is None:
-        return set()
-    cursor = await connection.execute(sql.SQL("SELECT number FROM {}").format(ledger))
-    return {row["number"] for row in await cursor.fetchall()}
+        return None
+    cursor = await connection.execute(sql.SQL("SELECT number, name FROM {}").format(ledger))
+    applied = {row["number"]: row["name"] for row in await cursor.fetchall()}
+    return missing(migrations(DIALECT, connection.table_prefix), applied)
 
 
 async def _migrate(connection: Connection, schema: str) -> None:
@@ -91,10 +99,10 @@ async def _migrate(connection: Connection, schema: str) -> None:
         await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found["name"]))
     await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
-    text, steps = queries(DIALECT, connection.table_prefix), migrations(DIALECT, connection.table_prefix)
-    applied = await _applied(connection, schema)
-    if not applied:
-        await connection.execute(text["make_ledger"])
+    text, lacking = queries(DIALECT, connection.table_prefix), await _missing(connection, schema)
+    if lacking is None:
+        await connection.execute(whole_schema(DIALECT, connection.table_prefix))
+        lacking = migrations(DIALECT, connection.table_prefix)
         others = await (await connection.execute(text["installations"])).fetchall()
         if others:  # whoever mistyped the prefix would otherwise look for memories that are elsewhere
             logger.warning(
@@ -104,12 +112,14 @@ async def _migrate(connection: Connection, schema: str) -> None:
                 connection.table_prefix,
                 " and one with ".join(f"table_prefix={row['prefix']!r}" for row in others),
             )
-    if connection.row_security and any(step.number not in applied for step in steps):
-        await connection.execute(text["unguard_tables"])
-    for step in steps:
-        if step.number not in applied:
-            await connection.execute(step.script)
+        for step in lacking:
             await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
+        return
+    if connection.row_security and lacking:
+        await connection.execute(text["unguard_tables"])
+    for step in lacking:
+        await connection.execute(step.script)
+        await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
 
 
 async def _ensure_extension(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The SQL of both dialects: named queries and numbered migrations, read from the package's own files.
+"""The SQL of both dialects: named queries, the schema and numbered migrations, read from the package's own files.
 
 The names of what we make (tables, views, indexes, roles) may have a prefix. The files do without: it is put before
 those names once, when they are read. Inside a literal, where a name is text like any other, they say `{prefix}`
@@ -17,6 +17,7 @@ from ...errors import ConfigurationError
 from ...settings import checked_prefix
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_SCHEMA = "schema.sql"
 _NUMBERED = re.compile(r"^(\d{4})_(\w+)\.sql$")
 _MADE = re.compile(
     r"^ *CREATE (?:OR REPLACE )?(?:UNIQUE )?(TABLE|VIEW|INDEX|ROLE) (?:IF NOT EXISTS )?(\w+)", re.MULTILINE
@@ -33,9 +34,13 @@ class Migration(NamedTuple):
     script: LiteralString
 
 
+INITIAL = Migration(1, "initial", "")
+"""The schema of the first release. `schema.sql` has made it in every database; later steps are numbered from 2 on."""
+
+
 @cache
 def queries(dialect: str, prefix: str = "") -> Mapping[str, LiteralString]:
-    """Name → statement of every `*.sql` file of the dialect but the migrations.
+    """Name → statement of every `*.sql` file of the dialect but the schema and the migrations.
 
     What several statements share is a fragment of their file: it stands in them where `{its_name}` is written.
 
@@ -44,7 +49,7 @@ def queries(dialect: str, prefix: str = "") -> Mapping[str, LiteralString]:
     """
     statements: dict[str, LiteralString] = {}
     for file, text in _files(dialect).items():
-        if _NUMBERED.match(file):
+        if file == _SCHEMA or _NUMBERED.match(file):
             continue
         _, *parts = _HEADER.split(_prefixed(dialect, text, prefix))
         fragments: dict[str, str] = {}
@@ -61,16 +66,46 @@ def queries(dialect: str, prefix: str = "") -> Mapping[str, LiteralString]:
 
 @cache
 def migrations(dialect: str, prefix: str = "") -> Sequence[Migration]:
-    """The dialect's migrations in their order.
+    """Return the dialect's migrations in their order, `INITIAL` first.
 
     Raises:
         ConfigurationError: nothing that may stand before the names of tables.
     """
-    return [
+    later = [
         Migration(int(match[1]), match[2], cast("LiteralString", _prefixed(dialect, text, prefix)))
         for file, text in _files(dialect).items()
         if (match := _NUMBERED.match(file))
     ]
+    return [INITIAL, *later]
+
+
+@cache
+def schema(dialect: str, prefix: str = "") -> LiteralString:
+    """Return the script that makes a new database as all migrations leave an old one.
+
+    Raises:
+        ConfigurationError: nothing that may stand before the names of tables.
+    """
+    return cast("LiteralString", _prefixed(dialect, _files(dialect)[_SCHEMA], prefix))
+
+
+def missing(steps: Sequence[Migration], applied: Mapping[int, str]) -> Sequence[Migration]:
+    """Return the steps that a database lacks.
+
+    Args:
+        steps: all that are known.
+        applied: the numbers and names that its table of migrations holds.
+
+    Raises:
+        ConfigurationError: a build from before the first release made the database.
+    """
+    if applied.get(INITIAL.number) != INITIAL.name:
+        raise ConfigurationError(
+            "A build of kagent_memory from before its first release made this database, and its tables are others. "
+            "Nothing was changed. Export it with that build (kagent-memory export --uri … > all.jsonl), and import the "
+            "file into a new database with this one (kagent-memory import all.jsonl --uri …)."
+        )
+    return [step for step in steps if step.number not in applied]
 
 
 @cache

@@ -54,11 +54,6 @@ SELECT c.system_identifier AS system, d.oid::bigint AS database
 FROM pg_control_system() AS c
 JOIN pg_database AS d ON d.datname = current_database()
 
--- name: make_ledger
-CREATE TABLE schema_migration (
-    number integer NOT NULL PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now()
-)
-
 -- name: installations
 -- The prefixes of the other installations in this schema, by their ledgers.
 SELECT left(c.relname, -16)::text AS prefix

@@ -1,2 +1,0 @@
--- One tenant's scopes among all.
-CREATE INDEX scope_tenant ON scope (tenant);
