@@ -41,7 +41,7 @@ test: $(VENV)/.dev programs
 
 # What `make test` tries briefly, at length: a hundred kills instead of fifteen, a day of outage instead of hours, 200
 # requests of each kind instead of 40, 500 jobs to race for, the whole contract behind a pooler (with row security and
-# without), encrypted on PostgreSQL and with a table prefix: there `make test` runs the parts that these could change.
+# without) and encrypted on PostgreSQL: there `make test` runs the parts that these could change.
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 

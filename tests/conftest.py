@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -179,7 +179,7 @@ def _emptied(uri: str, template: str, catalog: object) -> bool:
 
     try:
         with psycopg.connect(uri, autocommit=True) as connection:
-            connection.execute(_emptying())
+            connection.execute(_EMPTY)
             sizes = "SELECT pg_database_size(current_database()), pg_database_size(%s)"
             [(size, before)] = connection.execute(sizes, [template]).fetchall()
             return size - before < _GROWN and connection.execute(_CATALOG).fetchone() == catalog
@@ -202,26 +202,16 @@ def kept_database(postgres_server: str, postgres_template: str) -> Iterator[str]
 _EMPTY = """
 DO $$ DECLARE name text; BEGIN
     FOR name IN SELECT relname FROM pg_class
-        WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r' AND starts_with(relname, '{prefix}')
+        WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r'
     LOOP
-        IF name ~ '^{prefix}memory_vector_[0-9]+$' THEN
+        IF name ~ '^memory_vector_[0-9]+$' THEN
             EXECUTE format('DROP TABLE kagent_memory.%I', name);
-        ELSIF right(name, 16) <> 'schema_migration' THEN
+        ELSIF name <> 'schema_migration' THEN
             EXECUTE format('DELETE FROM kagent_memory.%I', name);
         END IF;
     END LOOP;
 END $$
 """
-
-
-@pytest.fixture(scope="session")
-def emptying() -> Callable[[str], str]:
-    """The statement that empties the installation of a `table_prefix`."""
-    return _emptying
-
-
-def _emptying(prefix: str = "") -> str:
-    return _EMPTY.replace("{prefix}", prefix)
 
 
 @pytest.fixture
@@ -231,7 +221,7 @@ def emptied_uri(kept_database: str) -> Iterator[str]:
 
     yield kept_database
     with psycopg.connect(kept_database, autocommit=True) as connection:
-        connection.execute(_emptying())
+        connection.execute(_EMPTY)
 
 
 @pytest.fixture(scope="session")
@@ -277,9 +267,9 @@ def citus_uri(citus_server: str) -> Iterator[str]:
     import psycopg
 
     with psycopg.connect(citus_server, autocommit=True) as connection:
-        connection.execute(_emptying())
+        connection.execute(_EMPTY)
         yield citus_server
-        connection.execute(_emptying())
+        connection.execute(_EMPTY)
 
 
 @pytest.fixture(params=["libsql", "postgres", *(["citus"] if CITUS else [])])

@@ -214,12 +214,7 @@ async def distribute(args: argparse.Namespace, say: Output) -> int:
 
     bare, settings = compose(args.uri, None, settings_of(args), os.environ)
     location = without_secrets(bare)
-    tables = await distribute_store(
-        bare,
-        schema=settings.postgres_schema,
-        shards=args.shards,
-        dry_run=args.dry_run,
-    )
+    tables = await distribute_store(bare, schema=settings.postgres_schema, shards=args.shards, dry_run=args.dry_run)
     say.value({"location": location, "would_distribute" if args.dry_run else "distributed": dict(tables)})
     for name, place in tables.items():
         say.line(f"{name}: {place}")

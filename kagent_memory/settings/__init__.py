@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -37,7 +36,6 @@ PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
-_TABLE_PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,23}|")
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
 
 
@@ -70,20 +68,6 @@ def _named(key: str, value: object) -> object:
 
 def _listed(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-def checked_prefix(value: object) -> object:
-    """What may stand before our tables' names: with it the longest of them keeps within PostgreSQL's 63 bytes.
-
-    Raises:
-        ValueError: it may not.
-    """
-    if not (isinstance(value, str) and _TABLE_PREFIX.fullmatch(value)):
-        raise ValueError(
-            "a prefix has up to 24 of the characters a-z, 0-9 and _, and begins with neither a digit nor pg_; write "
-            "team_a_, say, or leave it out"
-        )
-    return value
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]

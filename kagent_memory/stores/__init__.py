@@ -28,8 +28,6 @@ __all__ = [
 _UNSUPPORTED = {
     "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, or "
     "leave rls out.",
-    "table_prefix": "tells several installations in one PostgreSQL schema apart, and this store has none: name another "
-    "file or database instead, or leave table_prefix out.",
     "read_uri": "names a standby of PostgreSQL, and this store has none: use postgresql://…, or leave read_uri out.",
     "encryption_keys": "are set, and this store does not encrypt what it keeps; use postgresql://… or libsql:///…, or "
     "leave the keys out.",
@@ -102,20 +100,16 @@ def _check_supported(adapter: type[MemoryStore], asked: Collection[str]) -> None
             raise ConfigurationError(f"{name} {reason}")
 
 
-async def store_exists(uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
+async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
     """Whether `open_store` would find memories here rather than make room for them; makes and changes nothing.
 
     Raises:
         ConfigurationError: unknown scheme, or the adapter's own reasons.
     """
-    adapter, bare = _adapter(uri), uri.removeprefix("kagent+")
-    if not table_prefix:  # which an adapter that does not support it need not know
-        return await adapter.exists(bare, schema=schema)
-    _check_supported(adapter, {"table_prefix"})
-    return await adapter.exists(bare, schema=schema, table_prefix=table_prefix)
+    return await _adapter(uri).exists(uri.removeprefix("kagent+"), schema=schema)
 
 
-async def standby_lag(uri: str, read_uri: str, *, schema: str, table_prefix: str = "") -> StandbyLag:
+async def standby_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
     """How far the standby of a PostgreSQL database is behind it.
 
     Raises:
@@ -124,13 +118,9 @@ async def standby_lag(uri: str, read_uri: str, *, schema: str, table_prefix: str
     """
     from .postgres.standby import look_at
 
-    return await look_at(uri.removeprefix("kagent+"), read_uri, schema=schema, table_prefix=table_prefix)
+    return await look_at(uri.removeprefix("kagent+"), read_uri, schema=schema)
 
 
-async def distribute_store(
-    uri: str, *, schema: str, table_prefix: str = "", shards: int, dry_run: bool
-) -> Mapping[str, str]:
+async def distribute_store(uri: str, *, schema: str, shards: int, dry_run: bool) -> Mapping[str, str]:
     """See `MemoryStore.distribute`."""
-    return await _adapter(uri).distribute(
-        uri.removeprefix("kagent+"), schema=schema, table_prefix=table_prefix, shards=shards, dry_run=dry_run
-    )
+    return await _adapter(uri).distribute(uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run)

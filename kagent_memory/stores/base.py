@@ -125,7 +125,7 @@ class MemoryStore(EmbeddingSpaces):
         """
 
     @classmethod
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
         """Whether `open` would find memories here rather than make room for them; makes and changes nothing. True where
         that cannot be told: `open` then says why.
 
@@ -136,7 +136,7 @@ class MemoryStore(EmbeddingSpaces):
 
     @classmethod
     async def distribute(
-        cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "", shards: int = 32, dry_run: bool = False
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
     ) -> Mapping[str, str]:
         """Spreads the tables of a migrated database over the nodes of its cluster, each scope on one of them. Gives
         those that were not spread yet, each with where its rows go; harmless where none is left.

@@ -31,7 +31,6 @@ class OpenOptions(TypedDict, total=False):
 
     Attributes:
         schema: of the server's database; two schemas are two stores.
-        table_prefix: of the names in that schema; two prefixes are two stores as well.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in MiB.
         pool_size: the most connections at a time.
         statement_timeout_seconds: the longest that one statement may take.
@@ -43,7 +42,6 @@ class OpenOptions(TypedDict, total=False):
     """
 
     schema: str
-    table_prefix: str | None
     cache_mb: int
     pool_size: int
     statement_timeout_seconds: float

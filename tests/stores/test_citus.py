@@ -42,8 +42,6 @@ def test_options_that_cannot_be_are_told(postgres_uri, words, capsys):
     assert "--shards" in capsys.readouterr().err or words == ("--dry-run",)
 
 
-PREFIX = "team_a_"
-
 if CITUS:
 
     class TestCitus(StoreContract):
@@ -53,39 +51,6 @@ if CITUS:
 
         async def open_store(self):
             return await open_store(self.uri)
-
-    @pytest.fixture(scope="module")
-    def prefixed_uri(citus_server):
-        async def distribute() -> None:
-            await (await open_store(citus_server, table_prefix=PREFIX)).close()
-            await distribute_store(citus_server, schema="kagent_memory", table_prefix=PREFIX, shards=4, dry_run=False)
-
-        asyncio.run(distribute())
-        return citus_server
-
-    class TestCitusWithAPrefix(StoreContract):
-        """Beside the installation without one, in the same schema."""
-
-        @pytest.fixture(autouse=True)
-        def _database(self, prefixed_uri, emptying):
-            self.uri = prefixed_uri
-            yield
-            with psycopg.connect(prefixed_uri, autocommit=True) as connection:
-                connection.execute(emptying(PREFIX))
-
-        async def open_store(self):
-            return await open_store(self.uri, table_prefix=PREFIX)
-
-    def test_all_tables_of_a_prefix_are_distributed_and_no_others(citus_uri, prefixed_uri):
-        options = {"schema": "kagent_memory", "shards": 4, "dry_run": True}
-        assert asyncio.run(distribute_store(prefixed_uri, table_prefix=PREFIX, **options)) == {}
-        with psycopg.connect(citus_uri) as connection:
-            found = connection.execute("SELECT logicalrelid::text FROM pg_dist_partition").fetchall()
-        names = {name.rpartition(".")[2] for (name,) in found}
-        prefixed = {name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)}
-        fixed = {*distribution.DISTRIBUTED, *distribution.REFERENCE}
-        assert prefixed >= fixed
-        assert all(name in fixed or name.startswith("memory_vector_") for name in prefixed)
 
     def test_tables_that_come_later_are_distributed_too(citus_uri):
         async def make() -> None:

@@ -44,7 +44,6 @@ ALONE = {
         "refer_to_table",
         "truncate_local",
         "note_migration",
-        "installations",
     },
     "libsql": {
         "make_vectors",

@@ -312,6 +312,16 @@ async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):
         await store.close()
 
 
+async def test_a_ledger_of_somebody_else_in_the_schema_of_pgvector_is_not_ours(postgres_uri):
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA kagent_memory CASCADE")
+        connection.execute("CREATE TABLE public.schema_migration (version text)")
+    for count in (1, 2):
+        async with await open_store(postgres_uri) as store:
+            await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=_memory(f"{count}"))]), now=NOW)
+            assert len((await store.list(SCOPE, now=NOW)).memories) == count
+
+
 async def test_several_that_add_embedders_at_once_agree_on_their_embedding_spaces(postgres_uri):
     stores = [await open_store(postgres_uri) for _ in range(3)]
     names = ["one", "two"] * 3

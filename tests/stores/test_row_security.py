@@ -403,7 +403,7 @@ async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
     later = Migration(9999, "later", "UPDATE memory SET attribute = 'upgraded'; DELETE FROM memory_vector_1")
-    monkeypatch.setattr(schema, "migrations", lambda *which: [*migrations(*which), later])
+    monkeypatch.setattr(schema, "migrations", lambda dialect: [*migrations(dialect), later])
     async with await open_store(guarded_uri) as store:
         for scope in (ADA, BEN):
             assert {one.attribute for one in (await store.list(scope, now=NOW)).memories} == {"upgraded"}
@@ -414,6 +414,13 @@ async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them
         assert forced == placed
         assert len(placed) > 10
         assert rows(connection, "kagent_memory.memory") == 0
+
+
+@pytest.mark.parametrize("schema_name", ["Odd Name", 'quo"ted'])
+async def test_a_schema_may_have_any_name(postgres_uri, schema_name):
+    async with await open_store(postgres_uri, schema=schema_name, rls=True) as store:
+        await fill(store)
+        assert len((await store.list(ADA, now=NOW)).memories) == 1
 
 
 async def test_several_that_switch_it_on_at_once_do_it_once(postgres_uri):

@@ -168,14 +168,12 @@ async def found(memories: Memories, scope: Scope, query: str, **options: Any) ->
     return [hit.memory.content for hit in await memories.recall(scope, query, deliver=False, **options)]
 
 
-@pytest.mark.parametrize("prefix", ["", "team_a_"])
 async def test_searches_and_lists_are_read_from_the_standby_and_what_was_written_here_from_the_primary(
-    pair, schema, outcomes, prefix
+    pair, schema, outcomes
 ):
-    options = {"table_prefix": prefix}
     async with (
-        await opened(pair, schema, **options) as reader,
-        await opened(pair, schema, read_uri=None, **options) as writer,
+        await opened(pair, schema) as reader,
+        await opened(pair, schema, read_uri=None) as writer,
     ):
         await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
         await writer.add(BEN, [Fact("Ben keeps the red parcel")])

@@ -45,7 +45,7 @@ class LibSQLStore(SqlStore[LibSQLSession]):
 
     @classmethod
     @override
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
         return await Database.exists(uri)
 
     @override

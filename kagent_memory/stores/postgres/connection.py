@@ -56,7 +56,6 @@ class Target:
 
     conninfo: str
     schema: str
-    table_prefix: str = ""
     statement_seconds: float
     pooled: bool | None = None
 
@@ -134,7 +133,6 @@ class Connection(AsyncConnection[Row]):
         pooled: whether a pooler stands in between that may give every transaction another server; then nothing is set
             for longer than a transaction, and no statement has a name.
         row_security: whether the tables are guarded, so that each transaction says for whom it acts.
-        table_prefix: stands before the names of all that is ours.
         settings: what `set_locally` takes.
         has_vectors: whether pgvector's types are known.
         made_at, answered_at: when it was made, and when the server last answered, on the event loop's clock.
@@ -145,7 +143,6 @@ class Connection(AsyncConnection[Row]):
     patience: float = CONNECT_SECONDS
     pooled: bool = False
     row_security: bool = False
-    table_prefix: str = ""
     settings: Mapping[str, str]
     has_vectors: bool = False
     made_at: float = 0.0
@@ -287,12 +284,11 @@ def _json(written: str | bytes) -> Any:
 async def _set_up(connection: Connection, target: Target) -> None:
     greeted = connection.info.backend_pid
     values = {"schema": target.schema, "pooled": target.pooled, "pid": greeted, **target.limits}
-    cursor = await connection.execute(queries(DIALECT, target.table_prefix)["set_up"], values, prepare=False)
+    cursor = await connection.execute(queries(DIALECT)["set_up"], values, prepare=False)
     [found] = await cursor.fetchall()
     connection.made_at = connection.answered_at = asyncio.get_running_loop().time()
     connection.answer_seconds = connection.patience = target.statement_seconds + NETWORK_SECONDS
     connection.pooled = found["pooled"]
-    connection.table_prefix = target.table_prefix
     connection.row_security = found["row_security"]
     connection.settings = {"path": found["path"], **target.limits}
     connection.adapters.register_loader("uuid", IdLoader)

@@ -59,14 +59,13 @@ class PostgresDatabase:
 
     def _preamble(self, connection: Connection) -> Preamble:
         """What every transaction on this connection begins with; gone with the transaction."""
-        prefix = connection.table_prefix
         begun: list[tuple[LiteralString, Mapping[str, str]]] = []
         if connection.pooled:
-            begun.append((statement("set_locally", prefix=prefix), connection.settings))
+            begun.append((statement("set_locally"), connection.settings))
         if connection.row_security and self._scope is not None:
-            begun.append((statement("act_for_scope", prefix=prefix), {"scope": self._scope.id.hex()}))
+            begun.append((statement("act_for_scope"), {"scope": self._scope.id.hex()}))
         elif connection.row_security:
-            begun.append((statement("act_for_all", prefix=prefix), {}))
+            begun.append((statement("act_for_all"), {}))
         return begun
 
     async def read(

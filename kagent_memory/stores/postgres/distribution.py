@@ -25,9 +25,7 @@ Place: TypeAlias = Literal["by scope", "on every node"]
 async def is_distributed(session: PostgresSession) -> bool:
     """Whether the schema's tables are spread, so that new ones must be."""
     [found] = await session.rows("has_citus", {})
-    return found["citus"] and any(
-        row["name"] == f"{session.table_prefix}scope" for row in await session.rows("distributed", {})
-    )
+    return found["citus"] and any(row["name"] == "scope" for row in await session.rows("distributed", {}))
 
 
 async def left_to_distribute(connection: Connection) -> Mapping[str, Place]:
@@ -49,8 +47,7 @@ async def left_to_distribute(connection: Connection) -> Mapping[str, Place]:
     vectors = [f"memory_vector_{row['number']}" for row in await session.rows("embedding_spaces", {})]
     places: dict[str, Place] = dict.fromkeys((*DISTRIBUTED, *vectors), "by scope")
     places |= dict.fromkeys(REFERENCE, "on every node")
-    prefix = session.table_prefix
-    return {f"{prefix}{name}": place for name, place in places.items() if f"{prefix}{name}" not in there}
+    return {name: place for name, place in places.items() if name not in there}
 
 
 async def distribute(connection: Connection, *, shards: int) -> None:
@@ -59,10 +56,10 @@ async def distribute(connection: Connection, *, shards: int) -> None:
     Raises:
         ConfigurationError: the database has no Citus, or this node is not the coordinator.
     """
-    text = queries(DIALECT, connection.table_prefix)
+    text = queries(DIALECT)
     try:
         for name, place in (await left_to_distribute(connection)).items():
-            if name == f"{connection.table_prefix}scope":
+            if name == "scope":
                 await connection.execute(text["distribute_scope"], {"shards": shards})
             else:
                 made = "distribute_table" if place == "by scope" else "refer_to_table"
@@ -79,4 +76,4 @@ async def drop_local_rows(connection: Connection) -> None:
     """Empties what the coordinator itself still keeps of tables that are spread."""
     session = PostgresSession(connection)
     for row in await session.rows("distributed", {}):
-        await connection.execute(queries(DIALECT, connection.table_prefix)["truncate_local"], {"name": row["name"]})
+        await connection.execute(queries(DIALECT)["truncate_local"], {"name": row["name"]})

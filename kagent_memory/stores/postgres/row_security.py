@@ -52,11 +52,11 @@ async def guard(connection: Connection, schema: str) -> None:
     if not (await _look(connection, schema))["unguarded"]:
         return
     for name in ("guard_schema", "guard_tables"):
-        await connection.execute(queries(DIALECT, connection.table_prefix)[name])
+        await connection.execute(queries(DIALECT)[name])
 
 
 async def _look(connection: Connection, schema: str) -> Row:
-    text = queries(DIALECT, connection.table_prefix)["guard"]
+    text = queries(DIALECT)["guard"]
     cursor = await connection.execute(text, {"schema": schema}, prepare=False)
     [found] = await cursor.fetchall()
     return found
@@ -71,10 +71,10 @@ async def _look(connection: Connection, schema: str) -> Row:
 async def _make_roles(connection: Connection, login: str) -> None:
     try:
         async with connection.transaction():
-            await connection.execute(queries(DIALECT, connection.table_prefix)["make_roles"])
+            await connection.execute(queries(DIALECT)["make_roles"])
     except errors.InsufficientPrivilege as error:
         name = sql.Identifier(login).as_string(connection)
-        app, maintenance = (f"{connection.table_prefix}{role}" for role in ROLES)
+        app, maintenance = ROLES
         raise ConfigurationError(
             f"rls needs two roles, which the user {login!r} may not make or grant "
             f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE {app} NOLOGIN; "

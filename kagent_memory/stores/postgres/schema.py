@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import psycopg
@@ -19,8 +18,7 @@ from .session import PostgresSession
 
 MIGRATION_SECONDS = 1800.0
 SHARDS = 32
-_LOCK = 0x6B61_6765_6E74_6D65  # for all installations of a database: they make the same extension and schema
-logger = logging.getLogger(__name__)
+_LOCK = 0x6B61_6765_6E74_6D65  # for all schemas of a database: they make the same extension
 
 
 async def prepare(
@@ -74,14 +72,14 @@ async def _missing(connection: Connection, schema: str) -> Sequence[Migration] |
     Raises:
         ConfigurationError: a build from before the first release made it.
     """
-    ledger = sql.Identifier(schema, f"{connection.table_prefix}schema_migration")
+    ledger = sql.Identifier(schema, "schema_migration")
     cursor = await connection.execute("SELECT to_regclass(%s) AS place", (ledger.as_string(connection),))
     [found] = await cursor.fetchall()
     if found["place"] is None:
         return None
     cursor = await connection.execute(sql.SQL("SELECT number, name FROM {}").format(ledger))
     applied = {row["number"]: row["name"] for row in await cursor.fetchall()}
-    return missing(migrations(DIALECT, connection.table_prefix), applied)
+    return missing(migrations(DIALECT), applied)
 
 
 async def _migrate(connection: Connection, schema: str) -> None:
@@ -99,19 +97,10 @@ async def _migrate(connection: Connection, schema: str) -> None:
         await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found["name"]))
     await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
-    text, lacking = queries(DIALECT, connection.table_prefix), await _missing(connection, schema)
+    text, lacking = queries(DIALECT), await _missing(connection, schema)
     if lacking is None:
-        await connection.execute(whole_schema(DIALECT, connection.table_prefix))
-        lacking = migrations(DIALECT, connection.table_prefix)
-        others = await (await connection.execute(text["installations"])).fetchall()
-        if others:  # whoever mistyped the prefix would otherwise look for memories that are elsewhere
-            logger.warning(
-                "Creating another installation in the schema %s, with table_prefix=%r; it already holds one with %s. "
-                "Neither finds the memories of the other.",
-                schema,
-                connection.table_prefix,
-                " and one with ".join(f"table_prefix={row['prefix']!r}" for row in others),
-            )
+        await connection.execute(whole_schema(DIALECT))
+        lacking = migrations(DIALECT)
         for step in lacking:
             await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
         return

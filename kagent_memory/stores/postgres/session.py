@@ -44,11 +44,9 @@ STACKED = frozenset({"put_vector"})
 
 
 @cache
-def statement(
-    query: str, space_number: int | None = None, dimensions: int | None = None, *, prefix: str = ""
-) -> LiteralString:
+def statement(query: str, space_number: int | None = None, dimensions: int | None = None) -> LiteralString:
     """The text of a named query, for one vector table where it has to do with one."""
-    text = queries(DIALECT, prefix)[query]
+    text = queries(DIALECT)[query]
     return cast("LiteralString", text.replace("{space}", str(space_number)).replace("{dimensions}", str(dimensions)))
 
 
@@ -203,7 +201,6 @@ class PostgresSession:
         self.moved = set[bytes]()  # the ids of the scopes that it changed
         self._check = check
         self._connection = connection
-        self.table_prefix = connection.table_prefix
         self._sealing = Sealing(ring)
         self._preamble = preamble
         self._transaction = transaction
@@ -216,7 +213,7 @@ class PostgresSession:
     async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """All rows of the named query, decoded."""
         self._note(query, values)
-        [found] = await self._asked([(self._statement(query, space_number), await self._sent(query, values))])
+        [found] = await self._asked([(statement(query, space_number), await self._sent(query, values))])
         return self._sealing.given(query, values, found)
 
     async def several(
@@ -229,12 +226,9 @@ class PostgresSession:
         sent: list[tuple[LiteralString, Values]] = []
         for query, values in queries:
             self._note(query, values)
-            sent.append((self._statement(query, space_number), await self._sent(query, values)))
+            sent.append((statement(query, space_number), await self._sent(query, values)))
         found = zip(queries, await self._asked(sent), strict=True)
         return [self._sealing.given(query, values, rows) for (query, values), rows in found]
-
-    def _statement(self, query: str, space_number: int | None = None) -> LiteralString:
-        return statement(query, space_number, prefix=self.table_prefix)
 
     async def _sent(self, query: str, values: Values) -> Values:
         if self._sealing.lacks_salt(query, values):
@@ -246,7 +240,7 @@ class PostgresSession:
             return await self._transaction.ask([_asked(text, values) for text, values in queries])
         before: list[tuple[LiteralString, Values]] = [*self._preamble]
         if self._check is not None:
-            before.append((self._statement("node"), {}))
+            before.append((statement("node"), {}))
         answers = await self._connection.ask([_asked(text, values) for text, values in (*before, *queries)])
         if self._check is not None:
             [node] = answers[len(before) - 1]
@@ -268,7 +262,7 @@ class PostgresSession:
         """How many rows the named statement changed."""
         self._note(query, values)
         sent = await self._sent(query, values)
-        return await self._writing.count(*_asked(self._statement(query, space_number), sent))
+        return await self._writing.count(*_asked(statement(query, space_number), sent))
 
     async def pause(self) -> None:
         """Lets other tasks of the event loop have their turn."""
@@ -282,7 +276,7 @@ class PostgresSession:
     async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
         """The named statement once for each set of values; its errors may show at the next read or the end."""
         self._note(query, *values)
-        text = self._statement(query, space_number)
+        text = statement(query, space_number)
         sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
         for piece in pieces(query, sent):
             for one in piece:
@@ -293,5 +287,5 @@ class PostgresSession:
     async def define(self, query: str, space_number: int, dimensions: int) -> None:
         """Runs a named statement that defines something of one vector table."""
         self.moved.add(EVERY_SCOPE)
-        self._writing.enqueue(statement(query, space_number, dimensions, prefix=self.table_prefix).encode())
+        self._writing.enqueue(statement(query, space_number, dimensions).encode())
         await self._writing.ask()

@@ -209,7 +209,7 @@ class _Answers:
     counted: bool = False
 
 
-async def look_at(uri: str, read_uri: str, *, schema: str, table_prefix: str) -> StandbyLag:
+async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
     """How far this standby is behind that primary, each asked once over a connection of its own.
 
     Raises:
@@ -218,7 +218,7 @@ async def look_at(uri: str, read_uri: str, *, schema: str, table_prefix: str) ->
     """
     told: list[Mapping[str, Any]] = []
     for place in (uri, read_uri.removeprefix("kagent+")):
-        target = Target(conninfo=place, schema=schema, table_prefix=table_prefix, statement_seconds=LOOK_SECONDS)
+        target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
         pool = Pool(target, size=1, wait_seconds=LOOK_SECONDS)
         try:
             answers = await PostgresDatabase(pool, None).read(
@@ -279,7 +279,7 @@ class StandbyDatabase(PostgresDatabase):
 
 
 async def _row(connection: Connection, query: str) -> Mapping[str, Any]:
-    cursor = await connection.execute(queries(DIALECT, connection.table_prefix)[query], binary=True, prepare=False)
+    cursor = await connection.execute(queries(DIALECT)[query], binary=True, prepare=False)
     [row] = await cursor.fetchall()
     return row
 

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 class PostgresStore(SqlStore[PostgresSession]):
     """Memories in PostgreSQL with pgvector 0.7 or newer. It belongs to the event loop that opened it."""
 
-    supports = frozenset({"encryption_keys", "rls", "read_uri", "table_prefix"})
+    supports = frozenset({"encryption_keys", "rls", "read_uri"})
     _standby: Standby | None = None
 
     def __init__(
@@ -85,7 +85,6 @@ class PostgresStore(SqlStore[PostgresSession]):
         target = Target(
             conninfo=conninfo,
             schema=options.get("schema", "kagent_memory"),
-            table_prefix=options.get("table_prefix") or "",
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
         )
         if (given := options.get("pool")) is not None:
@@ -161,7 +160,7 @@ class PostgresStore(SqlStore[PostgresSession]):
 
     @override
     @classmethod
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory", table_prefix: str = "") -> bool:
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
         if uri.startswith("pgserver:"):
             return (embedded_server.directory_of(uri) / "PG_VERSION").exists()
         try:
@@ -170,7 +169,7 @@ class PostgresStore(SqlStore[PostgresSession]):
                     uri, autocommit=True, connect_timeout=LOOK_SECONDS, prepare_threshold=None
                 )
                 async with connection:
-                    ledger = sql.Identifier(schema, f"{table_prefix}schema_migration").as_string(connection)
+                    ledger = sql.Identifier(schema, "schema_migration").as_string(connection)
                     names = (ledger, sql.Identifier(schema).as_string(connection))
                     [(there, extension, right)] = await (await connection.execute(_LOOK, names)).fetchall()
         except (psycopg.Error, TimeoutError):
@@ -188,16 +187,10 @@ class PostgresStore(SqlStore[PostgresSession]):
     @override
     @classmethod
     async def distribute(
-        cls,
-        uri: str,
-        *,
-        schema: str = "kagent_memory",
-        table_prefix: str = "",
-        shards: int = 32,
-        dry_run: bool = False,
+        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
     ) -> Mapping[str, str]:
         check_loop()
-        target = Target(conninfo=uri, schema=schema, table_prefix=table_prefix, statement_seconds=MIGRATION_SECONDS)
+        target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
         connection = await _first(target)
         try:
             left = await left_to_distribute(connection)
@@ -224,7 +217,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         for query in (made, tuned, *guarded):
             await session.define(query, space.number, width)
         if await is_distributed(session):
-            await session.rows("distribute_table", {"name": f"{session.table_prefix}memory_vector_{space.number}"})
+            await session.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
 
     @override
     async def _drop_vectors(self, session: PostgresSession, number: int) -> None:

@@ -12,7 +12,7 @@ WITH server AS MATERIALIZED (
         EXISTS (
             SELECT FROM pg_class AS c
             JOIN pg_namespace AS s ON s.oid = c.relnamespace
-            WHERE s.nspname = %(schema)s::text AND c.relname = '{prefix}memory' AND c.relforcerowsecurity
+            WHERE s.nspname = %(schema)s::text AND c.relname = 'memory' AND c.relforcerowsecurity
         ) AS row_security
     FROM (VALUES (1)) AS one (x)
     LEFT JOIN pg_extension AS e ON e.extname = 'vector'
@@ -53,15 +53,6 @@ SELECT
 SELECT c.system_identifier AS system, d.oid::bigint AS database
 FROM pg_control_system() AS c
 JOIN pg_database AS d ON d.datname = current_database()
-
--- name: installations
--- The prefixes of the other installations in this schema, by their ledgers.
-SELECT left(c.relname, -16)::text AS prefix
-FROM pg_class AS c
-WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind = 'r'
-    AND right(c.relname, 16) = 'schema_migration' AND c.relname <> '{prefix}schema_migration'
-    AND EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'number')
-ORDER BY c.relname
 
 -- name: note_migration
 INSERT INTO schema_migration (number, name) VALUES (%(number)s, %(name)s)

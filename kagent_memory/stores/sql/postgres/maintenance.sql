@@ -152,7 +152,10 @@ FROM (
     SELECT privilege, tablename AS place
     FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
     WHERE schemaname = current_schema()
-        AND tablename ~ '{tables}' AND tablename <> '{prefix}schema_migration'
+        AND tablename ~ (
+            '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|tombstone|'
+            'scope_index|receipt_chain|receipt|embedder|token|lease|caller_width)$'
+        )
         AND NOT has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), privilege)
     UNION ALL
     SELECT 'CREATE', current_schema() WHERE NOT has_schema_privilege(current_schema(), 'CREATE')

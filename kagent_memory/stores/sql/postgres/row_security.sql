@@ -1,43 +1,34 @@
 -- Row level security, where it is switched on: who may see which rows, and as whom a transaction acts.
 
--- fragment: ours
--- Of tables c in the schema those of this installation; the ledger of another says its prefix.
-starts_with(c.relname, '{prefix}') AND NOT EXISTS (
-            SELECT FROM pg_class AS l
-            WHERE l.relnamespace = c.relnamespace AND right(l.relname, 16) = 'schema_migration'
-                AND length(l.relname) > length('{prefix}') + 16 AND starts_with(c.relname, left(l.relname, -16))
-        )
-
 -- name: act_for_scope
 -- For one transaction, and gone with it: as a role that sees the rows of one scope.
-SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', '{prefix}kagent_memory_app', true)
+SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', 'kagent_memory_app', true)
 
 -- name: act_for_all
 -- The same for what crosses scopes.
-SELECT set_config('role', '{prefix}kagent_memory_maintenance', true)
+SELECT set_config('role', 'kagent_memory_maintenance', true)
 
 -- name: guard
--- What stands here, and what the user may: "unguarded" are our tables with rows of scopes or tenants that anybody sees,
+-- What stands here, and what the user may: "unguarded" are tables with rows of scopes or tenants that anybody sees,
 -- and the views that look with their owner's eyes.
 SELECT
     current_user::text AS login,
     current_setting('is_superuser') = 'on' AS superuser,
     current_setting('server_version_num')::integer AS version,
     (SELECT string_agg(rolname, ' and ') FROM pg_roles
-     WHERE rolname IN ('{prefix}kagent_memory_app', '{prefix}kagent_memory_maintenance')
+     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
         AND (rolcanlogin OR rolbypassrls OR rolsuper)
     ) AS unfit,
     (SELECT coalesce(array_agg(rolname::text), ARRAY[]::text[]) FROM pg_roles
-     WHERE rolname IN ('{prefix}kagent_memory_app', '{prefix}kagent_memory_maintenance')) AS roles,
+     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')) AS roles,
     (SELECT count(*) FROM pg_roles
-     WHERE rolname IN ('{prefix}kagent_memory_app', '{prefix}kagent_memory_maintenance')
+     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
         AND pg_has_role(
             current_user, oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END
         )
     ) = 2 AS member,
     (SELECT count(*) FROM pg_class AS c
      WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind IN ('r', 'p')
-        AND {ours}
         AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
         AND EXISTS (
             SELECT FROM pg_attribute AS a
@@ -46,7 +37,7 @@ SELECT
     ) + (
         SELECT count(*) FROM pg_class AS c
         WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind = 'v'
-            AND c.relname = '{prefix}remembered'
+            AND c.relname = 'remembered'
             AND NOT coalesce('security_invoker=true' = ANY(c.reloptions), false)
     ) AS unguarded
 
@@ -54,10 +45,10 @@ SELECT
 -- Nobody logs in as them, and they own no table of the schema's owner; roles belong to the whole server.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{prefix}kagent_memory_app') THEN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_app') THEN
         CREATE ROLE kagent_memory_app NOLOGIN;
     END IF;
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{prefix}kagent_memory_maintenance') THEN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_maintenance') THEN
         CREATE ROLE kagent_memory_maintenance NOLOGIN;
     END IF;
     GRANT kagent_memory_app, kagent_memory_maintenance TO CURRENT_USER;
@@ -70,17 +61,17 @@ DECLARE
     place text;
 BEGIN
     EXECUTE format(
-        'GRANT USAGE ON SCHEMA %I TO {prefix}kagent_memory_app, {prefix}kagent_memory_maintenance', current_schema()
+        'GRANT USAGE ON SCHEMA %I TO kagent_memory_app, kagent_memory_maintenance', current_schema()
     );
-    EXECUTE format('GRANT CREATE ON SCHEMA %I TO {prefix}kagent_memory_maintenance', current_schema());
+    EXECUTE format('GRANT CREATE ON SCHEMA %I TO kagent_memory_maintenance', current_schema());
     SELECT n.nspname INTO place FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
     WHERE e.extname = 'vector';
     IF NOT (
-        has_schema_privilege('{prefix}kagent_memory_app', place, 'USAGE')
-        AND has_schema_privilege('{prefix}kagent_memory_maintenance', place, 'USAGE')
+        has_schema_privilege('kagent_memory_app', place, 'USAGE')
+        AND has_schema_privilege('kagent_memory_maintenance', place, 'USAGE')
     ) THEN
         EXECUTE format(
-            'GRANT USAGE ON SCHEMA %I TO {prefix}kagent_memory_app, {prefix}kagent_memory_maintenance', place
+            'GRANT USAGE ON SCHEMA %I TO kagent_memory_app, kagent_memory_maintenance', place
         );
     END IF;
     ALTER VIEW remembered SET (security_invoker = true);
@@ -97,15 +88,14 @@ DECLARE
 BEGIN
     FOR part IN
         SELECT c.oid::regclass AS place FROM pg_class AS c
-        WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND {ours}
-            AND c.relforcerowsecurity
+        WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relforcerowsecurity
     LOOP
         EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', part.place);
     END LOOP;
 END $$
 
 -- name: guard_tables
--- Every table of ours with rows of scopes that is not guarded yet; those with rows of tenants are maintenance's.
+-- Every table of the schema with rows of scopes that is not guarded yet; those with rows of tenants are maintenance's.
 -- What a session sets as its scope may be anything: what is no scope's id is nobody's. Asked once a statement, and equal
 -- to the statement's own condition, so the planner does not ask again for each row.
 DO $$
@@ -122,8 +112,7 @@ BEGIN
             ) AS scoped
         FROM pg_class AS c
         WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind IN ('r', 'p')
-            AND {ours}
-            AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+                AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
             AND EXISTS (
                 SELECT FROM pg_attribute AS a
                 WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
@@ -132,19 +121,19 @@ BEGIN
         EXECUTE format('DROP POLICY IF EXISTS of_one_scope ON %s', part.place);
         EXECUTE format('DROP POLICY IF EXISTS of_maintenance ON %s', part.place);
         EXECUTE format(
-            'CREATE POLICY of_maintenance ON %s TO {prefix}kagent_memory_maintenance '
-            'USING ((SELECT current_user) = ''{prefix}kagent_memory_maintenance'')',
+            'CREATE POLICY of_maintenance ON %s TO kagent_memory_maintenance '
+            'USING ((SELECT current_user) = ''kagent_memory_maintenance'')',
             part.place
         );
-        EXECUTE format('GRANT SELECT ON %s TO {prefix}kagent_memory_app', part.place);
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO {prefix}kagent_memory_maintenance', part.place);
+        EXECUTE format('GRANT SELECT ON %s TO kagent_memory_app', part.place);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO kagent_memory_maintenance', part.place);
         IF part.scoped THEN
             EXECUTE format(
-                'CREATE POLICY of_one_scope ON %s TO {prefix}kagent_memory_app USING (scope_id = ('
+                'CREATE POLICY of_one_scope ON %s TO kagent_memory_app USING (scope_id = ('
                 'SELECT CASE WHEN length(%s) = 32 AND %s ~ ''^[0-9A-Fa-f]+$'' THEN %s::uuid END))',
                 part.place, given, given, given
             );
-            EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO {prefix}kagent_memory_app', part.place);
+            EXECUTE format('GRANT INSERT, UPDATE, DELETE ON %s TO kagent_memory_app', part.place);
         END IF;
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part.place);
     END LOOP;
