@@ -59,12 +59,12 @@ types: $(VENV)/.dev
 architecture: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# The pages of docs/reference that are written from the code.
+# What is written from the code and kept: the page of the settings, and what commands say.
 docs: $(VENV)/.dev
-	$(BIN)/python tests/reference.py
-	$(BIN)/python -m kagent_memory.cli.reference > docs/reference/cli.md
+	$(BIN)/python docs/reference_pages.py
+	GOLDEN=write $(BIN)/pytest tests/cli/test_golden.py
 
-# The README and docs/ as a web site, with all its links checked.
+# The README, docs/ and the pages written from the code as a web site, with all its links checked.
 site: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 

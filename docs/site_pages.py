@@ -1,4 +1,7 @@
-"""A hook of MkDocs: the README as the first page, the changelog and the samples, with the links between them kept."""
+"""A hook of MkDocs: adds the README as the first page, the changelog, the samples and what is written from the code.
+
+Links between them are kept.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from reference_pages import SITE_LINKS, SITE_PAGES
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -18,19 +22,22 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "reporting.md",
 }
+REFERENCE = "reference"
 LINK = re.compile(r"(?<=\]\()([^()\s:#]+)(#[^()\s]*)?(?=\))")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages that are not in docs/."""
+    """Add the pages that are not in docs/."""
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
     files.append(File.generated(config, "samples.md", content=_samples()))
+    for name, page in SITE_PAGES.items():
+        files.append(File.generated(config, f"{REFERENCE}/{name}", content=page()))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Leads each link of the repository to its page of the site."""
+    """Lead each link of the repository to its page of the site."""
     names = {page: source for source, page in PAGES.items()}
     source = names.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
@@ -42,6 +49,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         relative = posixpath.relpath(path, posixpath.dirname(page.file.src_uri) or ".")
         return relative + (link[2] or (f"#{anchor}" if anchor else ""))
 
+    if page.file.src_uri == f"{REFERENCE}/index.md":
+        markdown += SITE_LINKS
     return LINK.sub(on_site, markdown)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
+import json
 import re
 import subprocess
 import sys
@@ -13,9 +15,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-import reference
+import reference_pages
 
+import kagent_memory
+from kagent_memory import Memories
+from kagent_memory.cli import COMMANDS
+from kagent_memory.cli.command import EXIT_CODES
+from kagent_memory.server.app import create_app
 from kagent_memory.settings import MemorySettings
 
 ROOT = Path(__file__).parent.parent
@@ -88,8 +96,6 @@ def test_the_program_of_the_catalogue_page_is_that_of_the_quickstart():
 def test_the_catalogue_page_names_each_tool_and_each_method_of_adk_s_services():
     from google.adk.memory.base_memory_service import BaseMemoryService
 
-    import kagent_memory
-
     page = (ROOT / "docs/adk-integration.md").read_text(encoding="utf-8")
     tools = [getattr(kagent_memory, name)() for name in kagent_memory.__all__ if name.endswith("MemoryTool")]
     assert len(tools) == 7
@@ -107,12 +113,18 @@ def build_site(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
 def test_the_site_has_every_page_and_its_links_lead_somewhere(tmp_path: Path):
     built = build_site(ROOT / "mkdocs.yml", tmp_path)
     assert built.returncode == 0, built.stderr
-    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES[1:]}
+    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix().removesuffix("/index") for page in PAGES[1:]}
     assert {page for page in pages if not (tmp_path / page / "index.html").exists()} == set()
     first = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert 'href="quickstart/"' in first
     assert 'href="samples/"' in first
     assert 'href="../samples/#agent_toolpy"' in (tmp_path / "quickstart/index.html").read_text(encoding="utf-8")
+    for name, page in reference_pages.SITE_PAGES.items():
+        built_page = tmp_path / "reference" / (name if name.endswith(".json") else f"{name[:-3]}/index.html")
+        assert built_page.exists(), name
+        assert (built_page.read_text(encoding="utf-8") == page()) is name.endswith(".json")
+    links = re.findall(r'href="([^"]+)"', (tmp_path / "reference/index.html").read_text(encoding="utf-8"))
+    assert {"python/", "cli/", "openapi.json", "settings/", "http/"} <= set(links)
     samples = (tmp_path / "samples/index.html").read_text(encoding="utf-8")
     assert all(f'id="{sample.stem}py"' in samples for sample in (ROOT / "samples").glob("*.py"))
 
@@ -155,7 +167,46 @@ def test_every_setting_is_documented_with_its_default():
     assert named == {field.name for field in fields(MemorySettings)}
 
 
-@pytest.mark.parametrize("name", sorted(reference.PAGES))
-def test_a_reference_page_says_what_the_code_says(name: str):
-    written = (reference.FOLDER / name).read_text(encoding="utf-8")
-    assert written == reference.PAGES[name](), "write it anew: make docs"
+def test_the_page_of_the_settings_says_what_the_code_says():
+    written = reference_pages.SETTINGS_PAGE.read_text(encoding="utf-8")
+    assert written == reference_pages.settings_page(), "write it anew: make docs"
+
+
+def test_the_page_of_python_names_every_public_name_and_every_verb():
+    page = reference_pages.python_page()
+    headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
+    assert sorted(headings) == sorted(kagent_memory.__all__)
+    verbs = re.search(r"^### Memories$.*?^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert verbs
+    named = set(re.findall(r"^(?:async )?def (\w+)\(", verbs[1], re.MULTILINE))
+    assert named == {
+        name for name, _ in inspect.getmembers(Memories, inspect.isfunction) if not name.startswith("_")
+    } | {"open"}
+
+
+def test_the_page_of_the_command_line_names_every_command_option_and_exit_code():
+    head, *sections = re.split(r"^## ", reference_pages.cli_page(), flags=re.MULTILINE)
+    page = {title: text for title, _, text in (section.partition("\n") for section in sections)}
+    assert "kagent-memory" in head
+    assert [title for title in page if title in {command.name for command in COMMANDS}] == [c.name for c in COMMANDS]
+    for command in COMMANDS:
+        for word in [word for option in command.options for word in option.words]:
+            assert f"`{word}`" in page[command.name], (command.name, word)
+    assert all(f"| {code} |" in page["Exit codes"] for code in EXIT_CODES)
+
+
+async def test_openapi_is_what_a_server_answers_and_has_every_route_of_the_page_of_http():
+    async def never_opened() -> Memories:
+        raise NotImplementedError
+
+    described = json.loads(reference_pages.openapi())
+    transport = httpx.ASGITransport(app=create_app(never_opened))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert (await client.get("/openapi.json")).json() == described
+    page = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
+    named, there = (
+        {re.sub(r"{\w+}", "{}", path) for path in paths}
+        for paths in (re.findall(r"(?<=[` ])/api/v1/[\w/{}]+", page), described["paths"])
+    )
+    assert named
+    assert named <= there

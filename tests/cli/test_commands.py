@@ -17,12 +17,10 @@ import httpx
 import pytest
 
 from kagent_memory.cli import COMMANDS, main, parser
-from kagent_memory.cli.reference import reference
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope, new_id
 from kagent_memory.stores.base import Job
 
-ROOT = Path(__file__).parents[2]
 SCOPE = Scope("", "ada", "demo")
 WANTED = """demo serve mcp worker prune consolidate search list show add edit pin forget history undo feedback jobs
 stats migrate token forget-tenant receipts audit export import rotate-keys quarantine reembed
@@ -100,10 +98,6 @@ def test_every_example_is_a_command_that_parses():
             words = example.partition(" <")[0].partition(" >")[0].replace('"', "").split()[1:]
             if '"' not in example:
                 assert parser().parse_args(words).command is command
-
-
-def test_the_page_of_the_commands_is_what_the_commands_say():
-    assert (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8") == reference()
 
 
 def test_a_memory_lives_on_the_command_line(run: Any, id: str):

@@ -1,22 +1,21 @@
-"""docs/reference/cli.md, written from the commands: `python -m kagent_memory.cli.reference > docs/reference/cli.md`."""
+"""The site's page of the command line, written from the commands."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 
-from . import COMMANDS
-from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Option
+from kagent_memory.cli import COMMANDS
+from kagent_memory.cli.command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Option
 
 HEAD = """# The command line
 
 `kagent-memory COMMAND …`, or `python -m kagent_memory COMMAND …`; `kagent-memory --version` names the version. This
-page is written from the commands (`python -m kagent_memory.cli.reference`); a test compares.
+page is written from the commands.
 """
 
 
-def reference() -> str:
-    """The whole page."""
+def cli_page() -> str:
+    """Return the page: the options that commands share, the exit codes, and every command."""
     lines = [
         HEAD,
         "## Options of every command that uses a store\n",
@@ -49,7 +48,3 @@ def _table(options: Sequence[Option]) -> Iterator[str]:
         said += f"; default {default}" if default not in (None, "") else ""
         yield f"| {named} | {said} |"
     yield ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

@@ -1,4 +1,8 @@
-"""Pages of docs/reference, written from the code: `make docs` writes them, test_docs.py compares."""
+"""Pages of docs/reference that are written from the code.
+
+`make site` adds those of `SITE_PAGES`, which are not in the repository. `make docs` writes the page of the settings,
+which is, and a test compares it with the code.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +15,22 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
+from reference_commands import cli_page
+
 import kagent_memory
 from kagent_memory.memories import Memories, api
 from kagent_memory.records import Filter
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import Backend, MemorySettings
 
-FOLDER = Path(__file__).parent.parent / "docs/reference"
+SETTINGS_PAGE = Path(__file__).parent / "reference/settings.md"
 WIDTH = 100
 
 SETTINGS = """# Settings
 
 A setting has one name everywhere: an argument of `KagentMemoryService` and `Memories.open`, a query parameter of the
 URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`), and
-`--set search_limit=8` on the [command line](cli.md). Arguments win over the URI's query, that over the environment. An
+`--set search_limit=8` on the [command line](index.md). Arguments win over the URI's query, that over the environment. An
 unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit. A value of several
 fields is a mapping, or JSON in text (`KAGENT_MEMORY_PII='{{"mode": "mask", "kinds": ["email"]}}'`).
 
@@ -297,15 +303,9 @@ def openapi() -> str:
     return json.dumps(create_app(never_opened).openapi(), indent=1, ensure_ascii=False) + "\n"
 
 
-PAGES = {"settings.md": settings_page, "python.md": python_page, "openapi.json": openapi}
-
-
-def main() -> None:
-    """Writes the pages."""
-    FOLDER.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), encoding="utf-8")
+SITE_PAGES = {"python.md": python_page, "cli.md": cli_page, "openapi.json": openapi}
+SITE_LINKS = "\nOn this site: [Python](python.md) · [command line](cli.md) · [openapi.json](openapi.json)\n"
 
 
 if __name__ == "__main__":
-    main()
+    SETTINGS_PAGE.write_text(settings_page(), encoding="utf-8")
