@@ -231,12 +231,14 @@ async def of_queue(jobs: Callable[..., Awaitable[Sequence[Job]]], now: datetime)
         return Finding("queue", "bad", str(error), "See the database.")
     if dead:
         text = f"{_counted(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
-        advice = "See `kagent-memory jobs list --state dead`; mend the cause, then retry or drop them."
+        advice = "See `kagent-memory jobs --state dead`; mend the cause, then retry or drop them."
         return Finding("queue", "bad", text, advice)
     if failing:
         hours = (now - min(job.created_at for job in failing)).total_seconds() / 3600
         text = f"{_counted(failing)} job(s) wait to be tried again, the oldest for {hours:.1f} h: {failing[0].error}"
-        return Finding("queue", "note", text, "They run by themselves when the cause is gone; see `jobs list`.")
+        return Finding(
+            "queue", "note", text, "They run by themselves when the cause is gone; see `kagent-memory jobs`."
+        )
     return Finding("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
 
 

@@ -9,6 +9,7 @@ from .interrupts import interrupts_held
 with interrupts_held():
     import argparse
     import asyncio
+    import logging
     import signal
     from collections.abc import Coroutine, Sequence
     from contextlib import suppress
@@ -32,9 +33,6 @@ COMMANDS: tuple[Command, ...] = (
 )
 GROUPS = {
     "token": ("Tokens of the server.", "list"),
-    "jobs": ("The queue and its dead letters.", "list"),
-    "quarantine": ("What waits to be confirmed.", "list"),
-    "audit": ("What is wrong with a store, and what can be proved about it.", "memories"),
 }
 """Commands of several words: what they are about, and the second word that may be left out."""
 UNWRITABLE = 8
@@ -122,7 +120,7 @@ def _run(words: Sequence[str], say: Output) -> int:
     args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
     command: Command = args.command
     if getattr(args, "log_format", "text") == "json":  # before anything can fail: a failure is a line of JSON too
-        say = logged("json", say, level=command.log_level)
+        say = logged("json", say, level=logging.WARNING if getattr(args, "mcp", False) else logging.INFO)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(_ended_by_signals(command.run(args, say)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -105,10 +104,9 @@ class Command:
     """A command.
 
     Attributes:
-        name: one word, or two for a command of a group ("jobs list").
+        name: one word, or two for a command of a group ("token list").
         uses_store: takes the options that choose a store.
         makes: the database, where there is none; others refuse, since its name is most likely a typo.
-        log_level: from which on it logs.
     """
 
     name: str
@@ -118,7 +116,6 @@ class Command:
     run: Run
     uses_store: bool = True
     makes: bool = False
-    log_level: int = logging.INFO
 
 
 STORE_OPTIONS = (
@@ -168,8 +165,15 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[OpenedMemories]:
-    """The memories that the command line chooses; `works`: with the background work that a service has.
+async def opened(
+    args: argparse.Namespace, *, works: bool = False, makes: bool | None = None
+) -> AsyncGenerator[OpenedMemories]:
+    """Open the memories that the command line chooses.
+
+    Args:
+        args: the command line.
+        works: with the background work that a service has.
+        makes: the database, where there is none; None: as the command does.
 
     Raises:
         ConfigurationError: there are none, and the command does not create any.
@@ -178,7 +182,7 @@ async def opened(args: argparse.Namespace, *, works: bool = False) -> AsyncGener
 
     settings = settings_of(args)
     if not is_remote(args.uri):
-        if not args.command.makes:
+        if not (args.command.makes if makes is None else makes):
             await _check_there(args.uri, settings)
         settings["worker"] = settings.get("worker", True) if works else False
 
@@ -206,7 +210,9 @@ async def _check_there(uri: str | None, settings: Mapping[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def opened_here(args: argparse.Namespace, *, works: bool = False) -> AsyncGenerator[Memories]:
+async def opened_here(
+    args: argparse.Namespace, *, works: bool = False, makes: bool | None = None
+) -> AsyncGenerator[Memories]:
     """`opened`, for what only the database's own side can do.
 
     Raises:
@@ -214,7 +220,7 @@ async def opened_here(args: argparse.Namespace, *, works: bool = False) -> Async
     """
     from ..memories import Memories
 
-    async with opened(args, works=works) as memories:
+    async with opened(args, works=works, makes=makes) as memories:
         if not isinstance(memories, Memories):
             raise ConfigurationError("This command works on the database itself; pass its URI instead of the server's.")
         yield memories

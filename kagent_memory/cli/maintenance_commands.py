@@ -1,4 +1,4 @@
-"""Maintenance commands: worker, prune, consolidate, jobs, stats, migrate."""
+"""Maintenance commands: worker, prune, jobs, reembed, forget-tenant, receipts, audit, migrate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories.findings import DEFECTS, checked_defects
-from ..records import Change, Scope, Scopes
+from ..records import Scope, Scopes
 from ..settings import compose
 from .command import (
     DRY_RUN,
@@ -31,9 +31,8 @@ from .logs import LOG_FORMAT
 from .output import Output, span
 
 if TYPE_CHECKING:
-    from ..memories import OpenedMemories
+    pass
 
-JOB = option("id", help="the job's id")
 STATES = ("queued", "running", "dead")
 TELL_EVERY_SECONDS = 10.0
 TELL_EVERY = 1000
@@ -81,33 +80,20 @@ async def prune(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def consolidate(args: argparse.Namespace, say: Output) -> int:
-    """Merges what says the same, in one scope or in all."""
-    every: list[Change] = []
-    async with opened(args) as memories:
-        scopes = await _scopes(args, memories)
-        for number, scope in enumerate(scopes, 1):
-            say.note(f"[{number}/{len(scopes)}] {scope.app} {scope.user}")
-            every += await memories.consolidate(scope, dry_run=args.dry_run)
-    say.value(every, list[Change])
-    say.table(("WHAT", "ID", "WHY", "CONTENT"), [[c.kind, c.memory.id, c.why or "-", c.memory.content] for c in every])
-    say.line(f"{len(every)} changes{' planned' if args.dry_run else ' made'}.")
-    return 0
+async def jobs(args: argparse.Namespace, say: Output) -> int:
+    """List jobs that are not done, or retry or drop one."""
+    if args.retry is not None and args.drop is not None:
+        raise InvalidInput("Give --retry or --drop, not both.")
+    if args.dry_run and args.drop is None:
+        raise InvalidInput("--dry-run goes with --drop.")
+    if args.retry is not None:
+        return await _retry_job(args, say)
+    if args.drop is not None:
+        return await _drop_job(args, say)
+    return await _list_jobs(args, say)
 
 
-async def _scopes(args: argparse.Namespace, memories: OpenedMemories) -> list[Scope]:
-    if args.app is not None or args.user is not None:
-        return [await scope_of(args, memories)]
-    scopes: list[Scope] = []
-    while page := await memories.scopes(tenant=args.tenant, after=scopes[-1] if scopes else None, limit=PAGE):
-        if scopes and page[-1] == scopes[-1]:  # a server of an earlier version knows one page only
-            break
-        scopes += page
-    return scopes
-
-
-async def jobs_list(args: argparse.Namespace, say: Output) -> int:
-    """Lists what is accepted and not done."""
+async def _list_jobs(args: argparse.Namespace, say: Output) -> int:
     from ..remote.serialization import to_wire
 
     async with opened(args) as memories:
@@ -137,52 +123,22 @@ async def jobs_list(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def jobs_retry(args: argparse.Namespace, say: Output) -> int:
-    """Queues a dead letter again."""
+async def _retry_job(args: argparse.Namespace, say: Output) -> int:
     async with opened(args) as memories:
-        await memories.retry_job(args.id)
-    say.value({"retried": args.id})
+        await memories.retry_job(args.retry)
+    say.value({"retried": args.retry})
     say.line("Queued again.")
     return 0
 
 
-async def jobs_drop(args: argparse.Namespace, say: Output) -> int:
-    """Deletes a job that is not running."""
+async def _drop_job(args: argparse.Namespace, say: Output) -> int:
     async with opened(args) as memories:
         if not args.dry_run:
-            await memories.drop_job(args.id)
-        elif not any(job.state != "running" for job in await memories.jobs(id=args.id, payloads=False)):
-            raise NotFound(f"There is no idle job {args.id!r}.")
-    say.value({"would_drop" if args.dry_run else "dropped": args.id})
+            await memories.drop_job(args.drop)
+        elif not any(job.state != "running" for job in await memories.jobs(id=args.drop, payloads=False)):
+            raise NotFound(f"There is no idle job {args.drop!r}.")
+    say.value({"would_drop" if args.dry_run else "dropped": args.drop})
     say.line("Would be dropped; what it holds would be lost." if args.dry_run else "Dropped.")
-    return 0
-
-
-async def stats(args: argparse.Namespace, say: Output) -> int:
-    """Counts, of one scope or of all."""
-    from ..stores.base import ScopeStats
-
-    async with opened(args) as memories:
-        scopes = await _scopes(args, memories)
-        counted = [(scope, await memories.stats(scope)) for scope in scopes]
-    say.value([{"scope": scope, "stats": one} for scope, one in counted], list[dict[str, Scope | ScopeStats]])
-    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "UNUSED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
-    now = datetime.now(UTC)
-    rows = [
-        [
-            *(scope.tenant or "-", scope.app, scope.user, str(one.visible), str(one.pinned), str(one.expired)),
-            *(
-                str(one.unused),
-                str(one.delivered_total),
-                ", ".join(f"{count} {state}" for state, count in one.jobs.items()) or "-",
-            ),
-            span(now - one.oldest_job_at) if one.oldest_job_at else "-",
-        ]
-        for scope, one in counted
-    ]
-    say.table(head, rows)
-    if unused := sum(one.unused for _, one in counted):
-        say.line(f"{unused} expired unused; the next prune deletes {'it' if unused == 1 else 'them'}.")
     return 0
 
 
@@ -194,8 +150,14 @@ async def migrate(args: argparse.Namespace, say: Output) -> int:
         raise ConfigurationError("A server migrates its own database; give the database's URI.")
     if not 1 <= args.shards <= MOST_SHARDS:
         raise InvalidInput(f"--shards is a number from 1 to {MOST_SHARDS:,}.")
-    if args.dry_run and not args.distribute:
-        raise InvalidInput("--dry-run goes with --distribute: a migration is made whole, or not at all.")
+    if args.dry_run and not (args.distribute or args.rotate_keys):
+        raise InvalidInput(
+            "--dry-run goes with --distribute or --rotate-keys: a migration is made whole, or not at all."
+        )
+    if args.distribute and args.rotate_keys:
+        raise InvalidInput("Give --distribute or --rotate-keys, not both.")
+    if args.rotate_keys:
+        return await rotate_keys(args, say)
     if args.dry_run:
         return await distribute(args, say)
     async with opened_here(args) as memories:
@@ -270,8 +232,8 @@ async def forget_tenant(args: argparse.Namespace, say: Output) -> int:
 
 
 async def rotate_keys(args: argparse.Namespace, say: Output) -> int:
-    """Encrypts anew what the first key did not encrypt."""
-    async with opened_here(args) as memories:
+    """Encrypt with the first key what is plain or encrypted with another one."""
+    async with opened_here(args, makes=False) as memories:
         rotated = await memories.rotate_keys(dry_run=args.dry_run)
     say.value(rotated)
     if args.dry_run:
@@ -282,9 +244,11 @@ async def rotate_keys(args: argparse.Namespace, say: Output) -> int:
 
 
 async def receipts(args: argparse.Namespace, say: Output) -> int:
-    """Lists what was forgotten of a tenant."""
+    """List what was forgotten of a tenant, or check that its receipts are whole."""
     from ..stores.receipts import Receipt
 
+    if args.check:
+        return await _check_receipts(args, say)
     async with opened(args) as memories:
         page = await memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
     say.value(list(page), list[Receipt])
@@ -300,7 +264,21 @@ async def receipts(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def audit_memories(args: argparse.Namespace, say: Output) -> int:
+async def _check_receipts(args: argparse.Namespace, say: Output) -> int:
+    async with opened(args) as memories:
+        check = await memories.check_receipts(tenant=args.tenant)
+    say.value(check)
+    for chain, wrong in check.problems.items():
+        for one in wrong:
+            say.line(f"{chain}: {one}.")
+    for chain, digest in check.heads.items():
+        say.line(f"{chain} ends with {digest}.")
+    state = "not whole" if check.problems else "whole"
+    say.line(f"{check.receipts} receipts of {check.chains} tenants: {state}.")
+    return FOUND_PROBLEMS if check.problems else 0
+
+
+async def audit(args: argparse.Namespace, say: Output) -> int:
     """Looks for defects in one scope, or in all."""
     chosen = [name for name in args.defect or DEFECTS if name not in (args.leave_out or ())]
     read = [0]
@@ -317,8 +295,8 @@ async def audit_memories(args: argparse.Namespace, say: Output) -> int:
         elif (args.tenant, args.app, args.user) != (None, None, None):
             tenant: str = memories.settings.tenant if args.tenant is None else args.tenant
             whose = Scopes(tenant=tenant, user=args.user, app=args.app)
-        audit = await memories.audit(whose, defects=checked_defects(chosen), most=args.limit, progress=told)
-    say.value(audit)
+        found = await memories.audit(whose, defects=checked_defects(chosen), most=args.limit, progress=told)
+    say.value(found)
     head = ("DEFECT", "TENANT", "APP", "USER", "MEMORIES", "WHAT")
     rows = [
         [
@@ -329,29 +307,14 @@ async def audit_memories(args: argparse.Namespace, say: Output) -> int:
             " ".join(one.memory_ids),
             one.detail or "-",
         ]
-        for one in audit.findings
+        for one in found.findings
     ]
     say.table(head, rows)
-    for one in audit.left_out:
+    for one in found.left_out:
         say.note(f"Not looked for: {one}")
-    counts = ", ".join(f"{count} {name}" for name, count in audit.counts.items() if count) or "nothing found"
-    say.line(f"{audit.memories} memories of {audit.scopes} agents and users: {counts}.")
-    return 0 if audit.is_clean else FOUND_PROBLEMS
-
-
-async def audit_verify(args: argparse.Namespace, say: Output) -> int:
-    """Checks the receipts of a tenant, or of all."""
-    async with opened(args) as memories:
-        check = await memories.check_receipts(tenant=args.tenant)
-    say.value(check)
-    for chain, wrong in check.problems.items():
-        for one in wrong:
-            say.line(f"{chain}: {one}.")
-    for chain, digest in check.heads.items():
-        say.line(f"{chain} ends with {digest}.")
-    state = "not whole" if check.problems else "whole"
-    say.line(f"{check.receipts} receipts of {check.chains} tenants: {state}.")
-    return FOUND_PROBLEMS if check.problems else 0
+    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count) or "nothing found"
+    say.line(f"{found.memories} memories of {found.scopes} agents and users: {counts}.")
+    return 0 if found.is_clean else FOUND_PROBLEMS
 
 
 COMMANDS = (
@@ -371,39 +334,22 @@ COMMANDS = (
         run=prune,
     ),
     Command(
-        name="consolidate",
-        help="Merge memories that say the same, keeping their history; in every scope, or that of --app and --user.",
-        examples=["kagent-memory consolidate --app demo --user ada --dry-run"],
-        options=(*SCOPE_OPTIONS, DRY_RUN),
-        run=consolidate,
-    ),
-    Command(
-        name="jobs list",
-        help="List jobs that are not done yet, and dead letters.",
-        examples=["kagent-memory jobs list --state dead"],
-        options=(*SCOPE_OPTIONS, option("--state", help="only these", choices=STATES), LIMIT),
-        run=jobs_list,
-    ),
-    Command(
-        name="jobs retry",
-        help="Queue a dead letter again.",
-        examples=["kagent-memory jobs retry 0199a1b2-…"],
-        options=(JOB,),
-        run=jobs_retry,
-    ),
-    Command(
-        name="jobs drop",
-        help="Delete a job that is not running; what it holds is lost.",
-        examples=["kagent-memory jobs drop 0199a1b2-…"],
-        options=(JOB, DRY_RUN),
-        run=jobs_drop,
-    ),
-    Command(
-        name="stats",
-        help="Count memories, deliveries and jobs; in every scope, or that of --app and --user.",
-        examples=["kagent-memory stats", "kagent-memory stats --app demo --user ada --json"],
-        options=SCOPE_OPTIONS,
-        run=stats,
+        name="jobs",
+        help="List jobs that are not done yet, and dead letters; or retry or drop one.",
+        examples=[
+            "kagent-memory jobs --state dead",
+            "kagent-memory jobs --retry 0199a1b2-…",
+            "kagent-memory jobs --drop 0199a1b2-… --dry-run",
+        ],
+        options=(
+            *SCOPE_OPTIONS,
+            option("--state", help="only these", choices=STATES),
+            LIMIT,
+            option("--retry", help="queue this dead letter again", metavar="ID"),
+            option("--drop", help="delete this job, unless it is running; what it holds is lost", metavar="ID"),
+            DRY_RUN,
+        ),
+        run=jobs,
     ),
     Command(
         name="reembed",
@@ -427,21 +373,27 @@ COMMANDS = (
         run=forget_tenant,
     ),
     Command(
-        name="rotate-keys",
-        help="Encrypt with the first of the encryption keys what is plain or of another key; goes on where it stopped.",
-        examples=["kagent-memory rotate-keys --dry-run", "kagent-memory rotate-keys"],
-        options=(DRY_RUN,),
-        run=rotate_keys,
-    ),
-    Command(
         name="receipts",
         help="List what was forgotten of a tenant: when, how many, and who asked; never the content.",
-        examples=["kagent-memory receipts --tenant acme", "kagent-memory receipts --after 100 --json"],
-        options=(option("--after", help="only those with a higher number", type=int, default=0), LIMIT),
+        examples=[
+            "kagent-memory receipts --tenant acme",
+            "kagent-memory receipts --after 100 --json",
+            "kagent-memory receipts --check",
+        ],
+        options=(
+            option("--after", help="only those with a higher number", type=int, default=0),
+            LIMIT,
+            option(
+                "--check",
+                help="instead check that no receipt of the tenant, or of any, was edited, removed, added or moved; "
+                "exit code 1 when one was",
+                action="store_true",
+            ),
+        ),
         run=receipts,
     ),
     Command(
-        name="audit memories",
+        name="audit",
         help="Look for duplicates, contradictions, recall loops, secrets, personal data, memories never delivered or "
         "without a vector, and orphans; exit code 1 when there are any. Without --app and --user in every scope.",
         examples=[
@@ -456,14 +408,7 @@ COMMANDS = (
             option("--leave-out", help="do not look for this; may be repeated", choices=DEFECTS, action="append"),
             option("--limit", help="findings of each defect that are listed", type=between(0, 1000), default=SOME),
         ),
-        run=audit_memories,
-    ),
-    Command(
-        name="audit verify",
-        help="Check that no receipt was edited, removed, added or moved; exit code 1 when one was.",
-        examples=["kagent-memory audit verify", "kagent-memory audit verify --tenant acme --json"],
-        options=(),
-        run=audit_verify,
+        run=audit,
     ),
     Command(
         name="migrate",
@@ -472,6 +417,7 @@ COMMANDS = (
             "kagent-memory migrate --uri postgresql://owner@db/agents",
             "kagent-memory migrate --rls --uri postgresql://owner@db/agents",
             "kagent-memory migrate --distribute --dry-run --uri postgresql://owner@coordinator/agents",
+            "kagent-memory migrate --rotate-keys --dry-run",
         ],
         options=(
             option(
@@ -486,6 +432,12 @@ COMMANDS = (
                 action="store_true",
             ),
             option("--shards", help="with --distribute: how many parts", type=int, default=32),
+            option(
+                "--rotate-keys",
+                help="encrypt with the first of the encryption keys what is plain or of another key; goes on where it "
+                "stopped",
+                action="store_true",
+            ),
             DRY_RUN,
         ),
         run=migrate,

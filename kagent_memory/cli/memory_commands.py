@@ -1,4 +1,4 @@
-"""Commands on memories: OpenedMemories, search, list, show, add, edit, pin, forget, history, undo, feedback."""
+"""Commands on memories: search, list, show, add, edit, pin, forget, history, undo, confirm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, NotFound
@@ -23,7 +24,7 @@ from .command import (
     option,
     scope_of,
 )
-from .output import MEMORY_HEAD, Output, memory_row, printable
+from .output import MEMORY_HEAD, Output, memory_row, printable, span
 
 if TYPE_CHECKING:
     from ..memories import OpenedMemories
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 WHO = "command line"
 SHOWN = 100  # rows of a dry run
+PAGE = 1000
 ORDERS: tuple[Order, ...] = ("newest", "oldest", "delivered", "expires", "importance")
 FILTERS = (
     option("--type", help="only this type", choices=MEMORY_TYPES),
@@ -113,7 +115,7 @@ async def list_(args: argparse.Namespace, say: Output) -> int:
     """Lists memories."""
     async with opened(args) as memories:
         scope = await scope_of(args, memories)
-        wanted = replace(_filter(args), superseded="short_term" if args.short_term else False)
+        wanted = replace(_filter(args), superseded=args.state or False)
         page = await memories.list(scope, filter=wanted, order=args.order, limit=args.limit, cursor=args.cursor)
     say.value(page)
     say.table(MEMORY_HEAD, [memory_row(memory) for memory in page.memories])
@@ -123,10 +125,48 @@ async def list_(args: argparse.Namespace, say: Output) -> int:
 
 
 async def show(args: argparse.Namespace, say: Output) -> int:
-    """Shows one memory."""
+    """Show one memory, or count those of a scope or of all."""
+    if args.id is None:
+        return await _show_counts(args, say)
     async with opened(args) as memories:
         _shown(await memories.get(await scope_of(args, memories), args.id), say)
     return 0
+
+
+async def _show_counts(args: argparse.Namespace, say: Output) -> int:
+    from ..stores.base import ScopeStats
+
+    async with opened(args) as memories:
+        scopes = await _scopes(args, memories)
+        counted = [(scope, await memories.stats(scope)) for scope in scopes]
+    say.value([{"scope": scope, "stats": one} for scope, one in counted], list[dict[str, Scope | ScopeStats]])
+    head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "UNUSED", "DELIVERIES", "JOBS", "OLDEST OPEN JOB")
+    now = datetime.now(UTC)
+    rows = [
+        [
+            *(scope.tenant or "-", scope.app, scope.user, str(one.visible), str(one.pinned), str(one.expired)),
+            *(
+                str(one.unused),
+                str(one.delivered_total),
+                ", ".join(f"{count} {state}" for state, count in one.jobs.items()) or "-",
+            ),
+            span(now - one.oldest_job_at) if one.oldest_job_at else "-",
+        ]
+        for scope, one in counted
+    ]
+    say.table(head, rows)
+    if unused := sum(one.unused for _, one in counted):
+        say.line(f"{unused} expired unused; the next prune deletes {'it' if unused == 1 else 'them'}.")
+    return 0
+
+
+async def _scopes(args: argparse.Namespace, memories: OpenedMemories) -> list[Scope]:
+    if args.app is not None or args.user is not None:
+        return [await scope_of(args, memories)]
+    scopes: list[Scope] = []
+    while page := await memories.scopes(tenant=args.tenant, after=scopes[-1] if scopes else None, limit=PAGE):
+        scopes += page
+    return scopes
 
 
 def _shown(memory: Memory, say: Output) -> None:
@@ -314,43 +354,10 @@ async def undo(args: argparse.Namespace, say: Output) -> int:
     return 0
 
 
-async def quarantine_list(args: argparse.Namespace, say: Output) -> int:
-    """Lists what waits to be confirmed."""
-    async with opened(args) as memories:
-        scope = await scope_of(args, memories)
-        waiting = Filter(superseded="quarantined")
-        page = await memories.list(scope, filter=waiting, limit=args.limit, cursor=args.cursor)
-    say.value(page)
-    say.table(MEMORY_HEAD, [memory_row(memory) for memory in page.memories])
-    if page.cursor:
-        say.line(f"More: --cursor {page.cursor}")
-    if not page.memories:
-        say.line("Nothing waits to be confirmed.")
-    return 0
-
-
-async def quarantine_confirm(args: argparse.Namespace, say: Output) -> int:
-    """Lets a memory out of quarantine."""
+async def confirm(args: argparse.Namespace, say: Output) -> int:
+    """Release a memory from quarantine."""
     async with opened(args) as memories:
         _shown(await memories.confirm(await scope_of(args, memories), args.id, who=WHO), say)
-    return 0
-
-
-async def quarantine_reject(args: argparse.Namespace, say: Output) -> int:
-    """Erases a memory in quarantine."""
-    async with opened(args) as memories:
-        erased = await memories.reject(await scope_of(args, memories), args.id, who=WHO)
-    say.value({"rejected": list(erased)})
-    say.line("Rejected and erased.")
-    return 0
-
-
-async def feedback(args: argparse.Namespace, say: Output) -> int:
-    """Counts whether a memory helped."""
-    async with opened(args) as memories:
-        await memories.feedback(await scope_of(args, memories), args.id, success=args.verdict == "helped")
-    say.value({"counted": args.verdict})
-    say.line(f"Counted: {args.verdict}.")
     return 0
 
 
@@ -384,11 +391,27 @@ COMMANDS = (
     Command(
         name="list",
         help="List memories, a page at a time.",
-        examples=["kagent-memory list --app demo --user ada --order delivered --limit 10"],
+        examples=[
+            "kagent-memory list --app demo --user ada --order delivered --limit 10",
+            "kagent-memory list --quarantined",
+        ],
         options=(
             *SCOPE_OPTIONS,
             *FILTERS,
-            option("--short-term", help="only what single sessions keep for themselves", action="store_true"),
+            option(
+                "--short-term",
+                help="only what single sessions keep for themselves",
+                action="store_const",
+                const="short_term",
+                dest="state",
+            ),
+            option(
+                "--quarantined",
+                help="only what waits to be confirmed; see the setting quarantine",
+                action="store_const",
+                const="quarantined",
+                dest="state",
+            ),
             option("--order", help="by what", choices=ORDERS, default="newest"),
             LIMIT,
             option("--cursor", help="where the former page ended"),
@@ -397,9 +420,14 @@ COMMANDS = (
     ),
     Command(
         name="show",
-        help="Show one memory with everything known about it.",
-        examples=["kagent-memory show 0199a1b2-… --user ada"],
-        options=(ID, *SCOPE_OPTIONS),
+        help="Show one memory with everything known about it; without an id count memories, deliveries and jobs of "
+        "every agent and user, or those of --app and --user.",
+        examples=[
+            "kagent-memory show 0199a1b2-… --user ada",
+            "kagent-memory show",
+            "kagent-memory show --user ada --json",
+        ],
+        options=(option("id", help="the memory's id", nargs="?"), *SCOPE_OPTIONS),
         run=show,
     ),
     Command(
@@ -476,31 +504,10 @@ COMMANDS = (
         run=undo,
     ),
     Command(
-        name="quarantine list",
-        help="List what waits to be confirmed, newest first; see the setting quarantine.",
-        examples=["kagent-memory quarantine --app demo --user ada"],
-        options=(*SCOPE_OPTIONS, LIMIT, option("--cursor", help="where the former page ended")),
-        run=quarantine_list,
-    ),
-    Command(
-        name="quarantine confirm",
-        help="Let a memory out of quarantine: from now on it is found.",
-        examples=["kagent-memory quarantine confirm 0199a1b2-…"],
+        name="confirm",
+        help="Let a memory out of quarantine: from now on it is found. `forget` erases one instead.",
+        examples=["kagent-memory confirm 0199a1b2-…"],
         options=(ID, *SCOPE_OPTIONS),
-        run=quarantine_confirm,
-    ),
-    Command(
-        name="quarantine reject",
-        help="Erase a memory in quarantine for good.",
-        examples=["kagent-memory quarantine reject 0199a1b2-…"],
-        options=(ID, *SCOPE_OPTIONS),
-        run=quarantine_reject,
-    ),
-    Command(
-        name="feedback",
-        help="Record that a memory helped or misled.",
-        examples=["kagent-memory feedback 0199a1b2-… helped"],
-        options=(ID, option("verdict", help="what it did", choices=("helped", "misled")), *SCOPE_OPTIONS),
-        run=feedback,
+        run=confirm,
     ),
 )

@@ -1,4 +1,4 @@
-"""Commands that run or guard something: demo, serve, mcp, token, doctor."""
+"""Commands that run or guard something: demo, serve, token, doctor."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .command import (
     BESIDE,
     FOUND_PROBLEMS,
     Command,
+    Option,
     beside,
     between,
     opened,
@@ -45,7 +46,19 @@ async def demo(args: argparse.Namespace, say: Output) -> int:
 
 
 async def serve(args: argparse.Namespace, say: Output) -> int:
-    """Serves kagent's contract, /api/v1 and the page."""
+    """Serve over HTTP, or to a client of MCP on standard input and output."""
+    unfit = HTTP_OPTIONS if args.mcp else MCP_OPTIONS
+    if given := [option.words[0] for option in unfit if _is_given(option, args)]:
+        raise InvalidInput(f"{', '.join(given)}: {'not with' if args.mcp else 'only with'} --mcp.")
+    return await (_serve_mcp(args, say) if args.mcp else _serve_http(args, say))
+
+
+def _is_given(one: Option, args: argparse.Namespace) -> bool:
+    value = getattr(args, one.words[0].removeprefix("--").replace("-", "_"))
+    return value is not None and value is not False and value != one.more.get("default")
+
+
+async def _serve_http(args: argparse.Namespace, say: Output) -> int:
     try:
         from ..server.app import create_app
         from ..server.auth import LOOPBACK_NAMES, Access, check_binding
@@ -96,13 +109,14 @@ def _grpc(
     return serving(memories, access, admission, host=args.host, port=args.grpc_port)
 
 
-async def mcp(args: argparse.Namespace, say: Output) -> int:
-    """Serves one agent's and user's memories to a client of MCP on standard input and output."""
+async def _serve_mcp(args: argparse.Namespace, say: Output) -> int:
+    if args.app is None or args.user is None:
+        raise InvalidInput("--mcp serves one agent's and user's memories: name them with --app and --user.")
     try:
         from ..server.mcp_tools import serve_stdio
     except ImportError as error:
         raise ConfigurationError(f'MCP needs an extra: pip install "kagent-memory[mcp]" ({error}).') from error
-    logged(args.log_format, say, level=args.command.log_level)
+    logged(args.log_format, say, level=logging.WARNING)
 
     async def scopes_of(memories: OpenedMemories) -> list[Scope]:
         return list(dict.fromkeys([await scope_of(args, memories), *beside(args, memories)]))
@@ -185,6 +199,46 @@ async def examine(args: argparse.Namespace, say: Output) -> int:
     return FOUND_PROBLEMS if any(finding.state == "bad" for finding in findings) else 0
 
 
+HTTP_OPTIONS = (
+    option("--host", help="the address to bind; others than loopback need auth", default="127.0.0.1"),
+    option("--port", help="the port; 0: any free one", type=between(0, 65_535), default=PORT),
+    option(
+        "--grpc-port",
+        help="the port for kagent's contract over gRPC, for kagent after 0.10; 0: any free one (default: no gRPC)",
+        type=between(0, 65_535),
+    ),
+    option("--auth", help="every call needs a token", action="store_true"),
+    option(
+        "--trusted-proxy",
+        help="believe X-User-Id, X-Agent-Name and X-Tenant-Id: a proxy in front sets them, and nobody else can",
+        action="store_true",
+    ),
+    option("--allow-host", help="a further host name to answer to without auth", action="append"),
+    option(
+        "--max-body-bytes",
+        help="the longest request body",
+        type=between(1024, 2**30),
+        default=8 * 1024 * 1024,
+    ),
+    option(
+        "--max-import-bytes",
+        help="the longest file that an import takes",
+        type=between(1024, 2**50),
+        default=16 * 2**30,
+    ),
+    option(
+        "--requests-per-minute",
+        help="of one caller; 0: no limit",
+        type=between(0, 10**9),
+        default=3000,
+    ),
+)
+MCP_OPTIONS = (
+    option("--app", help="with --mcp: the agent's app name"),
+    option("--user", help="with --mcp: the user"),
+    BESIDE,
+)
+
 COMMANDS = (
     Command(
         name="demo",
@@ -204,63 +258,22 @@ COMMANDS = (
         examples=[
             "kagent-memory serve --uri libsql:///memory.db",
             "kagent-memory serve --host 0.0.0.0 --auth --grpc-port 8083 --uri postgresql://memory@db/agents",
+            "kagent-memory serve --mcp --uri libsql:////home/ada/memory.db --app assistant --user ada",
+            "kagent-memory serve --mcp --uri https://memory.example.org --app assistant --user ada",
+            "kagent-memory serve --mcp --app assistant --user ada --beside assistant team",
         ],
         options=(
-            option("--host", help="the address to bind; others than loopback need auth", default="127.0.0.1"),
-            option("--port", help="the port; 0: any free one", type=between(0, 65_535), default=PORT),
+            *HTTP_OPTIONS,
             option(
-                "--grpc-port",
-                help="the port for kagent's contract over gRPC, for kagent after 0.10; 0: any free one "
-                "(default: no gRPC)",
-                type=between(0, 65_535),
-            ),
-            option("--auth", help="every call needs a token", action="store_true"),
-            option(
-                "--trusted-proxy",
-                help="believe X-User-Id, X-Agent-Name and X-Tenant-Id: a proxy in front sets them, and nobody else can",
+                "--mcp",
+                help="instead serve one agent's and user's memories to a client of MCP, on standard input and output",
                 action="store_true",
             ),
-            option("--allow-host", help="a further host name to answer to without auth", action="append"),
-            option(
-                "--max-body-bytes",
-                help="the longest request body",
-                type=between(1024, 2**30),
-                default=8 * 1024 * 1024,
-            ),
-            option(
-                "--max-import-bytes",
-                help="the longest file that an import takes",
-                type=between(1024, 2**50),
-                default=16 * 2**30,
-            ),
-            option(
-                "--requests-per-minute",
-                help="of one caller; 0: no limit",
-                type=between(0, 10**9),
-                default=3000,
-            ),
+            *MCP_OPTIONS,
             LOG_FORMAT,
         ),
         run=serve,
         makes=True,
-    ),
-    Command(
-        name="mcp",
-        help="Serve one agent's and user's memories to a client of MCP, on standard input and output.",
-        examples=[
-            "kagent-memory mcp --uri libsql:////home/ada/memory.db --app assistant --user ada",
-            "kagent-memory mcp --uri https://memory.example.org --app assistant --user ada",
-            "kagent-memory mcp --app assistant --user ada --beside assistant team",
-        ],
-        options=(
-            option("--app", help="whose memories: the agent's app name", required=True),
-            option("--user", help="whose memories: the user", required=True),
-            BESIDE,
-            LOG_FORMAT,
-        ),
-        run=mcp,
-        makes=True,
-        log_level=logging.WARNING,
     ),
     Command(
         name="token create",

@@ -51,11 +51,11 @@ def ran(*words: str, shell: str = "", **more: Any) -> subprocess.CompletedProces
         (["list", "--uri", "mysql://x"], "configuration", 5),
         (["list", "--uri", "http://127.0.0.1:9"], "store", 6),
         (["serve", "--host", "0.0.0.0"], "configuration", 5),
-        (["jobs", "drop", UNKNOWN], "not-found", 3),
+        (["jobs", "--drop", UNKNOWN], "not-found", 3),
         (["token", "revoke", UNKNOWN], "not-found", 3),
         (["list", "--limit", "0"], "invalid-input", 2),
         (["list", "--order", "colour"], "invalid-input", 2),
-        (["jobs", "retry"], "invalid-input", 2),
+        (["jobs", "--retry"], "invalid-input", 2),
         (["remember", "this"], "invalid-input", 2),
         ([], "invalid-input", 2),
     ],
@@ -75,7 +75,7 @@ def test_an_error_is_a_json_document_where_json_was_asked_for(
 
 
 def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
-    for words in (["list", *OF_ADA], ["stats", "--json"], ["--help"]):
+    for words in (["list", *OF_ADA], ["show", "--json"], ["--help"]):
         done = ran(*words, shell=">/dev/full")
         assert (done.returncode, done.stderr.count("\n")) == (8, 1), (words, done.stderr)
         assert done.stderr == "kagent-memory: The answer cannot be written: No space left on device.\n"

@@ -23,16 +23,14 @@ WORDS = {
     "forget": ["0199a1b2-0000-7000-8000-000000000000"],
     "history": ["0199a1b2-0000-7000-8000-000000000000"],
     "undo": ["0199a1b2-0000-7000-8000-000000000000"],
-    "feedback": ["0199a1b2-0000-7000-8000-000000000000", "helped"],
-    "jobs retry": ["0199a1b2-0000-7000-8000-000000000000"],
-    "jobs drop": ["0199a1b2-0000-7000-8000-000000000000"],
-    "quarantine confirm": ["0199a1b2-0000-7000-8000-000000000000"],
-    "quarantine reject": ["0199a1b2-0000-7000-8000-000000000000"],
+    "confirm": ["0199a1b2-0000-7000-8000-000000000000"],
+    "migrate --rotate-keys": [],
+    "receipts --check": [],
     "forget-tenant": ["acme", "--yes"],
     "token revoke": ["0199a1b2-0000-7000-8000-000000000000"],
 }
-MAKERS = {"add", "import", "serve", "mcp", "worker", "migrate", "token create", "demo"}
-READERS = sorted({command.name for command in COMMANDS} - MAKERS - {"doctor"})
+MAKERS = {"add", "import", "serve", "worker", "migrate", "token create", "demo"}
+READERS = sorted({*(command.name for command in COMMANDS), *WORDS} - MAKERS - {"doctor"})
 
 
 def words_of(command: str, uri: str) -> list[str]:
@@ -63,12 +61,12 @@ def test_no_reading_command_makes_a_database_of_a_mistyped_path(
 
 def test_nor_of_the_default_where_no_store_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert [main([command]) for command in ("list", "stats", "prune")] == [5, 5, 5]
+    assert [main([command]) for command in ("list", "show", "prune")] == [5, 5, 5]
     assert main(["doctor"]) == 0
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["list", "stats", "doctor", "prune"])
+@pytest.mark.parametrize("command", ["list", "show", "doctor", "prune"])
 def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
     (tmp_path / "empty.db").touch()
     (tmp_path / "letter.txt").write_text("Dear Ada, this is no database. " * 99)
@@ -82,7 +80,7 @@ def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("command", ["list", "stats", "doctor", "prune"])
+@pytest.mark.parametrize("command", ["list", "show", "doctor", "prune"])
 def test_a_postgres_without_our_schema_stays_without(
     postgres_uri: str, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -105,7 +103,7 @@ def test_commands_that_write_make_it_and_then_all_read(tmp_path: Path, capsys: p
     assert main(["list", "--uri", uri]) == 0
     assert "Ada likes tea" in capsys.readouterr().out
     assert main(["migrate", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
-    assert main(["stats", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
+    assert main(["show", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
 
 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {

@@ -306,4 +306,4 @@ async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: 
     found = {finding.part: finding for finding in await doctor.examine(store_uri, llm=False)}
     assert found["queue"].state == "bad"
     assert "1 dead letter" in found["queue"].text
-    assert "jobs list" in found["queue"].advice
+    assert "kagent-memory jobs" in found["queue"].advice

@@ -266,10 +266,10 @@ def test_on_the_command_line(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["counts"] == {**dict.fromkeys(DEFECTS, 0), "contradiction": 1, "never_delivered": 2}
     assert told["findings"][0]["memory_ids"] == ids
-    assert main(["audit", "memories", "--uri", uri, "--tenant", "nobody"]) == 0
+    assert main(["audit", "--uri", uri, "--tenant", "nobody"]) == 0
     assert main(["audit", "--uri", uri, "--defect", "secret"]) == 0
     assert main(["audit", "--uri", uri, "--defect", "secret", "--leave-out", "secret"]) == 2
-    assert main(["audit", "verify", "--uri", uri]) == 0
+    assert main(["receipts", "--check", "--uri", uri]) == 0
     assert main(["audit", "--uri", f"libsql:///{tmp_path}/none.db"]) == 5
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--uri", uri, "--defect", "nonsense"])

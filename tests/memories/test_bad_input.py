@@ -567,7 +567,7 @@ async def test_a_uri_of_another_library_is_answered_with_what_to_write(
         KagentMemoryService(uri)
     with pytest.raises(ConfigurationError) as opened:
         await open_memories(uri)
-    assert await asyncio.to_thread(main, ["stats", "--uri", uri]) == exit_code(opened.value)
+    assert await asyncio.to_thread(main, ["show", "--uri", uri]) == exit_code(opened.value)
     for told in (str(service.value), str(opened.value), capsys.readouterr().err):
         assert hint in told
         assert "hunter22" not in told

@@ -195,21 +195,21 @@ def test_on_the_command_line(tmp_path, capsys):
     scope = ("--uri", uri, "--app", "notes", "--user", "ada")
     assert main(["add", *scope, "--origin", "tool", CLAIM, "The moon is cheese"]) == 0
     first, second = capsys.readouterr().out.split()
-    assert main(["quarantine", *scope]) == 0
-    assert all(id in capsys.readouterr().out for id in (first,))
-    assert main(["quarantine", "list", *scope, "--json"]) == 0
+    assert main(["list", "--quarantined", *scope]) == 0
+    assert first in capsys.readouterr().out
+    assert main(["list", "--quarantined", *scope, "--json"]) == 0
     assert {one["id"] for one in json.loads(capsys.readouterr().out)["memories"]} == {first, second}
     assert main(["search", *scope, CLAIM]) == 0
     assert "0 found" in capsys.readouterr().out
-    assert main(["quarantine", "confirm", *scope, first]) == 0
-    assert main(["quarantine", "reject", *scope, second]) == 0
-    assert main(["quarantine", "confirm", *scope, second]) == 3
-    assert main(["quarantine", "confirm", *scope, "\x1b[31m"]) == 3
+    assert main(["confirm", *scope, first]) == 0
+    assert main(["forget", *scope, second]) == 0
+    assert main(["confirm", *scope, second]) == 3
+    assert main(["confirm", *scope, "\x1b[31m"]) == 3
     capsys.readouterr()
     assert main(["search", *scope, CLAIM]) == 0
     assert "1 found" in capsys.readouterr().out
-    assert main(["quarantine", *scope]) == 0
-    assert "Nothing waits" in capsys.readouterr().out
+    assert main(["list", "--quarantined", *scope, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memories"] == []
 
 
 async def test_the_same_is_known_in_an_encrypted_store_too():

@@ -132,7 +132,7 @@ async def test_whatever_is_done_to_a_receipt_is_found(edit, said, tmp_path, caps
         wrong = [one for found in checked.problems.values() for one in found]
         assert len(checked.problems) == 1
         assert any(said in one for one in wrong), wrong
-    assert await asyncio.to_thread(main, ["audit", "verify", "--uri", uri]) == 1
+    assert await asyncio.to_thread(main, ["receipts", "--check", "--uri", uri]) == 1
     assert said in capsys.readouterr().out
     assert await asyncio.to_thread(main, ["audit", "--tenant", "other", "--uri", uri]) == 0
 

@@ -190,7 +190,7 @@ async def test_feedback_counts_and_moves_a_memory_in_a_ranking_that_asks_for_it(
                 await memories.feedback(BOB, bad, success=True)
 
 
-def test_feedback_and_a_prune_with_a_bound_work_from_the_command_line(
+def test_a_prune_with_a_bound_works_from_the_command_line_and_goes_by_feedback(
     tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAGENT_MEMORY_URI", f"libsql:///{tmp_path}/memory.db")
@@ -202,9 +202,14 @@ def test_feedback_and_a_prune_with_a_bound_work_from_the_command_line(
         return json.loads(capsys.readouterr().out)
 
     first, second = (run("add", *whose, text)["ids"][0] for text in HOBBIES[:2])
-    main(["feedback", *whose, second, "helped"])
-    main(["feedback", *whose, first, "misled"])
-    capsys.readouterr()
+    scope = Scope("", "ada", "app")
+
+    async def give_feedback() -> None:
+        async with await Memories.open(llm=False, worker=False) as memories:
+            await memories.feedback(scope, second, success=True)
+            await memories.feedback(scope, first, success=False)
+
+    asyncio.run(give_feedback())
     usage = run("show", *whose, first)["usage"]
     assert (usage["successes"], usage["failures"]) == (0, 1)
     gone = {"scope": {"tenant": "", "user": "ada", "app": "app"}, "memory_id": first, "reason": "capacity"}

@@ -48,7 +48,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def parameters(uri: str, *words: str) -> StdioServerParameters:
-    command = ["-m", "kagent_memory", "mcp", "--uri", uri, *(words or OF_ADA)]
+    command = ["-m", "kagent_memory", "serve", "--mcp", "--uri", uri, *(words or OF_ADA)]
     return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
 
 
@@ -209,7 +209,7 @@ REQUESTS = (
 
 
 def started(uri: str, *words: str, code: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, *(["-c", code] if code else ["-m", "kagent_memory"]), "mcp", "--uri", uri]
+    command = [sys.executable, *(["-c", code] if code else ["-m", "kagent_memory"]), "serve", "--mcp", "--uri", uri]
     pipe = subprocess.PIPE
     return subprocess.Popen([*command, *(words or OF_ADA)], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
@@ -374,7 +374,7 @@ async def test_a_database_that_goes_away_is_unavailable_and_not_empty(postgres_s
 
 async def test_without_the_extra_it_says_what_to_install(uri: str, monkeypatch: pytest.MonkeyPatch, capsys: Any):
     monkeypatch.setitem(sys.modules, "kagent_memory.server.mcp_tools", None)
-    assert await asyncio.to_thread(main, ["mcp", "--uri", uri, *OF_ADA]) == 5
+    assert await asyncio.to_thread(main, ["serve", "--mcp", "--uri", uri, *OF_ADA]) == 5
     assert 'pip install "kagent-memory[mcp]"' in capsys.readouterr().err
 
 
