@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from ..errors import InvalidInput
 from ..records import DEEPEST, LONGEST_NAME, Fact, Memory, Vector, too_deep
 from ..stores.base import checked_vector
-from .body import Unreadable, parsed
 
 DIMENSIONS = 768
 MOST_ITEMS = 50
 SEARCH_LIMIT = 5
 LONGEST_TTL_DAYS = 36_500
 LARGEST_LIMIT = 10_000
+MAX_METADATA_PARTS = 250_000  # keys and values, however they are nested
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
 TOO_LONG = f"agent_name and user_id must have at most {LONGEST_NAME} characters"
 VALUE = "kagent_value"  # holds metadata that is not an object, since a memory's metadata is one
+
+JSON_SPACE = " \t\n\r"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not valid JSON.")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 class Refused(Exception):
@@ -151,15 +161,18 @@ def _item(fields: Mapping[str, Any], missing: str) -> StoredItem:
     vector, sent = _vector(numbers), fields.get("metadata")
     if sent is not None and too_deep(sent):
         raise Refused(f"metadata must not be nested deeper than {DEEPEST} levels")
+    if sent is not None and not _has_few_parts(sent):
+        raise Refused(f"metadata must not hold more than {MAX_METADATA_PARTS:,} keys and values")
     cleaned: Any = {} if sent is None else _clean(sent)
     metadata = cast("dict[str, Any]", cleaned) if isinstance(cleaned, dict) else {VALUE: cleaned}
     return StoredItem(agent_name, user_id, content, vector, metadata, ttl)
 
 
 def _decoded(body: bytes) -> Mapping[str, Any]:
+    text = body.decode(errors="replace").lstrip(JSON_SPACE)
     try:
-        value, _ = parsed(body.decode(errors="replace"))  # like Go's decoder: the first value counts, whatever follows
-    except Unreadable as error:
+        value: object = DECODER.raw_decode(text)[0]  # like Go's decoder: the first value counts, whatever follows
+    except (ValueError, RecursionError) as error:
         raise _BadBody from error
     return {} if value is None else _object(value)
 
@@ -227,6 +240,25 @@ def _vector(numbers: Sequence[float]) -> Vector:
         return checked_vector(numbers, DIMENSIONS)
     except InvalidInput as error:
         raise Refused(str(error)) from error
+
+
+def _has_few_parts(metadata: object) -> bool:
+    """Return True if `metadata` holds at most `MAX_METADATA_PARTS` keys and values in all."""
+    remaining = MAX_METADATA_PARTS
+    containers = [metadata]
+    while containers:
+        match containers.pop():
+            case dict() as members:
+                parts = list(cast("dict[str, object]", members).values())
+                remaining -= 2 * len(parts)
+            case list() as parts:
+                remaining -= len(cast("list[object]", parts))
+            case _:
+                continue
+        if remaining < 0:
+            return False
+        containers += parts
+    return True
 
 
 def _text(value: str) -> str:
