@@ -29,10 +29,10 @@ WIDTH = 100
 SETTINGS = """# Settings
 
 A setting has one name everywhere: an argument of `KagentMemoryService` and `Memories.open`, a query parameter of the
-URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`), and
-`--set search_limit=8` on the [command line](index.md). Arguments win over the URI's query, that over the environment.
-An unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit. A value of several
-fields is a mapping, or JSON in text (`KAGENT_MEMORY_PII='{{"mode": "mask", "kinds": ["email"]}}'`).
+URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`),
+and `--set search_limit=8` on the [command line](index.md). Arguments win over the URI's query, that over the
+environment. An unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit. A
+value of several fields is a mapping, or JSON in text (`KAGENT_MEMORY_PII='{{"mode": "mask", "kinds": ["email"]}}'`).
 
 The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else by `MEMORY_BACKEND`, else it is
 `libsql:///kagent_memory.db`. A `DATABASE_URL` that nothing chooses is refused rather than passed over.

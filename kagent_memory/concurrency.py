@@ -1,5 +1,5 @@
-"""Work on long texts beside the event loop, in threads of its own and in portions between which others go on; loops of
-our own that suit our drivers; what is remembered, within bounds.
+"""Work on long texts beside the event loop, in threads of its own and in portions between which others go on; and loops
+of our own that suit our drivers.
 """
 
 from __future__ import annotations
@@ -7,103 +7,18 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from threading import Lock
-from typing import Generic, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Item = TypeVar("Item")
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
 LONG = 65_536
 PORTION = 16_384
-
-
-class LRU(Generic[Key, Value]):
-    """The values used last, up to a bound; what was used longest ago goes first. Threads may share it.
-
-    Args:
-        bound: of all sizes together; the value used last stays, even when it alone is larger.
-        size_of: a value's size when it is set; None: each counts one, so that the bound is a number of values.
-    """
-
-    def __init__(self, bound: int, size_of: Callable[[Value], int] | None = None) -> None:
-        self._bound = bound
-        self._size_of = size_of
-        self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
-        self._size = 0
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[Key]:
-        with self._lock:
-            return iter(list(self._values))
-
-    @property
-    def size(self) -> int:
-        """Of all values together."""
-        return self._size
-
-    def get(self, key: Key) -> Value | None:
-        """The key's value, which is used by that."""
-        with self._lock:
-            if key not in self._values:
-                return None
-            self._values.move_to_end(key)
-            return self._values[key][0]
-
-    def __setitem__(self, key: Key, value: Value) -> None:
-        with self._lock:
-            self._set(key, value)
-
-    def setdefault(self, key: Key, value: Value) -> Value:
-        """The key's value, which is this one when it has none yet."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            else:
-                self._set(key, value)
-            return self._values[key][0]
-
-    def resize(self, key: Key, value: Value) -> None:
-        """Counts a value that grew anew, unless the key has lost it meanwhile."""
-        with self._lock:
-            if key in self._values and self._values[key][0] is value:
-                self._set(key, value)
-
-    def pop(self, key: Key) -> Value | None:
-        """Removes the key; its value, if it had one."""
-        with self._lock:
-            value, size = self._values.pop(key, (None, 0))
-            self._size -= size
-            return value
-
-    def discard(self, is_gone: Callable[[Value], bool]) -> None:
-        """Removes the values that are said to be gone."""
-        with self._lock:
-            for key in [key for key, (value, _) in self._values.items() if is_gone(value)]:
-                self._size -= self._values.pop(key)[1]
-
-    def clear(self) -> None:
-        """Removes all."""
-        with self._lock:
-            self._values.clear()
-            self._size = 0
-
-    def _set(self, key: Key, value: Value) -> None:
-        size = 1 if self._size_of is None else self._size_of(value)
-        self._size += size - self._values.pop(key, (None, 0))[1]
-        self._values[key] = value, size
-        while self._size > self._bound and len(self._values) > 1:
-            self._size -= self._values.popitem(last=False)[1][1]
 
 
 async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from cachetools import LRUCache
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
@@ -16,7 +17,6 @@ from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.base_llm import BaseLlm
 
-from ..concurrency import LRU
 from ..errors import ConfigurationError
 from ..memories.tool_answers import report
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, live_events, user_turns
@@ -142,7 +142,7 @@ class Courses:
     """
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _courses: LRU[tuple[Key, AutoSave], _Course] = field(default_factory=lambda: LRU(REMEMBERED))
+    _courses: LRUCache[tuple[Key, AutoSave], _Course] = field(default_factory=lambda: LRUCache(REMEMBERED))
 
     def step(
         self, session: Key, policy: AutoSave, invocation_id: str, events: Sequence[Event]

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from cachetools import LRUCache
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.sessions.session import Session
 
-from ..concurrency import LRU
 from ..records import current_tenant
 
 MAX_SESSIONS = 10_000
@@ -49,15 +49,16 @@ class Injected:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._texts = LRU[Key, tuple[str, ...]](MAX_SESSIONS)
+        self._texts = LRUCache[Key, tuple[str, ...]](MAX_SESSIONS)
 
     def add(self, session: Session, texts: Iterable[str]) -> None:
         """Notes texts that were put before a model in this session."""
         key = session_key(session)
         with self._lock:
-            joined = dict.fromkeys([*(self._texts.get(key) or ()), *texts])
+            joined = dict.fromkeys([*self._texts.get(key, ()), *texts])
             self._texts[key] = tuple(joined)[-MAX_TEXTS:]
 
     def of(self, session: Session) -> tuple[str, ...]:
         """What was put before a model in this session."""
-        return self._texts.get(session_key(session)) or ()
+        with self._lock:
+            return self._texts.get(session_key(session), ())

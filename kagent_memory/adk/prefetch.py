@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from cachetools import LRUCache
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService
@@ -18,7 +19,6 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from typing_extensions import override
 
-from ..concurrency import LRU
 from ..errors import ConfigurationError
 from ..memories.tool_answers import report
 from ..models.prompts.fence import OPENING, fenced, memory_line
@@ -168,8 +168,8 @@ class _Blocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made = LRU[tuple[Prefetch, Key, str], asyncio.Task[Block]](REMEMBERED_BLOCKS)
-        self._searching = LRU[Key, str](REMEMBERED_SESSIONS)  # which invocation of a session searches, or did
+        self._made = LRUCache[tuple[Prefetch, Key, str], asyncio.Task[Block]](REMEMBERED_BLOCKS)
+        self._searching = LRUCache[Key, str](REMEMBERED_SESSIONS)  # which invocation of a session searches, or did
 
     async def get(self, prefetch: Prefetch, context: Context, service: BaseMemoryService) -> str:
         session = session_key(context.session)

@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from ..concurrency import LRU
+from cachetools import LRUCache
+
 from ..errors import KagentMemoryError, ModelError
 from ..models.calls import causes, qualified, status_of
 from ..models.llm import Answer, Llm
@@ -73,7 +74,7 @@ class Providers:
         self._allow_model = allow_model
         self._resolve = resolve
         self._resolved: dict[str, Llm] = {}
-        self._brought = LRU[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
+        self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
         plain = (summary,) if summary else (LlmSummary(), PassthroughSummary())
         ours = (LlmSummary(), PassthroughSummary(), *plain, *(CompactionAwareSummary(inner) for inner in plain))
         self._providers: dict[str, SummaryProvider] = {provider_name(provider): provider for provider in ours}

@@ -11,26 +11,22 @@ import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from cachetools import TTLCache
 
 from .. import telemetry
-from ..concurrency import LRU
 from ..errors import ModelUnavailable
 from ..records import Vector
 
 FILLING_SECONDS = 0.005  # that a batch waits for more callers, while another is under way
-ENTRY_BYTES = 400
+ENTRY_BYTES = 470
 KEPT_SECONDS = 600.0
 
 Kind: TypeAlias = Literal["document", "query"]
 Ask: TypeAlias = Callable[[Sequence[str], Kind], Coroutine[Any, Any, Sequence[Vector]]]
 _Key: TypeAlias = tuple[str, bytes]  # a tenant, and a text's keyed hash
 _LOOKS: Mapping[Kind, Literal["documents", "queries"]] = {"document": "documents", "query": "queries"}
-
-
-class _Kept(NamedTuple):
-    vector: Vector
-    until: float  # on the event loop's clock
 
 
 @dataclass(eq=False, slots=True)
@@ -75,8 +71,8 @@ class EmbeddingCache:
         self._seconds = seconds if max_bytes else 0.0
         self._salt = os.urandom(16)
         self._by_kind: dict[Kind, _OfKind] = {
-            "document": _OfKind(LRU(max_bytes // 2, _size)),
-            "query": _OfKind(LRU(max_bytes // 2, _size)),
+            "document": _OfKind(max_bytes // 2, seconds),
+            "query": _OfKind(max_bytes // 2, seconds),
         }
         self._requests = itertools.count()
         self._purge: asyncio.TimerHandle | None = None
@@ -123,14 +119,13 @@ class EmbeddingCache:
         self, kind: Kind, of_kind: _OfKind, texts: Mapping[_Key, str]
     ) -> tuple[dict[_Key, Vector], list[_Wanted]]:
         """The vectors that are kept, and the others, which are under way from now on if they were not."""
-        now, request = asyncio.get_running_loop().time(), next(self._requests)
+        request = next(self._requests)
         found: dict[_Key, Vector] = {}
         wanted: list[_Wanted] = []
         fresh: list[_Wanted] = []
         for key, text in texts.items():
-            kept = of_kind.kept.get(key)
-            if kept is not None and kept.until > now:
-                found[key] = kept.vector
+            if (kept := of_kind.kept.get(key)) is not None:
+                found[key] = kept
                 continue
             one = of_kind.under_way.get(key)
             if one is None:
@@ -181,21 +176,20 @@ class EmbeddingCache:
             for one in wanted:
                 of_kind.failed(one, error)
             return
-        until = asyncio.get_running_loop().time() + self._seconds
         for one, of_all in zip(wanted, rows, strict=True):
             row = of_all.copy()  # a row by itself: to keep one of a batch keeps no other
             row.flags.writeable = False
             if self._seconds and cleared == of_kind.cleared:
-                of_kind.kept[one.key] = _Kept(row, until)
+                of_kind.kept[one.key] = row
             of_kind.came(one, row)
         if self._seconds and self._purge is None:
             self._purge = asyncio.get_running_loop().call_later(self._seconds, self._purge_old)
 
     def _purge_old(self) -> None:
         """Lets go of what is too old, so that nothing stays longer because nobody asks."""
-        self._purge, now = None, asyncio.get_running_loop().time()
+        self._purge = None
         for of_kind in self._by_kind.values():
-            of_kind.kept.discard(lambda kept: kept.until <= now)
+            of_kind.kept.expire()
         if len(self):
             self._purge = asyncio.get_running_loop().call_later(self._seconds / 4, self._purge_old)
 
@@ -209,8 +203,11 @@ class _OfKind:
         cleared: how often everything was forgotten.
     """
 
-    def __init__(self, kept: LRU[_Key, _Kept]) -> None:
-        self.kept = kept
+    def __init__(self, max_bytes: int, seconds: float) -> None:
+        def size(vector: Vector) -> int:
+            return min(vector.nbytes + ENTRY_BYTES, max_bytes)  # the one that came last stays, however large
+
+        self.kept = TTLCache[_Key, Vector](max_bytes, seconds, getsizeof=size)
         self.under_way: dict[_Key, _Wanted] = {}
         self.filling: list[_Wanted] = []
         self.batches: set[_Batch] = set()
@@ -265,7 +262,3 @@ async def _all_of(wanted: Sequence[_Wanted], answers: Mapping[_Key, asyncio.Futu
         if any(answer.cancelled() or answer.exception() for answer in ended):
             break
     return {key: answer.result() for key, answer in answers.items() if answer.done()}  # or raises what went wrong
-
-
-def _size(kept: _Kept) -> int:
-    return kept.vector.nbytes + ENTRY_BYTES

@@ -6,9 +6,9 @@ import math
 import time
 from collections.abc import Callable
 
+from cachetools import LRUCache
 from starlette.datastructures import Headers
 
-from ..concurrency import LRU
 from ..memories import Memories
 from ..memories.tokens import PREFIX, digest
 from . import auth
@@ -36,7 +36,7 @@ class Admission:
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
         self._access, self._memories = access, memories
         self._rate = RateLimit(access.requests_per_minute)
-        self._known = LRU[str, str](MOST_KNOWN)  # digests of tokens that held, and their ids
+        self._known = LRUCache[str, str](MOST_KNOWN)  # digests of tokens that held, and their ids
 
     async def caller(self, headers: Headers, secret: str, address: str) -> Caller | None:
         """Who calls; None when the call has no valid credentials.
@@ -54,7 +54,7 @@ class Admission:
         if token is not None:  # one of ours: it must hold, also where none is needed
             known = await self._memories().tokens.authenticate(secret)
             if known is None:
-                self._known.pop(token)
+                self._known.pop(token, None)
                 return None
             self._known[token] = known.id
             return auth.caller_of_token(known)

@@ -7,10 +7,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 
+from cachetools import LRUCache
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
-
-from ..concurrency import LRU
 
 MOST_CALLERS = 10_000
 SMALL_BODY = 65_536  # of no account: so much is always taken in
@@ -45,7 +44,7 @@ class RateLimit:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._levels = LRU[bytes, tuple[float, float]](MOST_CALLERS)
+        self._levels = LRUCache[bytes, tuple[float, float]](MOST_CALLERS)
 
     def wait_seconds(self, caller: str, now: float) -> float:
         """0 when the caller may go on (which is counted), otherwise how long to wait. `now`: monotonic seconds."""

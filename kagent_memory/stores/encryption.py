@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
-from ..concurrency import LRU
 from ..errors import ConfigurationError, StoreError, needs_extra
 from .codec import from_base64
 
@@ -33,7 +33,7 @@ class KeyRing:
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         self._keys = dict(keys)
-        self._ciphers = LRU[tuple[str, bytes], "AESGCM"](CIPHERS)
+        self._cipher = lru_cache(CIPHERS)(self._new_cipher)
         self._checks = {id: _derived(key, b"", b"check", CHECK_BYTES) for id, key in keys.items()}
         id = self.current
         self.header = FORMAT + bytes([len(id)]) + id.encode() + self._checks[id]
@@ -105,12 +105,10 @@ class KeyRing:
                 f"A value that the key {id!r} sealed was altered, or moved from another row; restore a backup."
             ) from error
 
-    def _cipher(self, id: str, scope_id: bytes) -> AESGCM:
-        if (found := self._ciphers.get((id, scope_id))) is None:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    def _new_cipher(self, id: str, scope_id: bytes) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-            found = self._ciphers[id, scope_id] = AESGCM(_derived(self._keys[id], scope_id, b"data", KEY_BYTES))
-        return found
+        return AESGCM(_derived(self._keys[id], scope_id, b"data", KEY_BYTES))
 
 
 def key_id(sealed: bytes) -> str:

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from .. import telemetry
-from ..concurrency import LRU
 from ..records import Vector
 from .base import EARLIEST
 from .text_index import ScopeIndex
@@ -246,15 +246,12 @@ class VectorCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held = LRU[tuple[bytes, int], ScopeVectors](max_bytes, lambda vectors: vectors.size)
+        # those searched last stay, even where they alone are larger
+        self._held = LRUCache[tuple[bytes, int], ScopeVectors](max_bytes, lambda held: min(held.size, max_bytes))
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._held)
-
-    @property
-    def size(self) -> int:
-        """About how many bytes all of them hold."""
-        return self._held.size
 
     def has_room(self, count: int, dimensions: int) -> bool:
         """Whether so many vectors are no more than all that is to be kept."""
@@ -262,13 +259,14 @@ class VectorCache:
 
     def known(self, key: tuple[bytes, int]) -> ScopeVectors | None:
         """A scope's vectors as they were loaded last, if they are kept."""
-        return self._held.get(key)
+        with self._lock:
+            return self._held.get(key)
 
     def current(
         self, key: tuple[bytes, int], dimensions: int, *, version: int, loader: Loader, count: Callable[[], int]
     ) -> ScopeVectors:
         """The scope's vectors as the database holds them in the transaction that `loader` and `count` read in."""
-        held = self._held.pop(key) or ScopeVectors(dimensions)
+        held = self._pop(key) or ScopeVectors(dimensions)
         telemetry.cache_looked_up("vectors", hit=held.version == version and bool(held.ids))
         is_new = not held.ids
         held.load(loader)
@@ -276,18 +274,19 @@ class VectorCache:
             held = ScopeVectors(dimensions)
             held.load(loader)
         held.version = version
-        self._held[key] = held
+        self.keep(key, held)
         return held
 
     def keep(self, key: tuple[bytes, int], held: ScopeVectors) -> None:
-        """Keeps a scope's vectors in place of those that were loaded before."""
-        self._held[key] = held
+        """Keep a scope's vectors in place of those that were loaded before."""
+        with self._lock:
+            self._held[key] = held
 
     def discard(self, key: tuple[bytes, int], ids: Collection[str]) -> None:
         """Lets go of some of a scope's vectors; of all where those are many, or are being read."""
-        held = self._held.get(key)
+        held = self.known(key)
         if held is None or len(ids) > MOST_REMOVED or not held.loading.acquire(blocking=False):
-            self._held.pop(key)
+            self._pop(key)
             return
         try:
             held.remove(ids)
@@ -296,10 +295,15 @@ class VectorCache:
 
     def drop(self, key: tuple[bytes, int] | None = None) -> None:
         """Lets go of one scope's vectors, or of all."""
-        if key is None:
+        if key is not None:
+            self._pop(key)
+            return
+        with self._lock:
             self._held.clear()
-        else:
-            self._held.pop(key)
+
+    def _pop(self, key: tuple[bytes, int]) -> ScopeVectors | None:
+        with self._lock:
+            return self._held.pop(key, None)
 
 
 def search(

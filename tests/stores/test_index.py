@@ -103,7 +103,7 @@ async def test_many_loads_one_row_at_a_time_answer_as_one_load_of_all(pair):
 async def test_what_is_kept_in_memory_is_bounded_by_one_setting(tmp_path):
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb=3", llm=False, worker=False) as memories:
         store = memories.store
-        assert (store._indexes._kept._bound, store._cache._held._bound) == (3 * 2**20, 3 * 2**20)
+        assert (store._indexes._kept.maxsize, store._cache._held.maxsize) == (3 * 2**20, 3 * 2**20)
     for wrong in ("0", "-1", "much"):
         with pytest.raises(ConfigurationError, match="cache_mb"):
             await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb={wrong}")
@@ -431,11 +431,11 @@ async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
         await found(here, "tea", scope=scope)
         if dice.random() < 0.1:
             here._indexes.drop(dice.choice([None, *scopes]))
-        kept = [one.index.size for one in map(here._indexes._kept.get, here._indexes._kept)]
-        assert here._indexes.size == sum(kept)
-        assert here._indexes.size <= 6000 or len(kept) == 1
+        kept = [one.index.size for one in here._indexes._kept.values()]
+        assert here._indexes._kept.currsize == min(sum(kept), 6000)
+        assert sum(kept) <= 6000 or len(kept) == 1
     here._indexes.drop()
-    assert (here._indexes.size, len(here._indexes)) == (0, 0)
+    assert (here._indexes._kept.currsize, len(here._indexes)) == (0, 0)
 
 
 def entry(id: str, *terms: str, active: bool = True) -> Entry:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -104,12 +107,39 @@ def test_the_scopes_searched_longest_ago_make_room(table):
     cache = VectorCache(max_bytes=one.size * 2)
     for number in range(5):
         cache.current((b"%d" % number, 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
-    assert (len(cache), cache.size) == (2, 2 * one.size)
+    assert (len(cache), cache._held.currsize) == (2, 2 * one.size)
     table.loaded = 0
     cache.current((b"4", 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
     assert table.loaded == 0
     cache.drop()
-    assert (len(cache), cache.size) == (0, 0)
+    assert (len(cache), cache._held.currsize) == (0, 0)
+
+
+def test_a_scope_that_is_larger_than_all_that_may_be_kept_is_kept_alone(table):
+    cache = VectorCache(max_bytes=1)
+    for number in range(3):
+        cache.current((b"%d" % number, 1), DIMENSIONS, version=1, loader=table.load, count=table.count)
+    assert len(cache) == 1
+    assert cache.known((b"2", 1)) is not None
+
+
+def test_threads_share_the_cache(table):
+    one = ScopeVectors(DIMENSIONS)
+    one.load(table.load)
+    cache = VectorCache(max_bytes=one.size * 4)
+
+    def work(seed):
+        dice = random.Random(seed)
+        for _ in range(2000):
+            key = (b"%d" % dice.randrange(9), 1)
+            cache.keep(key, one)
+            cache.known(key)
+            if dice.random() < 0.3:
+                cache.drop(key)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    assert cache._held.currsize == len(cache) * one.size <= 4 * one.size
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

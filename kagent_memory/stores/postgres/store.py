@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Self
 
 import psycopg
+from cachetools import LRUCache
 from psycopg import AsyncConnection, sql
 from typing_extensions import Unpack, override
 
-from ...concurrency import LRU, cancel_and_wait, run_in_thread, uninterrupted
+from ...concurrency import cancel_and_wait, run_in_thread, uninterrupted
 from ...errors import ConfigurationError, KagentMemoryError
 from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
@@ -62,7 +63,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         self, database: PostgresDatabase, options: OpenOptions = OpenOptions(), *, ring: KeyRing | None = None
     ) -> None:
         super().__init__(database, options, ring=ring)
-        self._asked = LRU[tuple[bytes, int], int](MOST_ASKED)  # whose vectors one search more brings into memory
+        self._asked = LRUCache[tuple[bytes, int], int](MOST_ASKED)  # whose vectors one search more brings into memory
         self._loading: set[tuple[bytes, int]] = set()
         self._loads: set[asyncio.Task[None]] = set()  # of more than come in one answer: one, beside searches
 
@@ -323,7 +324,7 @@ class PostgresStore(SqlStore[PostgresSession]):
                 self._cache.keep(key, held)
             return held
         finally:
-            self._asked.pop(key)
+            self._asked.pop(key, None)
             self._loading.discard(key)
 
     @override

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
+from cachetools import LRUCache
+
 from ... import telemetry
-from ...concurrency import LRU
 from ...records import Memory, Scope
 from ..codec import ids_in
 from ..planning import Texts
@@ -71,34 +73,40 @@ class Indexes:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._kept = LRU[bytes, _Kept](max_bytes, lambda kept: kept.index.size)
+        # the one searched last stays, even where it alone is larger
+        self._kept = LRUCache[bytes, _Kept](max_bytes, lambda kept: min(kept.index.size, max_bytes))
+        self._lock = Lock()  # a file's indexes are read on its thread, too
         self.outgrown: set[Scope] = set()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    @property
-    def size(self) -> int:
-        """About how many bytes all of them hold."""
-        return self._kept.size
-
     def drop(self, scope: Scope | None = None) -> None:
         """Lets go of one scope's index, or of all."""
-        if scope is None:
-            self._kept.clear()
-        else:
-            self._kept.pop(scope.id)
+        with self._lock:
+            if scope is None:
+                self._kept.clear()
+            else:
+                self._kept.pop(scope.id, None)
+
+    def _get(self, scope: Scope) -> _Kept | None:
+        with self._lock:
+            return self._kept.get(scope.id)
+
+    def _set(self, scope: Scope, kept: _Kept) -> None:
+        with self._lock:
+            self._kept[scope.id] = kept
 
     def known(self, scope: Scope, version: int | None) -> ScopeIndex | None:
         """The scope's index as of this version or a later one, if it is kept."""
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         return kept.index if kept is not None and version is not None and 0 <= version <= kept.index.version else None
 
     def steady(self, scope: Scope) -> ScopeIndex | None:
         """The scope's index, if nothing had been written when the database was asked last; `unchanged` says whether
         that is still so.
         """
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is not None and kept.coming:
             self._take_in(scope, kept)
         return kept.index if kept is not None and kept.steady else None
@@ -106,7 +114,7 @@ class Indexes:
     def at_hand(self, scope: Scope) -> ScopeIndex | None:
         """The scope's index at whatever version; the next search asks the database first, for something was erased."""
         self.unsettle(scope)
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is None:
             return None
         kept.coming.clear()
@@ -117,13 +125,15 @@ class Indexes:
         self._resized(scope, kept)
 
     def _resized(self, scope: Scope, kept: _Kept) -> None:
-        self._kept.resize(scope.id, kept)
+        with self._lock:
+            if self._kept.get(scope.id) is kept:
+                self._kept[scope.id] = kept  # weighed anew
         if kept.index.outgrown and len(self.outgrown) < MOST_OUTGROWN:
             self.outgrown.add(scope)
 
     def unsettle(self, scope: Scope) -> bool:
         """The scope is written to: the next search asks the database first. Tells whether it would not have had to."""
-        if (kept := self._kept.get(scope.id)) is None:
+        if (kept := self._get(scope)) is None:
             return False
         steady, kept.steady = kept.steady, False
         return steady
@@ -134,7 +144,7 @@ class Indexes:
         That search asks nothing first if the scope was `steady` before the write: one that others write to all the
         time is looked at first.
         """
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is None or kept.salt != written.salt or kept.loading.locked():
             return
         stands = kept.coming[-1][0] if kept.coming else kept.index.version
@@ -146,7 +156,7 @@ class Indexes:
 
     def unchanged(self, scope: Scope, version: int) -> Mapping[str, Any] | None:
         """What the scope's row says as long as its index at this version is right; None when that is kept no more."""
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is None or kept.index.version != version:
             return None
         return {"scope_id": scope.id, "salt": kept.salt, "version": version, "erased": kept.index.erased}
@@ -155,7 +165,7 @@ class Indexes:
         """The scope's index with all that this process wrote, if it is kept; the database must tell whether it is
         right.
         """
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is not None and kept.coming:
             self._take_in(scope, kept)
         return kept.index if kept is not None and kept.index.version >= 0 else None
@@ -169,17 +179,18 @@ class Indexes:
         if (known := self.known(scope, version)) is not None:
             telemetry.cache_looked_up("text", hit=True)
             return known
-        unseen = found is None and self._kept.get(scope.id) is None
+        unseen = found is None and self._get(scope) is None
         if found is None:
             found = await session.rows("unseen_scope" if unseen else "scope_row", {"scope_id": scope.id})
         if session.is_standby and not unseen:
-            _check_not_older(self._kept.get(scope.id), found)
+            _check_not_older(self._get(scope), found)
         if not found:
             return ScopeIndex()
         salt = bytes(found[0]["salt"])
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is None or kept.salt != salt:
-            kept = self._kept[scope.id] = _Kept(salt)
+            kept = _Kept(salt)
+            self._set(scope, kept)
         if kept.coming:
             self._take_in(scope, kept)
         stands = _stands(kept.index, found[0])
@@ -194,7 +205,7 @@ class Indexes:
 
     def packed(self, scope: Scope) -> Packed | None:
         """The scope's index as `keep_index` takes it; None when it is not kept. May take long: call it in a thread."""
-        kept = self._kept.get(scope.id)
+        kept = self._get(scope)
         if kept is None or kept.index.version < 0:
             return None
         index = kept.index  # told first: a load on another thread meanwhile makes it newer than it says

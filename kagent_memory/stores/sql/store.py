@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...concurrency import LONG, LRU, cancel_and_wait, each_aside, run_in_thread
+from ...concurrency import LONG, cancel_and_wait, each_aside, run_in_thread
 from ...errors import ConfigurationError, InvalidInput, StoreError
 from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
@@ -76,7 +77,7 @@ class SqlStore(SpaceStore[AnySession]):
         self._ring = ring
         self._indexes = Indexes(cache_bytes)
         self._cache = VectorCache(cache_bytes)
-        self._served = LRU[bytes, None](SERVED)  # the ids of the scopes whose jobs were claimed last
+        self._served = deque[bytes](maxlen=SERVED)  # the ids of the scopes whose jobs were claimed, the last at the end
         self._due = queue.Due()
         self._packing: set[asyncio.Task[None]] = set()
 
@@ -396,11 +397,16 @@ class SqlStore(SpaceStore[AnySession]):
                 )
             except ConfigurationError as error:  # its key is missing: it waits, and holds up nobody else's
                 mine, unreadable = None, error
-                self._served[scope.id] = None
+                self._note_served(scope)
             if mine:
-                self._served[scope.id] = None
+                self._note_served(scope)
                 self._due.drop(scope)
                 return mine
+
+    def _note_served(self, scope: Scope) -> None:
+        if scope.id in self._served:
+            self._served.remove(scope.id)
+        self._served.append(scope.id)
 
     @override
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
