@@ -89,7 +89,6 @@ GROUPS = {
         "ConfirmMemoryTool",
         "PrefetchMemoryTool",
         "PreloadMemoryTool",
-        "Prefetch",
     ),
     "The verbs": ("Memories",),
     "Settings": ("MemorySettings", "EmbeddingConfig"),
@@ -97,7 +96,6 @@ GROUPS = {
         "Scope",
         "Scopes",
         "tenant",
-        "current_tenant",
         "Message",
         "Fact",
         "Memory",
@@ -108,15 +106,11 @@ GROUPS = {
         "Revision",
     ),
     "What you can bring": (
-        "Embedder",
-        "Llm",
         "SummaryProvider",
         "LlmSummary",
         "CompactionAwareSummary",
         "PassthroughSummary",
-        "WordGate",
         "RankSettings",
-        "ImportanceWeights",
     ),
     "Errors": (
         "KagentMemoryError",
@@ -129,8 +123,8 @@ GROUPS = {
         "Conflict",
     ),
 }
-WITH_METHODS = ("KagentMemoryService", "Memories", "Embedder", "Llm", "SummaryProvider")
-WITHOUT_SIGNATURE = (*GROUPS["Errors"], "Embedder", "Llm", "SummaryProvider", "Memories", "MemorySettings")
+WITH_METHODS = ("KagentMemoryService", "Memories", "SummaryProvider")
+WITHOUT_SIGNATURE = (*GROUPS["Errors"], "SummaryProvider", "Memories", "MemorySettings")
 
 
 def settings_page() -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .adk.agent import enable_memory
     from .adk.autosave import AutoSave, auto_save_session_to_memory_callback
     from .adk.plugin import MemoryPlugin
-    from .adk.prefetch import Prefetch, PrefetchMemoryTool, PreloadMemoryTool
+    from .adk.prefetch import PrefetchMemoryTool, PreloadMemoryTool
     from .adk.registry import register
     from .adk.service import KagentMemoryService
     from .adk.tools import ConfirmMemoryTool, ForgetMemoryTool, LoadMemoryTool, RecallMemoryTool, SaveMemoryTool
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     )
     from .ingestion.extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
     from .memories.in_process import Memories
-    from .models.embedding import Embedder, EmbeddingConfig
-    from .models.llm import Llm
+    from .models.embedding import EmbeddingConfig
     from .records import (
         Change,
         Fact,
@@ -38,12 +37,9 @@ if TYPE_CHECKING:
         Revision,
         Scope,
         Scopes,
-        current_tenant,
         tenant,
     )
-    from .retrieval.query import WordGate
     from .retrieval.ranking import RankSettings
-    from .retrieval.ranking.importance import ImportanceWeights
     from .settings import MemorySettings
 
 __version__: str
@@ -55,17 +51,14 @@ __all__ = [
     "ConfigurationError",
     "ConfirmMemoryTool",
     "Conflict",
-    "Embedder",
     "EmbeddingConfig",
     "Fact",
     "Filter",
     "ForgetMemoryTool",
     "Hit",
-    "ImportanceWeights",
     "InvalidInput",
     "KagentMemoryError",
     "KagentMemoryService",
-    "Llm",
     "LlmSummary",
     "LoadMemoryTool",
     "Memories",
@@ -76,7 +69,6 @@ __all__ = [
     "ModelError",
     "NotFound",
     "PassthroughSummary",
-    "Prefetch",
     "PrefetchMemoryTool",
     "PreloadMemoryTool",
     "RankSettings",
@@ -89,9 +81,7 @@ __all__ = [
     "StoreError",
     "SummaryProvider",
     "UnusableAnswer",
-    "WordGate",
     "auto_save_session_to_memory_callback",
-    "current_tenant",
     "enable_memory",
     "register",
     "tenant",
@@ -101,11 +91,11 @@ _ROOMS = {
     "adk.agent": ("enable_memory",),
     "adk.autosave": ("AutoSave", "auto_save_session_to_memory_callback"),
     "adk.plugin": ("MemoryPlugin",),
-    "adk.prefetch": ("Prefetch", "PrefetchMemoryTool", "PreloadMemoryTool"),
+    "adk.prefetch": ("PrefetchMemoryTool", "PreloadMemoryTool"),
     "adk.registry": ("register",),
     "adk.service": ("KagentMemoryService",),
     "adk.tools": ("ConfirmMemoryTool", "ForgetMemoryTool", "LoadMemoryTool", "RecallMemoryTool", "SaveMemoryTool"),
-    "models.embedding": ("Embedder", "EmbeddingConfig"),
+    "models.embedding": ("EmbeddingConfig",),
     "errors": (
         "ConfigurationError",
         "Conflict",
@@ -117,7 +107,6 @@ _ROOMS = {
         "UnusableAnswer",
     ),
     "ingestion.extraction": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
-    "models.llm": ("Llm",),
     "memories.in_process": ("Memories",),
     "records": (
         "Change",
@@ -130,12 +119,9 @@ _ROOMS = {
         "Revision",
         "Scope",
         "Scopes",
-        "current_tenant",
         "tenant",
     ),
-    "retrieval.query": ("WordGate",),
     "retrieval.ranking": ("RankSettings",),
-    "retrieval.ranking.importance": ("ImportanceWeights",),
     "settings": ("MemorySettings",),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}

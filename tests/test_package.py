@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import re
@@ -38,6 +39,22 @@ DRIVERS = [
     "torch",
     "uvicorn",
 ]
+PUBLIC = """
+KagentMemoryService enable_memory AutoSave auto_save_session_to_memory_callback MemoryPlugin
+SaveMemoryTool LoadMemoryTool PrefetchMemoryTool RecallMemoryTool PreloadMemoryTool ForgetMemoryTool ConfirmMemoryTool
+Memories Scope Scopes Fact Message Memory Hit Recall Filter Change Revision
+LlmSummary CompactionAwareSummary PassthroughSummary SummaryProvider
+MemorySettings EmbeddingConfig RankSettings tenant register
+KagentMemoryError ConfigurationError InvalidInput StoreError ModelError UnusableAnswer NotFound Conflict
+"""
+PUBLIC_IN_MODULES = {
+    "Embedder": "models.embedding",
+    "Llm": "models.llm",
+    "Prefetch": "adk.prefetch",
+    "WordGate": "retrieval.query",
+    "ImportanceWeights": "retrieval.ranking.importance",
+    "current_tenant": "records",
+}
 # What may import a driver: rooms that are themselves imported on demand.
 DOORS = (
     "adk",
@@ -81,6 +98,18 @@ print(json.dumps(pulled))
 def test_importing_the_package_imports_none_of_its_modules():
     code = "import kagent_memory, sys; print([name for name in sys.modules if name.startswith('kagent_memory.')])"
     assert run_python(code).strip() == "[]"
+
+
+def test_forty_names_are_public_at_the_top():
+    assert sorted(kagent_memory.__all__) == sorted(PUBLIC.split())
+    assert len(kagent_memory.__all__) == 40
+
+
+def test_what_can_be_brought_is_public_in_its_module():
+    for name, module in PUBLIC_IN_MODULES.items():
+        assert hasattr(importlib.import_module(f"kagent_memory.{module}"), name)
+        assert not hasattr(kagent_memory, name)
+        assert f"`{module}.{name}`" in (ROOT / "docs/api-stability.md").read_text(encoding="utf-8")
 
 
 def test_every_public_name_is_found_where_the_type_checker_looks():

@@ -17,7 +17,6 @@ from kagent_memory import (
     KagentMemoryService,
     LoadMemoryTool,
     MemoryPlugin,
-    Prefetch,
     PrefetchMemoryTool,
     PreloadMemoryTool,
     RecallMemoryTool,
@@ -25,6 +24,7 @@ from kagent_memory import (
     auto_save_session_to_memory_callback,
     enable_memory,
 )
+from kagent_memory.adk.prefetch import Prefetch
 
 from .scripted import Chat, assistant, declarations, scripted, system
 

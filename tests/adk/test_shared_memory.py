@@ -19,11 +19,11 @@ from kagent_memory import (
     RecallMemoryTool,
     SaveMemoryTool,
     Scope,
-    current_tenant,
     enable_memory,
     tenant,
 )
 from kagent_memory.models.prompts.fence import OPENING
+from kagent_memory.records import current_tenant
 
 from .scripted import APP, USER, Chat, assistant, call, responses, scripted, texts
 

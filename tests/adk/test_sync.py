@@ -19,11 +19,11 @@ from kagent_memory import (
     Message,
     NotFound,
     Scope,
-    current_tenant,
     tenant,
 )
 from kagent_memory.adk.sync_memories import SyncMemories
 from kagent_memory.memories import MemoryApi
+from kagent_memory.records import current_tenant
 from kagent_memory.testing import HashEmbedder
 
 ADA = Scope("", "ada", "desk")

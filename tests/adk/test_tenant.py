@@ -21,12 +21,12 @@ from kagent_memory import (
     PreloadMemoryTool,
     SaveMemoryTool,
     Scope,
-    current_tenant,
     enable_memory,
     tenant,
 )
 from kagent_memory.adk.injected import session_key
 from kagent_memory.models.prompts.fence import OPENING
+from kagent_memory.records import current_tenant
 
 from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted, texts
 
