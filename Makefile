@@ -13,7 +13,7 @@ EXTRAS := $(strip $(if $(filter-out gemini%,$(MODEL) $(EMBEDDING)),litellm) $(if
 EXTRAS := $(subst $() ,$(COMMA),$(EXTRAS))
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 
-.PHONY: demo test test-slow check lint types architecture format docs site wheel matrix local sqld programs bench clean
+.PHONY: demo test test-slow check lint types architecture format docs site wheel matrix sqld programs bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -76,11 +76,6 @@ check: lint types architecture test
 # The ADK-facing tests on other versions of google-adk and Python; prints one line each.
 matrix:
 	tests/matrix.sh
-
-# Tests that want torch: a local embedder and cross-encoder on tiny models that the tests make.
-local: $(VENV)/.dev
-	$(BIN)/pip install --quiet "torch==2.13.0" ".[sentence-transformers]"
-	$(BIN)/pytest -m local tests/local
 
 # The whole contract, tokens and a death on a real libSQL server: make sqld SQLD=/path/to/sqld
 sqld: $(VENV)/.dev

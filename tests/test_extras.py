@@ -66,9 +66,10 @@ async def test_encryption_names_its_extra_and_makes_nothing(without: Any, tmp_pa
 
 
 async def test_a_local_model_names_its_extra_before_a_file_is_made(without: Any, tmp_path: Path) -> None:
-    without("onnxruntime", "sentence_transformers")
-    with needs("local"):
-        await Memories.open(f"libsql:///{tmp_path}/memory.db", embedding="local/any")
+    without("onnxruntime")
+    for option in ("embedding", "rerank"):
+        with needs("local"):
+            await Memories.open(f"libsql:///{tmp_path}/memory.db", **{option: "local/any"})
     assert list(tmp_path.iterdir()) == []
 
 

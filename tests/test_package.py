@@ -34,7 +34,6 @@ DRIVERS = [
     "prometheus_client",
     "psycopg",
     "pytest",
-    "sentence_transformers",
     "starlette",
     "torch",
     "uvicorn",

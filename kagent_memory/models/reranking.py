@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias, cast
 
 from ..errors import ConfigurationError, ModelError, needs_extra
 from ..settings import MemorySettings, RerankConfig
 from .calls import NO_RETRIES, RetryPolicy, awaited, has_litellm, litellm, name_of, named, named_object, with_retries
-from .embedding.local_embedder import PREFIXES, sentence_transformers
+from .embedding.vector_checks import batches
+from .onnx import PREFIXES, LocalModel, OnnxCrossEncoder
+
+BATCH_SIZE = 32  # pairs in one pass of a cross-encoder
 
 
 class Reranker(Protocol):
@@ -87,43 +88,36 @@ class LiteLLMReranker:
 
 
 class CrossEncoderReranker:
-    """Reranks with a sentence-transformers CrossEncoder, loaded at the first use, in a thread of its own.
+    """Reranks with a cross-encoder in this process, with ONNX, loaded at the first use, in a thread of its own.
 
     Args:
-        model: a name on Hugging Face, or a directory.
+        model: a name on Hugging Face, or a folder.
         timeout_seconds: after which a search no longer waits; loading the model counts.
+
+    Raises:
+        ConfigurationError: the extra `[local]` is not installed.
     """
 
     def __init__(self, model: str, *, timeout_seconds: float = 5.0) -> None:
-        self.name = f"sentence-transformers/{model}"
-        self._path = model
-        self._retry = RetryPolicy(timeout_seconds)
-        self._model: Any = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-rerank")
+        self.name = f"local/{model}"
+        self._timeout_seconds = timeout_seconds
+        self._model = LocalModel(model, "cross-encoder", OnnxCrossEncoder)
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """One score per document, in the documents' order.
+        """Return one score per document, in the documents' order.
 
         Raises:
-            ConfigurationError: sentence-transformers is not installed.
+            ConfigurationError: the model is none that is run here.
             ModelError: the model cannot be loaded, failed, or was too slow.
         """
         if not documents:
             return []
-        loop = asyncio.get_running_loop()
-        answer = await named(
-            with_retries(lambda: loop.run_in_executor(self._thread, self._scored, query, list(documents)), self._retry),
-            f"The reranker {self.name}",
-            query,
-            *documents,
+        parts = batches(documents, BATCH_SIZE)
+        work = self._model.run(
+            lambda model: [score for part in parts for score in model.score(query, part)], self._timeout_seconds
         )
+        answer = await named(work, f"The reranker {self.name}", query, *documents)
         return checked(answer, len(documents), self.name)
-
-    def _scored(self, query: str, documents: list[str]) -> list[float]:
-        if self._model is None:
-            self._model = sentence_transformers().CrossEncoder(self._path)
-        scores = self._model.predict([(query, document) for document in documents], show_progress_bar=False)
-        return [float(score) for score in scores]
 
 
 class CheckedReranker:

@@ -167,13 +167,12 @@ async def test_a_turn_completes_where_the_database_swallowed_everything_from_the
 async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_its_bound(monkeypatch, tmp_path):
     saved, waited = threading.Event(), list[bool]()
 
-    class Loading:
-        def SentenceTransformer(self, path: str) -> Any:
-            waited.append(saved.wait(60))
-            raise OSError("the hub did not answer")
+    def fetch(*_: str) -> None:
+        waited.append(saved.wait(60))
+        raise OSError("the hub did not answer")
 
-    monkeypatch.setattr("kagent_memory.models.embedding.local_embedder.sentence_transformers", Loading)
-    options: dict[str, Any] = {"embedding": "sentence-transformers/any", "model_timeout_seconds": 0.3, "worker": False}
+    monkeypatch.setattr("kagent_memory.models.onnx.model_folder", fetch)
+    options: dict[str, Any] = {"embedding": "local/any", "model_timeout_seconds": 0.3, "worker": False}
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
         [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
         assert waited == [], "the save waited until the loading was given up"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.memories import Memories
 from kagent_memory.models.embedding import Embedder, open_embedder
-from kagent_memory.models.embedding.onnx_model import OnnxModel
+from kagent_memory.models.onnx import OnnxEmbedder
+from kagent_memory.models.reranking import Reranker, open_reranker
 from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 
@@ -24,23 +26,44 @@ WORDS = ["[PAD]", "[UNK]", "green", "tea", "coffee", "milk", "ask"]
 TABLE = np.random.default_rng(7).normal(size=(len(WORDS), 8)).astype(np.float32)
 
 
-def made(folder: Path, *, at: str = "onnx/model.onnx", pooled: bool = False, **files: Any) -> Path:
+def made(folder: Path, *, at: str = "onnx/model.onnx", pooled: bool = False, output: str = "", **files: Any) -> Path:
     """A model whose network looks its words up in a table, and what stands beside it."""
-    from onnx import TensorProto, helper, numpy_helper
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["words"])]
+    output = output or ("pooled" if pooled else "words")
+    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["words" if pooled else output])]
     shape = ["texts", "tokens", 8]
     if pooled:
-        nodes.append(helper.make_node("ReduceSum", ["words", "axis"], ["pooled"], keepdims=0))
+        nodes.append(helper.make_node("ReduceSum", ["words", "axis"], [output], keepdims=0))
         shape = ["texts", 8]
     graph = helper.make_graph(
         nodes,
         "tiny",
         [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "tokens"])],
-        [helper.make_tensor_value_info("pooled" if pooled else "words", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(TABLE, "table"), numpy_helper.from_array(np.array([1], np.int64), "axis")],
     )
+    return saved(graph, folder, at, **files)
+
+
+def cross_encoder(folder: Path, *, labels: int = 1, **files: Any) -> Path:
+    """A model that scores a pair by the weights of the second text's words."""
+    weights = np.arange(len(WORDS), dtype=np.float32)
+    nodes = [
+        helper.make_node("Gather", ["weights", "input_ids"], ["words"]),
+        helper.make_node("Cast", ["token_type_ids"], ["second"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["words", "second"], ["weighed"]),
+        helper.make_node("ReduceSum", ["weighed", "axis"], ["sum"], keepdims=1),
+        helper.make_node("Concat", ["sum"] * labels, ["logits"], axis=1),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
+        for name in ("input_ids", "token_type_ids")
+    ]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["texts", labels])]
+    tensors = [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(np.array([1], np.int64), "axis")]
+    return saved(helper.make_graph(nodes, "tiny", inputs, outputs, tensors), folder, "onnx/model.onnx", **files)
+
+
+def saved(graph: Any, folder: Path, at: str, **files: Any) -> Path:
     network = folder / at
     network.parent.mkdir(parents=True, exist_ok=True)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -48,6 +71,7 @@ def made(folder: Path, *, at: str = "onnx/model.onnx", pooled: bool = False, **f
     onnx.save(model, str(network))
     tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
     tokenizer.save(str(folder / "tokenizer.json"))
     for name, content in files.items():
         file = folder / f"{name.replace('__', '/')}.json"
@@ -89,10 +113,30 @@ async def test_what_the_models_files_say_is_done(tmp_path: Path) -> None:
     np.testing.assert_allclose(tea, mean("tea") / np.linalg.norm(mean("tea")), atol=1e-6)
     (asked,) = await embedder.embed(["tea"], kind="query")
     np.testing.assert_allclose(asked, mean("ask") / np.linalg.norm(mean("ask")), atol=1e-6)
-    no_pooling = OnnxModel(made(tmp_path / "cut", sentence_bert_config={"max_seq_length": 2}))
-    np.testing.assert_allclose(
-        no_pooling.encode(["tea coffee milk"], "document", 8), [mean("tea", "coffee")], atol=1e-6
-    )
+    no_pooling = OnnxEmbedder(made(tmp_path / "cut", sentence_bert_config={"max_seq_length": 2}))
+    np.testing.assert_allclose(no_pooling.encode(["tea coffee milk"], "document"), [mean("tea", "coffee")], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "words"),
+    [
+        ({"pooling_mode": "cls", "embedding_dimension": 8}, ["tea"]),
+        ({"pooling_mode": "mean", "embedding_dimension": 8}, ["tea", "milk"]),
+    ],
+)
+async def test_newer_models_say_in_one_word_how_they_pool(
+    tmp_path: Path, pooling: dict[str, Any], words: list[str]
+) -> None:
+    (row,) = await opened(made(tmp_path, **{"1_Pooling__config": pooling})).embed(["tea milk"], kind="document")
+    np.testing.assert_allclose(row, mean(*words), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "said", [{"config": {"max_position_embeddings": 2}}, {"tokenizer_config": {"model_max_length": 2}}]
+)
+def test_a_text_is_cut_where_the_model_ends(tmp_path: Path, said: dict[str, Any]) -> None:
+    model = OnnxEmbedder(made(tmp_path, **{"tokenizer_config": {"model_max_length": 1e30}} | said))
+    np.testing.assert_allclose(model.encode(["tea coffee milk"], "document"), [mean("tea", "coffee")], atol=1e-6)
 
 
 async def test_a_network_that_pools_by_itself_is_taken_at_its_word(tmp_path: Path) -> None:
@@ -100,24 +144,37 @@ async def test_a_network_that_pools_by_itself_is_taken_at_its_word(tmp_path: Pat
     np.testing.assert_allclose(row, 2 * mean("green", "tea"), atol=1e-5)
 
 
+async def test_a_network_with_a_sentence_embedding_has_its_last_steps_in_it(tmp_path: Path) -> None:
+    steps = [{"type": "sentence_transformers.models.Dense"}]
+    pooling = {"pooling_mode_max_tokens": True}
+    folder = made(tmp_path, pooled=True, output="sentence_embedding", modules=steps, **{"1_Pooling__config": pooling})
+    (row,) = await opened(folder).embed(["green tea"], kind="document")
+    np.testing.assert_allclose(row, 2 * mean("green", "tea"), atol=1e-5)
+
+
+async def test_vectors_are_cut_and_normalised_and_never_stretched(tmp_path: Path) -> None:
+    (row,) = await opened(made(tmp_path), dimensions=4).embed(["tea"], kind="document")
+    np.testing.assert_allclose(row, mean("tea")[:4] / np.linalg.norm(mean("tea")[:4]), atol=1e-6)
+    with pytest.raises(ConfigurationError, match="makes vectors of 8 dimensions"):
+        await opened(made(tmp_path), dimensions=16).embed(["tea"], kind="document")
+
+
 @pytest.mark.parametrize(
     "files",
     [
         {"1_Pooling__config": {"pooling_mode_max_tokens": True}},
         {"1_Pooling__config": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}},
+        {"1_Pooling__config": {"pooling_mode": "lasttoken"}},
         {"modules": [{"type": "sentence_transformers.models.Dense"}]},
     ],
-    ids=["max", "two", "dense"],
+    ids=["max", "two", "last", "dense"],
 )
 async def test_a_step_that_is_not_known_is_refused_not_left_out(tmp_path: Path, files: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="unsupported"):
         await opened(made(tmp_path, **files)).embed(["tea"], kind="document")
 
 
-async def test_a_folder_without_a_model_and_one_that_is_broken_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+async def test_a_folder_without_a_model_and_one_that_is_broken_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match=r"no tokenizer\.json beside"):
         await opened(tmp_path / "empty").embed(["tea"], kind="document")
@@ -138,13 +195,13 @@ async def test_it_runs_on_a_thread_of_its_own_and_the_loop_goes_on(
 ) -> None:
     entered, release, threads = threading.Event(), threading.Event(), []
 
-    def encode(self: OnnxModel, texts: Any, kind: str, batch_size: int) -> Any:
+    def encode(self: OnnxEmbedder, texts: Any, kind: str) -> Any:
         threads.append(threading.current_thread())
         entered.set()
         assert release.wait(60)
         return np.ones((len(texts), 2), np.float32)
 
-    monkeypatch.setattr(OnnxModel, "encode", encode)
+    monkeypatch.setattr(OnnxEmbedder, "encode", encode)
     running = asyncio.create_task(opened(made(tmp_path)).embed(["tea"], kind="document"))
     await asyncio.to_thread(entered.wait, 60)
     assert not running.done()
@@ -160,3 +217,35 @@ async def test_a_store_is_searched_by_meaning_with_it(tmp_path: Path) -> None:
         await memories.add(scope, ["green tea", "coffee milk"])
         found = await memories.recall(scope, "tea")
     assert (found.mode, found[0].memory.content) == ("hybrid", "green tea")
+
+
+def reranker(folder: Path) -> Reranker:
+    found = open_reranker(f"local/{folder}", MemorySettings(rerank_timeout_seconds=60))
+    assert found is not None
+    return found
+
+
+async def test_a_cross_encoder_scores_each_document_in_order_however_many_there_are(tmp_path: Path) -> None:
+    ranker = reranker(cross_encoder(tmp_path))
+    assert await ranker.rerank("ask milk", ["tea", "green tea milk", "coffee"]) == [3.0, 10.0, 4.0]
+    assert await ranker.rerank("ask", ["tea", "milk coffee"] * 40) == [3.0, 9.0] * 40
+    assert await ranker.rerank("ask", []) == []
+
+
+async def test_a_long_document_is_cut_for_a_cross_encoder(tmp_path: Path) -> None:
+    ranker = reranker(cross_encoder(tmp_path, tokenizer_config={"model_max_length": 3}))
+    assert await ranker.rerank("ask", ["tea tea tea tea"]) == [6.0]
+
+
+async def test_a_classifier_is_no_cross_encoder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no cross-encoder"):
+        await reranker(cross_encoder(tmp_path, labels=3)).rerank("ask", ["tea"])
+
+
+async def test_a_search_is_reranked_with_it(tmp_path: Path) -> None:
+    folder = cross_encoder(tmp_path / "model")
+    scope = Scope("", "ada", "notes")
+    async with await Memories.open(f"libsql:///{tmp_path}/memory.db", rerank=f"local/{folder}") as memories:
+        await memories.add(scope, ["green tea", "tea milk", "tea coffee"])
+        found = await memories.recall(scope, "tea")
+    assert [hit.memory.content for hit in found] == ["tea milk", "tea coffee", "green tea"]

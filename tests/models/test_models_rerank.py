@@ -121,9 +121,3 @@ def test_the_choice_decides_the_kind() -> None:
     assert isinstance(opened("local/cross-encoder/ms-marco-MiniLM-L6-v2"), CrossEncoderReranker)
     assert isinstance(opened("cross-encoder/ms-marco-MiniLM-L6-v2"), CrossEncoderReranker)
     assert isinstance(opened("cohere/rerank-v3.5"), LiteLLMReranker)
-
-
-async def test_a_local_reranker_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    with pytest.raises(ConfigurationError, match=r"pip install .kagent-memory\[sentence-transformers\]"):
-        await opened("local/any").rerank("tea", DOCUMENTS)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from ...errors import ConfigurationError
 from ...settings import MemorySettings
+from ..onnx import PREFIXES
 from .custom_embedder import CheckedEmbedder
-from .local_embedder import PREFIXES, LocalEmbedder
+from .local_embedder import LocalEmbedder
 from .provider_embedder import ProviderEmbedder
 from .provider_routes import EmbeddingConfig
 
