@@ -167,7 +167,7 @@ async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
 
 
 def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
-    """What a server's own check says, as findings; only its database's rights to write are not tried."""
+    """What a server's own check says, as findings."""
     server = Finding("server", "ok", f"{location} answers.")
     if "embedding" not in answers:  # nothing was looked at: it tells only callers who may see everything
         advice = "Take a token that is bound to nothing, or ask where the server is started."
@@ -189,9 +189,9 @@ def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:
     if "lacking" in answers:
         advice = "GRANT these to this database user, or run `kagent-memory migrate` as the owner."
         findings.append(Finding("permissions", "bad", f"Missing: {answers['lacking']}.", advice))
-    elif answers.get("writing") == "ok":
+    elif answers["writing"] == "ok":
         findings.append(Finding("permissions", "ok", "A row was written."))
-    elif "writing" in answers:  # a server of an earlier version does not try
+    else:
         findings.append(
             Finding("permissions", "bad", answers["writing"], "Give this database user the right to write.")
         )

@@ -87,19 +87,20 @@ async def test_settings_that_want_a_model_are_no_finding_when_there_is_one() -> 
     assert [finding.part for finding in found if finding.state == "bad"] == []
 
 
+ANSWERS = {
+    "store": "ok", "embedding": "ok", "database": "X 1", "extension": "Y 2", "migrations": "1 initial", "writing": "ok",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("answers", "bad"),
     [
-        ({"store": "ok", "embedding": "ok", "database": "X 1", "extension": "Y 2", "migrations": "1 schema"}, set()),
+        (ANSWERS, set()),
         ({"store": "memory unavailable", "embedding": "ok"}, {"database"}),
-        ({"store": "ok", "embedding": "no key", "database": "X 1", "extension": "Y 2"}, {"embedder"}),
-        ({"store": "ok", "embedding": "ok", "database": "X 1"}, {"extension"}),
-        ({"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "lacking": "a"}, {"permissions"}),
-        ({"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "writing": "ok"}, set()),
-        (
-            {"store": "ok", "embedding": "ok", "database": "X", "extension": "Y", "writing": "read-only"},
-            {"permissions"},
-        ),
+        ({**ANSWERS, "embedding": "no key"}, {"embedder"}),
+        ({name: answer for name, answer in ANSWERS.items() if name != "extension"}, {"extension"}),
+        ({**ANSWERS, "lacking": "a"}, {"permissions"}),
+        ({**ANSWERS, "writing": "read-only"}, {"permissions"}),
         ({"store": "Not for a caller that is bound."}, {"check"}),
     ],
 )

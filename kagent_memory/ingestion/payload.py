@@ -131,7 +131,6 @@ def from_payload(payload: Mapping[str, Any]) -> list[Message]:
             author=values["author"],
             event_id=values["event_id"],
             at=datetime.fromisoformat(values["at"]) if values["at"] else None,
-            recalled=tuple(values.get("recalled", ())),  # of earlier versions
             compaction=tuple(values["compaction"]) if values["compaction"] else None,
         )
         for values in payload.get("messages", ())

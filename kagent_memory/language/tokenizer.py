@@ -182,17 +182,12 @@ def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> 
     Facts are the same by their `spelling`; verbatim turns by their text and their event, since the same words said
     twice are two turns.
     """
-    digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact 2")
+    digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact")
     digest.update((content if verbatim else spelling(content)).encode())
     for event_id in event_ids if verbatim else ():
         raw = event_id.encode()
         digest.update(b"\0" + len(raw).to_bytes(8, "big") + raw)
     return digest.digest()
-
-
-def former_identity(content: str) -> bytes:
-    """What `identity` was for a fact in version 0.1.0: also shared by texts that only look alike."""
-    return hashlib.blake2b(normalised(content).encode(), digest_size=16, person=b"fact").digest()
 
 
 def slot(subject: str | None, attribute: str | None) -> str | None:

@@ -34,7 +34,6 @@ def to_snapshot(memory: Memory) -> str:
 def from_snapshot(snapshot: str) -> Memory:
     """The memory that `to_snapshot` wrote."""
     values: dict[str, Any] = json.loads(snapshot)
-    values.setdefault("explicit", True)  # of 0.1.0, which did not say: what is in doubt stays as it is
     for name in _TIMES:
         values[name] = values.get(name) and datetime.fromisoformat(values[name])
     for name in _TUPLES:
@@ -190,13 +189,10 @@ def event_ids_in(payload: object) -> set[str]:
 
 
 def without_events(payload: object, event_ids: frozenset[str]) -> object:
-    """The payload less the list entries that come from one of these events, and less all texts that were `recalled`:
-    earlier versions queued those as they were.
-    """
+    """Return the payload less the list entries that come from one of these events."""
     if isinstance(payload, Mapping):
         items = cast("Mapping[str, object]", payload)
-        kept = {key: without_events(value, event_ids) for key, value in items.items()}
-        return kept | ({"recalled": list[object]()} if "recalled" in kept else {})
+        return {key: without_events(value, event_ids) for key, value in items.items()}
     if isinstance(payload, list | tuple):
         stay: list[object] = [
             entry

@@ -30,8 +30,8 @@ def slot_of(memory: Memory) -> str | None:
     return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
-# a memory, its identities, and its index terms where they may count
-TextOf: TypeAlias = tuple[Memory, tuple[bytes, ...], bytes | None]
+# a memory, its content hash, and its index terms where they may count
+TextOf: TypeAlias = tuple[Memory, bytes, bytes | None]
 
 
 def texts_of(change: Change) -> TextOf:
@@ -43,7 +43,7 @@ def texts_of(change: Change) -> TextOf:
     _check_change(change)
     memory = change.memory
     brings = change.kind in ("add", "edit", "update", "merge")
-    return memory, keys_of(memory), postings_of(memory) if brings else None
+    return memory, identity_of(memory), postings_of(memory) if brings else None
 
 
 def postings_of(memory: Memory) -> bytes:
@@ -55,16 +55,12 @@ class Texts:
     """What texts come to: those worked out before a transaction, and others when asked."""
 
     def __init__(self, found: Sequence[TextOf] = ()) -> None:
-        self._identities = {self._key(memory): keys for memory, keys, _ in found}
+        self._identities = {self._key(memory): identity for memory, identity, _ in found}
         self._postings = {(one.content, one.author): postings for one, _, postings in found if postings is not None}
 
     def identity(self, memory: Memory) -> bytes:
-        """The content hash of a memory."""
-        return self.keys(memory)[0]
-
-    def keys(self, memory: Memory) -> tuple[bytes, ...]:
-        """The content hashes under which the same memory may stand."""
-        return self._identities.get(self._key(memory)) or keys_of(memory)
+        """Return the content hash of a memory."""
+        return self._identities.get(self._key(memory)) or identity_of(memory)
 
     def postings(self, memory: Memory) -> bytes:
         """A memory's index terms, packed."""
@@ -73,12 +69,6 @@ class Texts:
     @staticmethod
     def _key(memory: Memory) -> tuple[str, bool, tuple[str, ...]]:
         return memory.content, memory.verbatim, tuple(memory.event_ids)
-
-
-def keys_of(memory: Memory) -> tuple[bytes, ...]:
-    """A memory's content hash, and of a fact also the one that version 0.1.0 gave it."""
-    now = identity_of(memory)
-    return (now,) if memory.verbatim else (now, tokenizer.former_identity(memory.content))
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:

@@ -38,7 +38,7 @@ from .index_rows import (
     rising,
     ticks,
 )
-from .postings import Held, Postings, holding, keys_of, outlines_of, spread, term_key
+from .postings import Held, Postings, holding, keys_of, outlines_of, spread
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
@@ -51,8 +51,7 @@ PACKED_SHARE = 4
 PACKED_AT_MOST = 500
 PART_ROWS = 1000
 _TIME_KEYS = keys_of(TIME_TERMS)
-# what another release packed may tell other terms for times: the format says which
-FORMAT = f"kagent_memory index 4 {term_key(' '.join(sorted(TIME_TERMS))):016x}\n".encode()
+FORMAT = b"kagent_memory index 1\n"  # count up when the columns, the stemming or the terms for times change
 
 
 class Entry(NamedTuple):

@@ -65,8 +65,6 @@ def test_of_what_memory_handed_over_the_queue_holds_hashes_that_another_scope_ca
     texts = ("Ada sails.\nBob skis", "ada  SAILS", "Bob skis")
     assert handed_in(payload) == {handed_key(SCOPE, text) for text in texts}
     assert handed_in(payload).isdisjoint(handed_key(Scope("", "bob", "demo"), text) for text in texts)
-    earlier = {"messages": [{**payload["messages"][0], "recalled": ["Ada sails."]}]}
-    assert from_payload(earlier)[0].recalled == ("Ada sails.",)
 
 
 def test_a_message_without_an_event_id_has_the_same_one_whenever_it_comes_again() -> None:

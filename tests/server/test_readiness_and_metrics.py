@@ -168,7 +168,7 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
                 connection.execute("UPDATE kagent_memory.schema_migration SET number = -1 WHERE number = 1")
         else:
             connection = sqlite3.connect(store_uri.removeprefix("libsql:///"))
-            connection.execute("DELETE FROM schema_migration WHERE number = 1")
+            connection.execute("UPDATE schema_migration SET number = -1")
             connection.commit()
             connection.close()
         answer = await client.get("/readyz")

@@ -347,7 +347,7 @@ async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(tmp_path, 
         assert loaded["memories"] == 0
 
 
-async def test_what_another_release_packed_is_packed_anew_though_nothing_was_written(pair, loaded, monkeypatch):
+async def test_what_was_packed_in_another_format_is_packed_anew_though_nothing_was_written(pair, loaded, monkeypatch):
     here, there = pair
     await add(here, *(memory(f"tea number {number}") for number in range(9)))
     before = await searched_anew(here, "tea")
@@ -363,7 +363,7 @@ async def test_what_another_release_packed_is_packed_anew_though_nothing_was_wri
     assert loaded["memories"] == 0
 
 
-async def test_what_two_processes_pack_in_place_of_another_release_s_lacks_nothing(pair, loaded, monkeypatch):
+async def test_what_two_processes_pack_in_place_of_another_format_lacks_nothing(pair, loaded, monkeypatch):
     here, there = pair
 
     async def refuses(*_):

@@ -90,7 +90,7 @@ async def _outcomes(
     ids = {"scope_id": scope.id, "ids": [one.memory.id for one in memories]}
     present = {row["id"] for row in await session.rows("stored_memories", ids)}
     active = [one.memory for one in memories if one.memory.state == "active"]
-    hashes = {"scope_id": scope.id, "hashes": list({key for memory in active for key in texts.keys(memory)})}
+    hashes = {"scope_id": scope.id, "hashes": list({texts.identity(memory) for memory in active})}
     alike = await session.rows("equal_memories", hashes) if active else ()
     equal = {bytes(row["content_hash"]) for row in alike if row["state"] == "active"}  # not those of a session alone
     marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
@@ -99,17 +99,18 @@ async def _outcomes(
     outcomes: list[Restored] = []
     for one in memories:
         memory = one.memory
-        keys = {*texts.keys(memory)} if memory.state == "active" else set[bytes]()
+        identity = texts.identity(memory) if memory.state == "active" else None
         if memory.id in present:
             outcomes.append("present")
         elif _marks(one, salt) & tombstones:
             outcomes.append("forgotten")
-        elif keys & equal:
+        elif identity in equal:
             outcomes.append("equal")
         else:
             outcomes.append("added")
             present.add(memory.id)
-            equal |= keys
+            if identity is not None:
+                equal.add(identity)
     return outcomes
 
 

@@ -59,22 +59,21 @@ async def apply(
 
 
 async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
-    """Keeps a scope's packed index (`Indexes.packed`), unless something was erased since it was read, one as new is
-    there, or the parts that are to stay are there no more; gives whether it did. What another release packed gives way
-    to one as new.
+    """Store a scope's packed index (`Indexes.packed`), unless something was erased since it was read, one as new is
+    stored, or the parts that are to stay are gone. Parts of another format are replaced.
+
+    Returns:
+        Whether it was stored.
     """
     held = {"scope_id": scope.id, "salt": packed.salt, "erased": packed.erased}
     if not packed.parts.fresh or not await session.rows("hold_index", held):
         return False
     there = await session.rows("index_parts", {"scope_id": scope.id, "format": text_index.FORMAT})
     newest = max((part["version"] for part in there), default=-1)
-    kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if part["is_known"]}
-    is_foreign = not all(part["is_known"] or part["is_empty"] for part in there)
-    is_newer = newest > packed.version or (newest == packed.version and not is_foreign)
-    if is_newer or (kept and newest != packed.parts.since) or not kept <= whole:
+    kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if not part["is_empty"]}
+    if newest >= packed.version or (kept and newest != packed.parts.since) or not kept <= whole:
         return False
-    gone = [part["first_id"] for part in there if part["first_id"] not in kept]
-    await session.run_many("drop_index_parts", [{"scope_id": scope.id, "ids": gone}])
+    await session.run_many("drop_index_parts", [{"scope_id": scope.id, "kept": sorted(kept)}])
     for first, last, columns in packed.parts.fresh:
         part = {"first_id": first, "last_id": last, "version": packed.version, "erased": packed.erased}
         await session.run_many("put_index_part", [{"scope_id": scope.id, **part, "packed": columns}])
@@ -157,7 +156,7 @@ def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
 
 
 def _hashes(batch: Batch, states: Sequence[str], texts: Texts) -> list[bytes]:
-    return list({key for one in batch.changes if one.memory.state in states for key in texts.keys(one.memory)})
+    return list({texts.identity(one.memory) for one in batch.changes if one.memory.state in states})
 
 
 def _events(batch: Batch) -> list[tuple[str, str]]:

@@ -27,15 +27,8 @@ WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids)) AND
 UNION
 SELECT id FROM memory
 WHERE scope_id = :scope_id AND state <> 'active'
-    AND (
-        content_hash IN (
-            SELECT content_hash FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
-        )
-        -- what 0.1.0 wrote has another hash
-        OR sealed IS NULL AND lower(rtrim(content, '.! ')) IN (
-            SELECT lower(rtrim(content, '.! ')) FROM memory
-            WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) AND sealed IS NULL
-        )
+    AND content_hash IN (
+        SELECT content_hash FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     )
 
 -- name: merged_into

@@ -12,13 +12,14 @@ SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_i
 SELECT scope_id FROM scope WHERE scope_id = :scope_id AND salt = :salt AND erased = :erased
 
 -- name: index_parts
--- Those that are not empty and do not begin with the format are another release's.
-SELECT first_id, version, length(packed) = 0 AS is_empty, substr(packed, 1, length(:format)) = :format AS is_known
+-- But for those of another format, which give way to any of this one.
+SELECT first_id, version, length(packed) = 0 AS is_empty
 FROM scope_index
-WHERE scope_id = :scope_id
+WHERE scope_id = :scope_id AND (length(packed) = 0 OR substr(packed, 1, length(:format)) = :format)
 
 -- name: drop_index_parts
-DELETE FROM scope_index WHERE scope_id = :scope_id AND first_id IN (SELECT value FROM json_each(:ids))
+-- All but these.
+DELETE FROM scope_index WHERE scope_id = :scope_id AND first_id NOT IN (SELECT value FROM json_each(:kept))
 
 -- name: put_index_part
 INSERT INTO scope_index (scope_id, first_id, last_id, version, erased, packed)

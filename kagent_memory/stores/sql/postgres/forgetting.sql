@@ -27,15 +27,8 @@ WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.superseded
 UNION
 SELECT id FROM memory
 WHERE scope_id = %(scope_id)s AND state <> 'active'
-    AND (
-        content_hash IN (
-            SELECT content_hash FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
-        )
-        -- what 0.1.0 wrote has another hash
-        OR sealed IS NULL AND lower(rtrim(content, '.! ')) IN (
-            SELECT lower(rtrim(content, '.! ')) FROM memory
-            WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[]) AND sealed IS NULL
-        )
+    AND content_hash IN (
+        SELECT content_hash FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     )
 
 -- name: merged_into

@@ -13,14 +13,15 @@ SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_
 SELECT scope_id FROM scope WHERE scope_id = %(scope_id)s AND salt = %(salt)s AND erased = %(erased)s FOR NO KEY UPDATE
 
 -- name: index_parts
--- Those that are not empty and do not begin with the format are another release's.
-SELECT first_id, version, octet_length(packed) = 0 AS is_empty,
-    substr(packed, 1, octet_length(%(format)s::bytea)) = %(format)s::bytea AS is_known
+-- But for those of another format, which give way to any of this one.
+SELECT first_id, version, octet_length(packed) = 0 AS is_empty
 FROM scope_index
 WHERE scope_id = %(scope_id)s
+    AND (octet_length(packed) = 0 OR substr(packed, 1, octet_length(%(format)s::bytea)) = %(format)s::bytea)
 
 -- name: drop_index_parts
-DELETE FROM scope_index WHERE scope_id = %(scope_id)s AND first_id = ANY(%(ids)s::uuid[])
+-- All but these.
+DELETE FROM scope_index WHERE scope_id = %(scope_id)s AND NOT first_id = ANY(%(kept)s::uuid[])
 
 -- name: put_index_part
 INSERT INTO scope_index (scope_id, first_id, last_id, version, erased, packed)
