@@ -134,7 +134,7 @@ def settings_page() -> str:
     names = [field.name for field in fields(default)]
 
     def table(names: Sequence[str]) -> str:
-        rows = [f"| `{name}` | `{_shown(getattr(default, name))}` | {said[name]} |" for name in names]
+        rows = [f"| `{name}` | `{shown(getattr(default, name))}` | {said[name]} |" for name in names]
         return "\n".join(("| name | default | what |", "|---|---|---|", *rows))
 
     backends = "\n".join(f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in Backend)
@@ -142,7 +142,8 @@ def settings_page() -> str:
     return SETTINGS.format(backends=backends, common=table(COMMON), advanced=table(advanced))
 
 
-def _shown(default: object) -> str:
+def shown(default: object) -> str:
+    """Return a default as the page writes it."""
     return "Filter()" if default == Filter() else repr(default)
 
 

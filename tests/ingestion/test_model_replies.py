@@ -15,6 +15,7 @@ from kagent_memory import doctor
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.ingestion.extraction import CompactionAwareSummary, LlmSummary
 from kagent_memory.memories import Memories
+from kagent_memory.models.llm import ProviderModel
 from kagent_memory.records import Fact, Message
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
@@ -282,7 +283,10 @@ def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
 
 
 @pytest.mark.parametrize("wrap", [lambda inner: inner, CompactionAwareSummary], ids=["plain", "compaction"])
-async def test_a_summary_takes_the_name_of_a_model_and_the_settings_of_its_service(provider: Loopback, wrap: Any):
+async def test_a_summary_takes_the_name_of_a_model_and_the_settings_of_its_service(
+    provider: Loopback, wrap: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(ProviderModel.__init__.__kwdefaults__, "retries", 0)
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
     clock, summary = Clock(), wrap(LlmSummary("openai/any"))
     options = {"model_timeout_seconds": 4.0, "clock": clock, "worker": False, "llm": False}

@@ -17,6 +17,7 @@ from kagent_memory import doctor
 from kagent_memory.errors import ModelError, ModelUnavailable
 from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
+from kagent_memory.models.llm import ProviderModel
 from kagent_memory.records import Scope
 from kagent_memory.testing import HashEmbedder
 
@@ -212,6 +213,7 @@ async def test_many_workers_share_an_outage_and_take_each_session_in_once(
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
+    monkeypatch.setitem(ProviderModel.__init__.__kwdefaults__, "retries", 0)
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
     clock = Clock()

@@ -74,7 +74,7 @@ def test_a_setting_of_several_fields_has_a_text_in_the_environment_and_the_uri(
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_what_the_setting_takes(name: str, value: Any, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"Invalid value for the setting .*{reason}.*[^.]\\.$"):
+    with pytest.raises(ConfigurationError, match=f"Invalid value for the setting .*{reason}.*(?<!\\.)\\.$"):
         MemorySettings().updated({name: value})
 
 
