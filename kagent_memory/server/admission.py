@@ -15,7 +15,7 @@ from . import auth
 from .auth import Access, Caller
 from .rate_limit import RateLimit
 
-MOST_KNOWN = 10_000
+MAX_KNOWN = 10_000
 
 
 class TooOften(Exception):
@@ -36,7 +36,7 @@ class Admission:
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
         self._access, self._memories = access, memories
         self._rate = RateLimit(access.requests_per_minute)
-        self._known = LRUCache[str, str](MOST_KNOWN)  # digests of tokens that held, and their ids
+        self._known = LRUCache[str, str](MAX_KNOWN)  # digests of tokens that held, and their ids
 
     async def caller(self, headers: Headers, secret: str, address: str) -> Caller | None:
         """Who calls; None when the call has no valid credentials.

@@ -47,7 +47,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         429: "Too many requests.",
         501: "The server is not set up for this.",
         502: "The model or embedder is unavailable.",
-        503: "The database is unavailable.",
+        503: "The database is unavailable, or too many requests are in progress.",
+        504: "The request took too long.",
     }.items()
 }
 

@@ -25,7 +25,6 @@ TITLES: Mapping[int, str] = {
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict",
-    408: "Request timeout",
     413: "Too large",
     414: "URI too long",
     422: "Invalid request",
@@ -34,7 +33,8 @@ TITLES: Mapping[int, str] = {
     500: "Internal server error",
     501: "Not configured",
     502: "Model unavailable",
-    503: "Store unavailable",
+    503: "Unavailable",
+    504: "Timed out",
 }
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 from urllib.parse import unquote
-from weakref import WeakValueDictionary
 
 import grpc
 import grpc.aio
@@ -45,6 +44,7 @@ from .kagent_wire import (
     search_of,
     wrong_width,
 )
+from .rate_limit import FairShare, Overloaded
 
 logger = logging.getLogger(__name__)
 CALLS_AT_ONCE = 64  # that are worked on; those of one caller are half of them at most
@@ -145,26 +145,12 @@ class _Refusal(Exception):
         self.code = code
 
 
-class _Turns:
-    """Calls that are worked on at once: so many of all callers, half of them of one. The others wait, unread."""
-
-    def __init__(self) -> None:
-        self._all = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._callers = WeakValueDictionary[str, asyncio.Semaphore]()
-
-    @asynccontextmanager
-    async def one(self, caller: Caller) -> AsyncGenerator[None]:
-        """A turn of this caller."""
-        async with self._callers.setdefault(caller.id or caller.name, asyncio.Semaphore(CALLS_AT_ONCE // 2)), self._all:
-            yield
-
-
 class _Service:
     """Answers the methods. A message is read only when its caller is known, hence as a stream of one."""
 
     def __init__(self, memories: Memories, access: Access, admission: Admission) -> None:
         self._memories, self._access, self._admission = memories, access, admission
-        self._turns = _Turns()
+        self._share = FairShare(CALLS_AT_ONCE, MOST_CALLS)
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
         """Answers one call."""
@@ -172,7 +158,7 @@ class _Service:
         takes, gives = methods()[method]
         try:
             caller = await self._caller(context)
-            async with self._turns.one(caller):
+            async with self._share.turn(caller):
                 raw = await _first(requests)
                 asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
                 call = _Call(self._memories, caller, self._access.max_body_bytes)
@@ -185,6 +171,8 @@ class _Service:
             await _end(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except NotFound as error:
             await _end(context, grpc.StatusCode.NOT_FOUND, str(error))
+        except Overloaded as error:
+            await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.detail)
         except _Unanswerable as error:
             await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except KagentMemoryError as error:

@@ -1,15 +1,15 @@
-"""The ASGI middleware before every route: who may connect, host, origin, sizes, rate, and who calls."""
+"""The ASGI middleware before every route: who may connect, host, origin, sizes, rate, share, time, and who calls."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import traceback
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,9 +18,9 @@ from ..errors import KagentMemoryError
 from ..memories import Memories
 from . import auth
 from .admission import Admission, TooOften
-from .auth import Access
+from .auth import Access, Caller
 from .error_responses import MCP_PATH, failed, refused, unauthorized
-from .rate_limit import SMALL_BODY, Body, Room, TooLarge
+from .rate_limit import SMALL_BODY, Body, BodyBudget, FairShare, TooLarge
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +29,14 @@ OPEN_PATHS = frozenset({"/login", "/static/style.css", "/static/icon.svg", "/fav
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 STORING = frozenset({"/api/memories/sessions", "/api/memories/sessions/batch", "/api/v1/memories", "/api/v1/sessions"})
 SPOOLED = "/api/v1/import"
-MOST_ELSEWHERE = 1024 * 1024  # bytes of a body of another route
-LONGEST_HEAD = 65_536
+MAX_HEAD_BYTES = 65_536
+STREAMED = frozenset({SPOOLED, "/api/v1/export", "/export"})  # as long as it takes
+MAX_BODY_ELSEWHERE = 1024 * 1024  # bytes of a body of another route
+REQUESTS_AT_ONCE = 128  # that are worked on; those of one caller are half of them at most
+MAX_OPEN_REQUESTS = 2_000  # that are worked on or wait for their turn
+CALL_SECONDS = 300.0  # in which a request must be read, worked on and answered
 BODIES_AT_ONCE = 8  # of the longest ones
-LEAST_ROOM = 16 * 1024 * 1024
-SEND_SECONDS = 60.0
+MIN_BODY_BUDGET = 16 * 1024 * 1024
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -50,73 +53,60 @@ NOT_FROM_HERE = (
 
 
 class Gate:
-    """ASGI middleware; what passes has `request.state.caller`."""
+    """ASGI middleware; what passes has `request.state.caller`. Health checks pass whatever the load."""
 
     def __init__(self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories], admission: Admission) -> None:
         self._app, self._access, self._memories, self._admission = app, access, memories, admission
-        self._room = Room(max(BODIES_AT_ONCE * access.max_body_bytes, LEAST_ROOM))
+        self._share = FairShare(REQUESTS_AT_ONCE, MAX_OPEN_REQUESTS)
+        self._budget = BodyBudget(max(BODIES_AT_ONCE * access.max_body_bytes, MIN_BODY_BUDGET))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers itself when the call may not pass."""
+        """Admit a request and have it answered within its limits, or refuse it."""
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
-        request = Request(scope, receive)
+        request, answer = Request(scope, receive), HardenedAnswer(send)
+        if refusal := await self._admit(request):
+            await refusal(scope, receive, answer.send)
+            return
+        caller: Caller | str = request.state.caller or auth.network_of(_address(request))
+        budget = None if request.url.path == SPOOLED else self._budget
+        body = Body(receive, self._max_body_bytes(request), budget, caller)
         try:
-            answer = self._refusal(request)
-            if answer is None:
-                secret = auth.bearer(request.headers, request.cookies)
-                caller = await self._admission.caller(request.headers, secret, _address(request))
-                request.state.caller = caller
-                if caller is None and request.url.path not in OPEN_PATHS:
-                    answer = unauthorized(request)
-        except TooOften as error:
-            answer = refused(request, 429, str(error), headers={"retry-after": str(error.seconds)})
-        except KagentMemoryError as error:  # the token could not be looked up
-            answer = failed(request, error)
-        room = None if request.url.path == SPOOLED else self._room
-        body = Body(receive, self._most(request), room, _address(request), time=time.monotonic)
-        try:
-            await self._answered(request, answer or self._app, body, send)
-        finally:
-            body.end()
-
-    async def _answered(self, request: Request, answer: ASGIApp, body: Body, send: Send) -> None:
-        started = False
-
-        async def hardened(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                present = Headers(scope=message)
-                extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
-                message = {**message, "headers": [*message["headers"], *extra]}
-            try:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await send(message)
-            except TimeoutError as error:  # the client does not read the answer
-                raise ClientDisconnect from error
-
-        try:
-            await answer(request.scope, body.receive, hardened)
+            async with asyncio.timeout(None if request.url.path in STREAMED else CALL_SECONDS) as deadline:
+                async with self._share.turn(caller):
+                    await self._app(scope, body.receive, answer.send)
         except ClientDisconnect:
             return  # the client is gone
         except Exception as error:
-            if started:
+            if answer.has_started:
                 raise
-            # where it broke, without the error's own words: those may quote what somebody wrote
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
-            broken = refused(request, 500, "Internal server error; see the server's log.")
-            await broken(request.scope, body.receive, hardened)
+            refusal = _failure(request, error, timed_out=deadline.expired())
+            await refusal(scope, receive, answer.send)
+        finally:
+            body.close()
 
-    def _most(self, request: Request) -> int:
+    async def _admit(self, request: Request) -> Response | None:
+        """Set the caller of a request, or return the answer that refuses it."""
+        if refusal := self._refusal(request):
+            return refusal
+        try:
+            secret = auth.bearer(request.headers, request.cookies)
+            caller = await self._admission.caller(request.headers, secret, _address(request))
+        except TooOften as error:
+            return refused(request, 429, str(error), headers={"retry-after": str(error.seconds)})
+        except KagentMemoryError as error:  # the token could not be looked up
+            return failed(request, error)
+        request.state.caller = caller
+        return unauthorized(request) if caller is None and request.url.path not in OPEN_PATHS else None
+
+    def _max_body_bytes(self, request: Request) -> int:
         most = self._access.max_body_bytes
         if request.url.path == SPOOLED:
             return self._access.max_import_bytes
         if request.url.path == MCP_PATH:  # read on the event loop; one content, of which JSON may escape every letter
             return min(most, SMALL_BODY + 6 * self._memories().settings.max_content_bytes)
-        return most if request.url.path in STORING else min(most, MOST_ELSEWHERE)
+        return most if request.url.path in STORING else min(most, MAX_BODY_ELSEWHERE)
 
     def _refusal(self, request: Request) -> Response | None:
         access = self._access
@@ -127,14 +117,46 @@ class Gate:
                 return refused(request, 403, "This server only answers requests for its own host name.")
         if request.method not in SAFE_METHODS and _is_foreign(request):
             return refused(request, 403, "Cross-site request refused; nothing was changed.")
-        if sum(len(name) + len(value) for name, value in request.headers.raw) > LONGEST_HEAD:
+        if sum(len(name) + len(value) for name, value in request.headers.raw) > MAX_HEAD_BYTES:
             return refused(request, 431, "The headers are too long.")
-        if len(request.scope.get("query_string", b"")) + len(request.scope["path"]) > LONGEST_HEAD:
+        if len(request.scope.get("query_string", b"")) + len(request.scope["path"]) > MAX_HEAD_BYTES:
             return refused(request, 414, "The request URI is too long.")
-        length, most = request.headers.get("content-length", ""), self._most(request)
+        length, most = request.headers.get("content-length", ""), self._max_body_bytes(request)
         if length.isdecimal() and int(length[:20]) > most:
             return refused(request, 413, TooLarge(most).detail)
         return None
+
+
+class HardenedAnswer:
+    """Sends an answer with the security headers that it lacks.
+
+    Attributes:
+        has_started: its status has been sent.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.has_started = send, False
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the answer."""
+        if message["type"] == "http.response.start":
+            self.has_started = True
+            present = Headers(scope=message)
+            missing = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
+            message = {**message, "headers": [*message["headers"], *missing]}
+        await self._send(message)
+
+
+def _failure(request: Request, error: Exception, *, timed_out: bool) -> Response:
+    """Return the answer to a request that did not come to an answer of its own."""
+    if timed_out:
+        return refused(request, 504, f"The request took longer than {CALL_SECONDS:g} seconds.")
+    if isinstance(error, HTTPException):
+        return refused(request, error.status_code, error.detail, headers=error.headers)
+    # where it broke, without the error's own words: those may quote what somebody wrote
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("%s after a request was let in:\n%s", type(error).__name__, frames)
+    return refused(request, 500, "Internal server error; see the server's log.")
 
 
 def _address(request: Request) -> str:

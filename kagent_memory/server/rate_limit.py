@@ -1,42 +1,34 @@
-"""How much one caller may ask for: a token bucket per caller, and bounds on bodies: their length, time and number."""
+"""What one caller may ask for: a rate, a fair share of the requests in progress, and the bytes of their bodies."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Hashable
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
-MOST_CALLERS = 10_000
-SMALL_BODY = 65_536  # of no account: so much is always taken in
-IDLE_SECONDS = 10.0
-FREE_SECONDS = 15.0  # then a body must come by so many bytes a second on the whole
-LEAST_BYTES_PER_SECOND = 65_536
+MAX_CALLERS = 10_000
+SMALL_BODY = 65_536  # bytes of a body that the budget does not count
 
 
 class TooLarge(HTTPException):
     """The body is longer than the server takes."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(413, f"The body is longer than {most} bytes.")
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(413, f"The body is longer than {max_bytes} bytes.")
 
 
-class TooSlow(HTTPException):
-    """The body did not come in time."""
-
-    def __init__(self) -> None:
-        super().__init__(408, "The body did not come in time.", {"connection": "close"})
-
-
-class TooMuch(HTTPException):
-    """So many long bodies are being sent that there is no room for this one now."""
+class Overloaded(HTTPException):
+    """Too many requests, or too many bytes of bodies, are in progress."""
 
     def __init__(self) -> None:
-        super().__init__(503, "Too much is being sent at once; try again.", {"retry-after": "1"})
+        super().__init__(503, "Too many requests are in progress; try again.", {"retry-after": "1"})
 
 
 class RateLimit:
@@ -44,10 +36,10 @@ class RateLimit:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._levels = LRUCache[bytes, tuple[float, float]](MOST_CALLERS)
+        self._levels = LRUCache[bytes, tuple[float, float]](MAX_CALLERS)
 
     def wait_seconds(self, caller: str, now: float) -> float:
-        """0 when the caller may go on (which is counted), otherwise how long to wait. `now`: monotonic seconds."""
+        """Count a request and return 0, or return the seconds to wait. `now`: monotonic seconds."""
         if self._per_minute <= 0:
             return 0.0
         per_second = self._per_minute / 60
@@ -59,79 +51,95 @@ class RateLimit:
         return waits
 
 
-class Room:
-    """The bytes of long bodies that are held at once: of all callers together, and half of that of one."""
+class FairShare:
+    """Limits the calls that are worked on at once, of all callers and, to half of them, of one. Others wait.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held = 0
-        self._by_caller: Counter[str] = Counter()
+    Args:
+        at_once: calls that are worked on.
+        max_open: calls that are worked on or wait; one caller may have half of them.
+    """
 
-    def take(self, caller: str, count: int) -> bool:
-        """Whether there is room for so many bytes more, which are held then."""
-        if self._held + count > self._most or self._by_caller[caller] + count > self._most // 2:
-            return False
-        self._held += count
-        self._by_caller[caller] += count
-        return True
+    def __init__(self, at_once: int, max_open: int) -> None:
+        self._all, self._at_once, self._max_open = asyncio.Semaphore(at_once), at_once, max_open
+        self._callers = WeakValueDictionary[Hashable, asyncio.Semaphore]()
+        self._open = Counter[Hashable]()
 
-    def give_back(self, caller: str, count: int) -> None:
-        """Lets go of them."""
-        self._held -= count
-        self._by_caller[caller] -= count
-        if not self._by_caller[caller]:
-            del self._by_caller[caller]
+    @asynccontextmanager
+    async def turn(self, caller: Hashable) -> AsyncGenerator[None]:
+        """Wait for a turn of this caller and hold it.
+
+        Raises:
+            Overloaded: too many calls wait already.
+        """
+        if self._open.total() >= self._max_open or self._open[caller] >= self._max_open // 2:
+            raise Overloaded
+        self._open[caller] += 1
+        try:
+            own = self._callers.setdefault(caller, asyncio.Semaphore(self._at_once // 2))
+            async with own, self._all:
+                yield
+        finally:
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]
+
+
+class BodyBudget:
+    """The bytes of long bodies in memory: of all callers together, and half of that of one."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held = Counter[Hashable]()
+
+    def take(self, caller: Hashable, count: int) -> None:
+        """Count more bytes of a caller.
+
+        Raises:
+            Overloaded: they do not fit.
+        """
+        if self._held.total() + count > self._max_bytes or self._held[caller] + count > self._max_bytes // 2:
+            raise Overloaded
+        self._held[caller] += count
+
+    def give_back(self, caller: Hashable, count: int) -> None:
+        """Let go of bytes that were taken."""
+        self._held[caller] -= count
+        if not self._held[caller]:
+            del self._held[caller]
 
 
 class Body:
-    """The body of one request as it comes in, within its bounds.
-
-    Attributes:
-        is_whole: all of it has come.
+    """The body of one request as it comes in, of bounded length.
 
     Args:
         receive: gives its messages.
-        most: bytes that it may have.
-        room: what long bodies are held in; None: this one is written away as it comes.
-        caller: whose.
-        time: monotonic seconds.
+        max_bytes: its longest length.
+        budget: counts it while it is in memory; None: it is written to a file as it comes.
+        caller: whose it is.
     """
 
-    def __init__(
-        self, receive: Receive, most: int, room: Room | None, caller: str, *, time: Callable[[], float]
-    ) -> None:
-        self._receive, self._most, self._room, self._caller, self._time = receive, most, room, caller, time
-        self._begun: float | None = None
-        self._seen = self._taken = 0
-        self.is_whole = False
+    def __init__(self, receive: Receive, max_bytes: int, budget: BodyBudget | None, caller: Hashable) -> None:
+        self._receive, self._max_bytes, self._budget, self._caller = receive, max_bytes, budget, caller
+        self._received = self._taken = 0
 
     async def receive(self) -> Message:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            TooLarge, TooSlow, TooMuch: a bound is passed.
+            TooLarge: the body is too long.
+            Overloaded: there is no memory for it now.
         """
-        if self.is_whole:  # whoever asks on waits for the caller to go away
-            return await self._receive()
-        self._begun = self._time() if self._begun is None else self._begun
-        left = self._begun + FREE_SECONDS + self._seen / LEAST_BYTES_PER_SECOND - self._time()
-        try:
-            async with asyncio.timeout(max(0.0, min(left, IDLE_SECONDS))):
-                message = await self._receive()
-        except TimeoutError as error:
-            raise TooSlow from error
-        self._seen += len(message.get("body", b""))
-        if self._seen > self._most:
-            raise TooLarge(self._most)
-        if self._room is not None and self._seen > SMALL_BODY:
-            if not self._room.take(self._caller, self._seen - self._taken):
-                raise TooMuch
-            self._taken = self._seen
-        self.is_whole = not message.get("more_body", False)
+        message = await self._receive()
+        self._received += len(message.get("body", b""))
+        if self._received > self._max_bytes:
+            raise TooLarge(self._max_bytes)
+        if self._budget is not None and self._received > max(SMALL_BODY, self._taken):
+            self._budget.take(self._caller, self._received - self._taken)
+            self._taken = self._received
         return message
 
-    def end(self) -> None:
-        """The request is over; its bytes are no longer held."""
-        if self._taken and self._room is not None:
-            self._room.give_back(self._caller, self._taken)
+    def close(self) -> None:
+        """Give back what the budget counts."""
+        if self._budget is not None and self._taken:
+            self._budget.give_back(self._caller, self._taken)
         self._taken = 0
