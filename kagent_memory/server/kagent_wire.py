@@ -247,14 +247,15 @@ def _has_few_parts(metadata: object) -> bool:
     remaining = MAX_METADATA_PARTS
     containers = [metadata]
     while containers:
-        match containers.pop():
-            case dict() as members:
-                parts = list(cast("dict[str, object]", members).values())
-                remaining -= 2 * len(parts)
-            case list() as parts:
-                remaining -= len(cast("list[object]", parts))
-            case _:
-                continue
+        container = containers.pop()
+        if isinstance(container, dict):
+            members = cast("dict[str, object]", container)
+            parts: list[object] = [*members, *members.values()]
+        elif isinstance(container, list):
+            parts = cast("list[object]", container)
+        else:
+            continue
+        remaining -= len(parts)
         if remaining < 0:
             return False
         containers += parts

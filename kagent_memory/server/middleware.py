@@ -66,23 +66,28 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request, answer = Request(scope, receive), HardenedAnswer(send)
-        if refusal := await self._admit(request):
-            await refusal(scope, receive, answer.send)
-            return
-        caller: Caller | str = request.state.caller or auth.network_of(_address(request))
-        budget = None if request.url.path == SPOOLED else self._budget
-        body = Body(receive, self._max_body_bytes(request), budget, caller)
+        deadline = asyncio.timeout(None if request.url.path in STREAMED else CALL_SECONDS)
         try:
-            async with asyncio.timeout(None if request.url.path in STREAMED else CALL_SECONDS) as deadline:
-                async with self._share.turn(caller):
-                    await self._app(scope, body.receive, answer.send)
+            async with deadline:
+                if refusal := await self._admit(request):
+                    await refusal(scope, receive, answer.send)
+                else:
+                    await self._answer(request, answer)
         except ClientDisconnect:
             return  # the client is gone
         except Exception as error:
             if answer.has_started:
                 raise
-            refusal = _failure(request, error, timed_out=deadline.expired())
-            await refusal(scope, receive, answer.send)
+            await _failure(request, error, timed_out=deadline.expired())(scope, receive, answer.send)
+
+    async def _answer(self, request: Request, answer: HardenedAnswer) -> None:
+        """Have the application answer when it is the caller's turn."""
+        caller: Caller | str = request.state.caller or auth.network_of(_address(request))
+        budget = None if request.url.path == SPOOLED else self._budget
+        body = Body(request.receive, self._max_body_bytes(request), budget, caller)
+        try:
+            async with self._share.turn(caller):
+                await self._app(request.scope, body.receive, answer.send)
         finally:
             body.close()
 
