@@ -82,4 +82,4 @@ sqld: $(VENV)/.dev
 	SQLD="$(SQLD)" $(BIN)/pytest -n auto -m sqld tests/local
 
 clean:
-	rm -rf $(VENV) .demo dist build site
+	rm -rf $(VENV) dist build site

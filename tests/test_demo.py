@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -96,6 +97,47 @@ def test_the_demo_remembers_across_two_processes_without_leaving_this_machine(wa
 
     assert len(set(watched.notes("watched "))) >= 3
     assert watched.notes("reached for ") == []
+
+
+def run_demo(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kagent_memory", "demo", *words]
+    env = {**os.environ, **environ}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+
+
+def test_the_demo_removes_nothing_that_it_did_not_make(tmp_path: Path):
+    mine = tmp_path / ".demo" / "letter.txt"
+    mine.parent.mkdir()
+    mine.write_text("Dear Ada")
+    ran = run_demo(tmp_path, "--json", "--directory", "new/memories")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    answer = json.loads(ran.stdout)
+    assert answer["directory"] == str((tmp_path / "new/memories").resolve())
+    assert (tmp_path / "new/memories/memory.db").exists()
+    assert any("Oolong" in line for line in answer["transcript"])
+    for directory in (".demo", "new/memories"):
+        refused = run_demo(tmp_path, "--directory", directory)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "not empty" in refused.stderr
+    assert mine.read_text() == "Dear Ada"
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path):
+    (tmp_path / "file").touch()
+    refused = run_demo(tmp_path, "--json", "--directory", "file")
+    assert refused.returncode == 5
+    assert json.loads(refused.stdout)["error"]["family"] == "configuration"
+    assert "Nothing can be written to file" in refused.stdout
+    refused = run_demo(tmp_path, "--directory", "/proc/demo")
+    assert (refused.returncode, refused.stderr.count("\n")) == (5, 1)
+
+
+def test_a_half_that_fails_ends_the_demo_with_its_exit_code(tmp_path: Path):
+    words = ("--embedding", "nobody/nothing", "--directory", "new")
+    failed = run_demo(tmp_path, "--json", *words)
+    assert failed.returncode == 5
+    assert json.loads(failed.stdout)["error"]["family"] == "configuration"
+    assert "Traceback" not in failed.stdout + failed.stderr
 
 
 def test_the_watch_sees_who_reaches_beyond_this_machine(watched: Watched):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
@@ -19,13 +22,14 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from ..concurrency import new_loop
-from ..testing.agents import RehearsedModel
+from ..errors import FAMILIES, ConfigurationError, InvalidInput, KagentMemoryError, family_of
 from .agent import enable_memory
 from .plugin import MemoryPlugin
+from .rehearsed_model import RehearsedModel
 from .service import KagentMemoryService
 
-FOLDER = Path(".demo")
 APP, USER = "demo", "ada"
+PIPES: Mapping[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 LEARN = (
     "Hello! Please remember that my favourite tea is oolong.",
     "Ticket ERR-00123 was a full disk on host db-7.",
@@ -38,22 +42,74 @@ ASK = (
 )
 
 
-def main(store: str = "libsql", model: str = "", embedding: str = "") -> int:
-    """Runs both halves, each in a process of its own; gives the exit code."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir()
-    folder = FOLDER.resolve()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """What a demo leaves behind.
+
+    Attributes:
+        directory: where its memories are; nothing removes it.
+        uri: of its memories.
+        transcript: what both processes printed, unless they printed it themselves.
+    """
+
+    directory: str
+    uri: str
+    app: str = APP
+    user: str = USER
+    transcript: tuple[str, ...] = ()
+
+
+def main(
+    directory: str | None = None, store: str = "libsql", model: str = "", embedding: str = "", *, prints: bool = True
+) -> Demonstration:
+    """Run both halves, each in a process of its own.
+
+    Args:
+        directory: an empty or a new one; None: a new temporary one.
+        store: "libsql" or "postgres".
+        model: of the agent; empty: a rehearsed one.
+        embedding: of the service; empty: keyword search.
+        prints: what happens, while it happens; else it is the transcript.
+
+    Raises:
+        InvalidInput: the directory holds something.
+        ConfigurationError: nothing can be written there.
+        KagentMemoryError: a half failed.
+    """
+    folder = _folder(directory)
     uri = f"pgserver:///{folder}/postgres" if store == "postgres" else f"libsql:///{folder}/memory.db"
-    print(f"Two processes, one memory: {uri}\n", flush=True)
+    if prints:
+        print(f"Two processes, one memory: {uri}\n", flush=True)
+    transcript: list[str] = []
     for half in ("learn", "recall"):
         command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
-        if code := subprocess.run(command, check=False).returncode:  # noqa: S603 our own interpreter and module
-            return code
-    print(f"\nThe memories are in {FOLDER.resolve()}; look at them with:")
-    # after `make demo` our command is in an environment that is not active
-    command = "kagent-memory" if shutil.which("kagent-memory") else Path(sys.executable).with_name("kagent-memory")
-    print(f"   {command} list --uri {uri} --app {APP} --user {USER}")
-    return 0
+        ran = subprocess.run(command, check=False, text=True, **({} if prints else PIPES))  # noqa: S603 our own module
+        if ran.returncode:
+            raise _error(half, ran)
+        transcript += (ran.stdout or "").splitlines()
+    return Demonstration(directory=str(folder), uri=uri, transcript=tuple(transcript))
+
+
+def _folder(directory: str | None) -> Path:
+    try:
+        if directory is None:
+            return Path(tempfile.mkdtemp(prefix="kagent-memory-demo-")).resolve()
+        folder = Path(directory).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InvalidInput(f"{folder} is not empty; name a new or an empty directory.")
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        where = directory or tempfile.gettempdir()
+        raise ConfigurationError(f"Nothing can be written to {where} ({error.strerror or error}).") from error
+    return folder
+
+
+def _error(half: str, ran: subprocess.CompletedProcess[str]) -> KagentMemoryError:
+    """Return the error of a half: of its family, in its words where they were not printed already."""
+    kind = next((kind for kind, family in FAMILIES.items() if family.exit_code == ran.returncode), KagentMemoryError)
+    lines = (ran.stderr or "").strip().splitlines()
+    return kind(lines[-1] if lines else f"The process of the half {half!r} failed; what it wrote says why.")
 
 
 async def _half(half: str, uri: str, model: str, embedding: str) -> None:
@@ -111,5 +167,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     for name in ("half", "uri", "model", "embedding"):
         parser.add_argument(name)
-    with asyncio.Runner(loop_factory=new_loop) as own_loop:
-        own_loop.run(_half(**vars(parser.parse_args())))
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as own_loop:
+            own_loop.run(_half(**vars(parser.parse_args())))
+    except KagentMemoryError as error:
+        print(error, file=sys.stderr)
+        sys.exit(family_of(error).exit_code)

@@ -6,7 +6,10 @@ import argparse
 import asyncio
 import logging
 import os
+import shutil
+import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
@@ -39,10 +42,23 @@ MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
 
 async def demo(args: argparse.Namespace, say: Output) -> int:
-    """An agent that remembers across two processes."""
+    """Run an agent that remembers across two processes."""
     from ..adk.demo import main
 
-    return await asyncio.to_thread(main, store=args.store, model=args.model, embedding=args.embedding)
+    done = await asyncio.to_thread(
+        main,
+        directory=args.directory,
+        store=args.store,
+        model=args.model,
+        embedding=args.embedding,
+        prints=not say.as_json,
+    )
+    say.value(done)
+    say.line(f"\nThe memories are in {done.directory}; look at them with:")
+    # after `make demo` our command is in an environment that is not active
+    command = "kagent-memory" if shutil.which("kagent-memory") else Path(sys.executable).with_name("kagent-memory")
+    say.line(f"   {command} list --uri {done.uri} --app {done.app} --user {done.user}")
+    return 0
 
 
 async def serve(args: argparse.Namespace, say: Output) -> int:
@@ -245,6 +261,7 @@ COMMANDS = (
         help="Watch an agent remember across two processes; works offline, without a key.",
         examples=["kagent-memory demo", "kagent-memory demo --store postgres --model gemini-2.5-flash"],
         options=(
+            option("--directory", help="an empty or new one for its memories (default: a new temporary one)"),
             option("--store", help="where", choices=("libsql", "postgres"), default="libsql"),
             option("--model", help="the agent's model (default: a rehearsed one)", default=""),
             option("--embedding", help="the embedder (default: keyword search)", default=""),

@@ -20,11 +20,14 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from pydantic import Field
 
+from ..adk.rehearsed_model import RehearsedModel, response
 from ..adk.service import KagentMemoryService
 from ..errors import ModelError
 from ..models.embedding import Embedder
 from ..models.llm import Llm
 from ..settings import MemorySettings
+
+__all__ = ["CallingModel", "Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"]
 
 APP, USER = "app", "ada"
 Reply: TypeAlias = str | types.Part | Sequence[str | types.Part]
@@ -80,42 +83,6 @@ class ScriptedModel(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
-class RehearsedModel(BaseLlm):
-    """Stands in for a language model: saves what it is told to, replaces what it is told to remember instead, looks
-    up what it is asked, says what it read.
-    """
-
-    model: str = "rehearsed"
-
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """One reply, decided by the last content alone, or by the wish that its answer belongs to."""
-        yield _response(self._reply(llm_request.contents))
-
-    def _reply(self, contents: list[types.Content]) -> types.Part:
-        texts = [" ".join(part.text for part in content.parts or [] if part.text) for content in contents]
-        corrected = next((text for text in reversed(texts) if text), "").partition("remember instead that ")[2]
-        last = contents[-1].parts or []
-        if answers := [part.function_response for part in last if part.function_response]:
-            answer = answers[0].response or {}
-            if corrected and (memories := answer.get("memories")):
-                facts = [
-                    memory for memory in memories if "remember" not in memory["text"]
-                ]  # not the wish as it was said
-                return _calls("save_memory", content=corrected, replaces=[*facts, memories[0]][0]["id"])
-            return types.Part(text=_read_out(answer))
-        if corrected:
-            return _calls("load_memory", query=corrected)
-        if wish := texts[-1].partition("remember that ")[2]:
-            return _calls("save_memory", content=wish)
-        if not texts[-1].endswith("?"):
-            return types.Part(text="I see.")
-        if "oolong" in " ".join(texts[:-1]):
-            return types.Part(text="Oolong: I found it in what was prefetched for this turn.")
-        return _calls("load_memory", query=texts[-1])
-
-
 class CallingModel(BaseLlm):
     """Stands in for a model that hands everything to one tool and repeats its answer."""
 
@@ -132,24 +99,7 @@ class CallingModel(BaseLlm):
         else:
             said = " ".join(part.text for part in last if part.text)
             part = types.Part(function_call=types.FunctionCall(name=self.tool, args={"request": said}))
-        yield _response(part)
-
-
-def _calls(name: str, **args: str) -> types.Part:
-    return types.Part(function_call=types.FunctionCall(name=name, args=args))
-
-
-def _response(part: types.Part) -> LlmResponse:
-    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=0, candidates_token_count=0)
-    return LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
-
-
-def _read_out(answer: dict[str, Any]) -> str:
-    if memories := answer.get("memories"):
-        return f"I looked it up: {memories[0]['text']}"
-    if answer.get("status") == "saved":
-        return "Noted."
-    return str(answer.get("error") or "I remember nothing of that.")
+        yield response(part)
 
 
 class Chat:
