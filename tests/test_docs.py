@@ -161,7 +161,7 @@ def test_every_setting_is_documented_with_its_default():
     page = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     for field in fields(MemorySettings):
         default = getattr(MemorySettings(), field.name)
-        row = f"| `{field.name}` | `{reference.shown(default)}` |"
+        row = f"| `{field.name}` | `{reference_pages.shown(default)}` |"
         assert row in page, row
     named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert named == {field.name for field in fields(MemorySettings)}

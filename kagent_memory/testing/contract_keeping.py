@@ -195,7 +195,9 @@ class KeepingContract(ContractPart):
         assert list(await store.scopes(tenant="%")) == []
 
     async def test_scopes_are_narrowed_by_their_parts_and_come_page_by_page(self, store: Store) -> None:
-        parts = [(tenant, app, user) for tenant in ("", "a", "é") for app in ("", "x", "%") for user in ("", "u", "U")]
+        parts = [
+            (tenant, app, user) for tenant in ("", "a", "é") for app in ("", "x", "%") for user in ("", "u", "u" * 700)
+        ]
         scopes = [Scope(tenant=tenant, user=user, app=app) for tenant, app, user in sorted(parts)]
         for number, scope in enumerate(scopes):
             await (store.enqueue([a_job(scope)]) if number % 2 else add(store, scope, a_memory("here")))
@@ -208,6 +210,10 @@ class KeepingContract(ContractPart):
             if first:
                 rest = await store.scopes(tenant=tenant, app=app, user=user, after=first[-1])
                 assert [*first, *rest] == fitting
+        paged: list[Scope] = []
+        while page := await store.scopes(after=paged[-1] if paged else None, limit=5):
+            paged += page
+        assert paged == scopes
         for tenant, app, user in (("\0", None, None), (None, "a\0", None), (None, None, "\0b")):
             with pytest.raises(InvalidInput):
                 await store.scopes(tenant=tenant, app=app, user=user)

@@ -13,6 +13,7 @@ from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
 from kagent_memory.stores.libsql.statement import statement
 from kagent_memory.stores.postgres.session import OWN, RECORDS
 from kagent_memory.stores.sql import migrations, queries, schema
+from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 ALONE = {
     "postgres": {
@@ -153,6 +154,16 @@ def test_hot_libsql_statements_reach_every_table_by_an_index_that_starts_with_th
     tables = [step for step in steps if "AUTOMATIC" not in step and step != "SCAN v"]
     assert tables
     assert all("(scope_id=?" in step for step in tables), tables
+
+
+@pytest.mark.parametrize("name", [*SCOPES_OF.values(), "long_scopes", "tenant_scopes", "long_tenant_scopes"])
+def test_scopes_are_listed_in_the_order_of_an_index_that_a_page_enters_where_it_begins(connection, name):
+    text = queries("libsql")[name]
+    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
+    steps = [row["detail"] for row in plan]
+    assert re.match(r"(SEARCH|SCAN) \w+ USING COVERING INDEX scope_(order|long)", steps[0]), steps
+    assert steps[0].startswith("SEARCH") or name == "long_scopes", steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
 
 
 def test_no_libsql_statement_writes_a_view_out_for_a_whole_scope_before_it_picks_from_it(connection):

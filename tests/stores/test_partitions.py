@@ -18,13 +18,15 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores.postgres.distribution import DISTRIBUTED, REFERENCE
 from kagent_memory.stores.postgres.session import statement
 from kagent_memory.stores.sql import queries, schema
+from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
-    "claimable", "expired_scopes", "crowded_scopes", "scopes", "tenant_scopes", "pending_jobs", "retry_job", "drop_job",
-    "tenants_of_width", "lacking_vectors", "chains", "next_scopes", "any_short_term",
+    "claimable", "expired_scopes", "crowded_scopes", *SCOPES_OF.values(), "long_scopes", "tenant_scopes",
+    "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job", "tenants_of_width", "lacking_vectors", "chains",
+    "next_scopes", "any_short_term",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {

@@ -23,6 +23,7 @@ from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import encoded, statement
 from kagent_memory.stores.sql import migrations
+from kagent_memory.stores.sql.maintenance import SCOPES_OF
 from kagent_memory.stores.sql.queue import touching
 from kagent_memory.testing import HashEmbedder, StoreContract
 
@@ -310,6 +311,27 @@ async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):
     for store in stores:
         assert await store.version(Scope("t", "u", "a")) == 0
         await store.close()
+
+
+@pytest.mark.parametrize("name", SCOPES_OF.values())
+async def test_a_page_of_scopes_enters_an_index_where_it_begins_under_a_plan_that_knows_no_names(postgres_uri, name):
+    async with await open_store(postgres_uri) as store:
+        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=_memory("tea"))]), now=NOW)
+    with psycopg.connect(postgres_uri, autocommit=True, options="-csearch_path=kagent_memory,public") as connection:
+        connection.execute(
+            "INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)"
+            " SELECT gen_random_uuid(), 't' || n % 99, 'u' || n, 'a' || n % 9, 1, '' "
+            "FROM generate_series(1, 20000) AS n"
+        )
+        connection.execute("ANALYZE")
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        text, kinds = re.subn(r"%\(\w+\)s(::text)?", "{}", statement(name))
+        connection.execute(f"PREPARE page AS {text.format(*(f'${number + 1}' for number in range(kinds)))}")
+        values = ["'5'"] * kinds
+        plan = "\n".join(row for (row,) in connection.execute(f"EXPLAIN EXECUTE page ({', '.join(values)})"))
+    assert re.search(r"Index (Only )?Scan using scope_order", plan), plan
+    assert "Sort" not in plan
+    assert "hashed" not in plan
 
 
 async def test_a_ledger_of_somebody_else_in_the_schema_of_pgvector_is_not_ours(postgres_uri):

@@ -99,8 +99,9 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
 
 async def tenant_scopes(session: Session, *, tenant: str, limit: int) -> Sequence[Scope]:
     """Some scopes of a tenant of which anything is left."""
-    found = await session.rows("tenant_scopes", {"tenant": tenant, "limit": limit})
-    return [to_scope({**row, "tenant": tenant}) for row in found]
+    asked = {"tenant": tenant, "limit": limit}
+    short, long = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
+    return [to_scope({**row, "tenant": tenant}) for row in (*short, *long)][:limit]
 
 
 async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime) -> tuple[int, bool]:

@@ -14,7 +14,18 @@ CREATE TABLE scope (
     tokens INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 -- One tenant's scopes among all.
-CREATE INDEX scope_tenant ON scope (tenant);
+-- Scopes in the order in which they are listed, whichever of their parts are given; those with long names apart, as in
+-- PostgreSQL, whose indexes would not take them.
+CREATE INDEX scope_order ON scope (tenant, app, user_id)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_app ON scope (app, tenant, user_id)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_app_and_user ON scope (app, user_id, tenant)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_long ON scope (tenant, app, user_id)
+WHERE length(tenant) + length(app) + length(user_id) > 600;
 
 -- "postings" are the memory's index terms (see stores/postings.py); "touched" is the scope's version that wrote the row
 -- last.
@@ -220,16 +231,6 @@ CREATE TABLE receipt (
     previous TEXT NOT NULL,
     digest TEXT NOT NULL,
     PRIMARY KEY (scope_id, number)
-) WITHOUT ROWID;
-
--- Beside one file a tenant: which of them hold jobs, and from when on it is worth looking for one that is due.
--- "due_at" goes by the callers' clocks, as jobs do, the other times by the database's; every note counts "notes" up.
-CREATE TABLE tenant_work (
-    tenant TEXT NOT NULL PRIMARY KEY,
-    due_at TEXT NOT NULL,
-    look_at TEXT NOT NULL,
-    noted_at TEXT NOT NULL,
-    notes INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- The migrations that were applied, and those that this schema holds already.

@@ -14,8 +14,18 @@ CREATE TABLE scope (
     tokens bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
 -- One user's or tenant's scopes among all; by hash, for names may be longer than what a tree takes.
-CREATE INDEX scope_user ON scope USING hash (user_id);
-CREATE INDEX scope_tenant ON scope USING hash (tenant);
+-- Scopes in the order in which they are listed, whichever of their parts are given. An index of PostgreSQL takes up to
+-- 2,704 bytes a row, and a character up to four; the few scopes with longer names are listed by "scope_long".
+CREATE INDEX scope_order ON scope (tenant, app, user_id)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_user ON scope (user_id, tenant, app)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_app ON scope (app, tenant, user_id)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_order_of_app_and_user ON scope (app, user_id, tenant)
+WHERE length(tenant) + length(app) + length(user_id) <= 600;
+CREATE INDEX scope_long ON scope (scope_id)
+WHERE length(tenant) + length(app) + length(user_id) > 600;
 
 -- "postings" are the memory's index terms (see stores/postings.py); "touched" is the scope's version that wrote the row
 -- last, and rides in the key's index, so that what came since a version is found without the rows.

@@ -93,7 +93,18 @@ WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM js
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.
-SELECT user_id, app FROM scope WHERE tenant = :tenant ORDER BY scope_id LIMIT :limit
+SELECT user_id, app
+FROM scope
+WHERE tenant = :tenant AND length(tenant) + length(app) + length(user_id) <= 600
+ORDER BY app, user_id
+LIMIT :limit
+
+-- name: long_tenant_scopes
+SELECT user_id, app
+FROM scope
+WHERE tenant = :tenant AND length(tenant) + length(app) + length(user_id) > 600
+ORDER BY app, user_id
+LIMIT :limit
 
 -- name: some_memories
 SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id LIMIT :limit

@@ -63,19 +63,85 @@ ORDER BY s.tenant, s.app, s.user_id
 -- name: any_short_term
 SELECT EXISTS (SELECT 1 FROM memory WHERE state = 'short_term') AS kept
 
--- name: scopes
+-- fragment: listed
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
-WHERE (:tenant IS NULL OR s.tenant = :tenant)
-    AND (:user IS NULL OR s.user_id = :user)
+WHERE (
+        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
+        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
+    )
+
+-- fragment: short
+length(s.tenant) + length(s.app) + length(s.user_id) <= 600
+
+-- name: scopes
+-- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
+{listed} AND {short}
+    AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT :limit
+
+-- name: scopes_of_tenant
+{listed} AND {short}
+    AND s.tenant = :tenant
+    AND (s.app, s.user_id) >= (:from_app, :from_user)
+ORDER BY s.app, s.user_id
+LIMIT :limit
+
+-- name: scopes_of_app
+{listed} AND {short}
+    AND s.app = :app
+    AND (s.tenant, s.user_id) >= (:from_tenant, :from_user)
+ORDER BY s.tenant, s.user_id
+LIMIT :limit
+
+-- name: scopes_of_user
+{listed} AND {short}
+    AND s.user_id = :user
+    AND (s.tenant, s.app) >= (:from_tenant, :from_app)
+ORDER BY s.tenant, s.app
+LIMIT :limit
+
+-- name: scopes_of_tenant_and_app
+{listed} AND {short}
+    AND s.tenant = :tenant
+    AND s.app = :app
+    AND s.user_id >= :from_user
+ORDER BY s.user_id
+LIMIT :limit
+
+-- name: scopes_of_tenant_and_user
+{listed} AND {short}
+    AND s.tenant = :tenant
+    AND s.user_id = :user
+    AND s.app >= :from_app
+ORDER BY s.app
+LIMIT :limit
+
+-- name: scopes_of_app_and_user
+{listed} AND {short}
+    AND s.app = :app
+    AND s.user_id = :user
+    AND s.tenant >= :from_tenant
+ORDER BY s.tenant
+LIMIT :limit
+
+-- name: scope_of_all
+{listed} AND {short}
+    AND s.tenant = :tenant
+    AND s.app = :app
+    AND s.user_id = :user
+LIMIT :limit
+
+-- name: long_scopes
+-- Those with names too long for the others' indexes.
+{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+    AND (:tenant IS NULL OR s.tenant = :tenant)
     AND (:app IS NULL OR s.app = :app)
+    AND (:user IS NULL OR s.user_id = :user)
     AND (
         :after_tenant IS NULL
         OR (s.tenant, s.app, s.user_id) > (:after_tenant, :after_app, :after_user)
-    )
-    AND (
-        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
-        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
     )
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT :limit

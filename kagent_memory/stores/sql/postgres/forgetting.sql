@@ -105,7 +105,18 @@ DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(i
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.
-SELECT user_id, app FROM scope WHERE tenant = %(tenant)s ORDER BY scope_id LIMIT %(limit)s
+SELECT user_id, app
+FROM scope
+WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) <= 600
+ORDER BY app, user_id
+LIMIT %(limit)s
+
+-- name: long_tenant_scopes
+SELECT user_id, app
+FROM scope
+WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) > 600
+ORDER BY app, user_id
+LIMIT %(limit)s
 
 -- name: some_memories
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id LIMIT %(limit)s

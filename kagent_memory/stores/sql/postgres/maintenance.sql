@@ -71,19 +71,86 @@ ORDER BY s.tenant, s.app, s.user_id
 -- name: any_short_term
 SELECT EXISTS (SELECT 1 FROM memory WHERE state = 'short_term') AS kept
 
--- name: scopes
+-- fragment: listed
+-- The condition on "version" keeps the planner from hashing the scopes of all memories for each page.
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
-WHERE (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
-    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
+WHERE (
+        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id AND s.version >= 0)
+        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id AND s.version >= 0)
+    )
+
+-- fragment: short
+length(s.tenant) + length(s.app) + length(s.user_id) <= 600
+
+-- name: scopes
+-- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
+{listed} AND {short}
+    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT %(limit)s
+
+-- name: scopes_of_tenant
+{listed} AND {short}
+    AND s.tenant = %(tenant)s::text
+    AND (s.app, s.user_id) >= (%(from_app)s::text, %(from_user)s::text)
+ORDER BY s.app, s.user_id
+LIMIT %(limit)s
+
+-- name: scopes_of_app
+{listed} AND {short}
+    AND s.app = %(app)s::text
+    AND (s.tenant, s.user_id) >= (%(from_tenant)s::text, %(from_user)s::text)
+ORDER BY s.tenant, s.user_id
+LIMIT %(limit)s
+
+-- name: scopes_of_user
+{listed} AND {short}
+    AND s.user_id = %(user)s::text
+    AND (s.tenant, s.app) >= (%(from_tenant)s::text, %(from_app)s::text)
+ORDER BY s.tenant, s.app
+LIMIT %(limit)s
+
+-- name: scopes_of_tenant_and_app
+{listed} AND {short}
+    AND s.tenant = %(tenant)s::text
+    AND s.app = %(app)s::text
+    AND s.user_id >= %(from_user)s::text
+ORDER BY s.user_id
+LIMIT %(limit)s
+
+-- name: scopes_of_tenant_and_user
+{listed} AND {short}
+    AND s.tenant = %(tenant)s::text
+    AND s.user_id = %(user)s::text
+    AND s.app >= %(from_app)s::text
+ORDER BY s.app
+LIMIT %(limit)s
+
+-- name: scopes_of_app_and_user
+{listed} AND {short}
+    AND s.app = %(app)s::text
+    AND s.user_id = %(user)s::text
+    AND s.tenant >= %(from_tenant)s::text
+ORDER BY s.tenant
+LIMIT %(limit)s
+
+-- name: scope_of_all
+{listed} AND {short}
+    AND s.tenant = %(tenant)s::text
+    AND s.app = %(app)s::text
+    AND s.user_id = %(user)s::text
+LIMIT %(limit)s
+
+-- name: long_scopes
+-- Those with names too long for the others' indexes.
+{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
     AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
+    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
     AND (
         %(after_tenant)s::text IS NULL
         OR (s.tenant, s.app, s.user_id) > (%(after_tenant)s::text, %(after_app)s::text, %(after_user)s::text)
-    )
-    AND (
-        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
-        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
     )
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
