@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, LiteralString, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import psycopg
+from psycopg import errors
 
 from ...records import Scope
 from ..encryption import KeyRing
 from ..sql.session import Row
 from . import embedded_server
-from .connection import Connection
+from .connection import CONNECT_SECONDS, AnyConnection, Traits, fetch, within
 from .errors import ours
-from .lent_pool import LentPool
 from .pool import Pool
-from .prepared import OUTDATED, command
-from .session import PostgresSession, Preamble, begin_with, statement
+from .session import PostgresSession, statement
 
+OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+"""The server knows a prepared statement no more, or another process changed what it reads."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -30,16 +32,16 @@ class PostgresDatabase:
     Args:
         pool: of connections to the database.
         directory: of the private server that ends with the store; None: the server is somebody else's.
-        scope: whose rows alone its scripts see where row level security is on; None: it acts for maintenance.
+        scope: whose rows alone its scripts see under row level security; None: it acts for maintenance.
         ring: the keys that rows are encrypted with; None: they are not.
         wrote: is told which scopes a transaction moved, and up to where the log holds it; None: nobody asks.
-        check: is given the server's row of the statement `node` with whatever is read; None: it is not asked.
+        check: is given the server's row of the statement `node` before whatever is read; None: it is not asked.
     """
 
     def __init__(
         self,
-        pool: Pool | LentPool,
-        directory: Path | None,
+        pool: Pool,
+        directory: Path | None = None,
         scope: Scope | None = None,
         *,
         ring: KeyRing | None = None,
@@ -54,19 +56,8 @@ class PostgresDatabase:
         self._scope = scope
 
     def within(self, scope: Scope) -> Self:
-        """The same connections for scripts of one scope alone."""
+        """Return the same connections for scripts of one scope alone."""
         return type(self)(self.pool, None, scope, ring=self._ring, wrote=self._wrote)
-
-    def _preamble(self, connection: Connection) -> Preamble:
-        """What every transaction on this connection begins with; gone with the transaction."""
-        begun: list[tuple[LiteralString, Mapping[str, str]]] = []
-        if connection.pooled:
-            begun.append((statement("set_locally"), connection.settings))
-        if connection.row_security and self._scope is not None:
-            begun.append((statement("act_for_scope"), {"scope": self._scope.id.hex()}))
-        elif connection.row_security:
-            begun.append((statement("act_for_all"), {}))
-        return begun
 
     async def read(
         self,
@@ -75,15 +66,17 @@ class PostgresDatabase:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What a script reads, each statement for itself."""
-        connection = await self.pool.take()
-        try:
-            session = PostgresSession(connection, self._preamble(connection), ring=self._ring, check=self._check)
-            return await script(session, *args, **kwargs)
-        except psycopg.Error as error:
-            raise ours(error) from error
-        finally:
-            self.pool.give_back(connection)
+        """Run a script that changes nothing; each of its statements stands for itself.
+
+        Where settings hold for a transaction alone it is one transaction, which runs to its end.
+        """
+
+        async def work(connection: AnyConnection, traits: Traits) -> T:
+            session = self._session(connection, traits)
+            run = partial(script, session, *args, **kwargs)
+            return await (_in_transaction(session, run) if self._settings(traits) else run())
+
+        return await self._run(work, to_end=lambda traits: bool(self._settings(traits)))
 
     async def write(
         self,
@@ -92,43 +85,77 @@ class PostgresDatabase:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What came of a script in one transaction, with what it sets for itself alone."""
-        connection = await self.pool.take()
-        try:
-            try:
-                return await self._written(connection, script, *args, **kwargs)
-            except OUTDATED:  # nothing came of it
-                connection.statements.forget()
-                return await self._written(connection, script, *args, **kwargs)
-        except psycopg.Error as error:
-            raise ours(error) from error
-        finally:
-            self.pool.give_back(connection)
+        """Run a script in one transaction, which runs to its end even if the caller is cancelled."""
 
-    async def _written(
-        self,
-        connection: Connection,
-        script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        async with connection.begun() as transaction:
-            session = PostgresSession(connection, ring=self._ring, transaction=transaction)
-            begin_with(transaction, self._preamble(connection))
-            done = await script(session, *args, **kwargs)
-            if self._wrote is None or not session.moved:
-                await transaction.commit()
-                return done
-            [[node]] = await transaction.commit([(command(statement("node")), ())])
-        self._wrote(session.moved, node["position"])
-        return done
+        async def work(connection: AnyConnection, traits: Traits) -> T:
+            session = self._session(connection, traits, writes=True)
+            done = await _in_transaction(session, partial(script, session, *args, **kwargs))
+            if self._wrote is not None and session.moved:
+                text = statement("node")
+                [node] = await within(connection, traits.target.answer_seconds, fetch(connection, text))
+                self._wrote(session.moved, node["position"])
+            return done
+
+        return await self._run(work)
 
     async def close(self) -> None:
-        """Closes the connections, and ends the private server if there is one. Closing twice is harmless."""
-        self.pool.close()
-        if isinstance(self.pool, LentPool):
-            await self.pool.settled()
+        """Close the connections, and end the private server if there is one. Closing twice is harmless."""
+        await self.pool.close()
         if self._directory is not None:
             directory, self._directory = self._directory, None
             await asyncio.to_thread(embedded_server.stop, directory)
+
+    def _session(self, connection: AnyConnection, traits: Traits, *, writes: bool = False) -> PostgresSession:
+        return PostgresSession(
+            connection,
+            traits,
+            settings=self._settings(traits),
+            ring=self._ring,
+            check=self._check,
+            writes=writes,
+        )
+
+    def _settings(self, traits: Traits) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return the statements that every transaction begins with; what they set is gone with it."""
+        settings: list[tuple[str, Mapping[str, Any]]] = []
+        if traits.pooled:
+            settings.append(("set_locally", {"path": traits.path, **traits.target.limits}))
+        if traits.row_security and self._scope is not None:
+            settings.append(("act_for_scope", {"scope": self._scope.id.hex()}))
+        elif traits.row_security:
+            settings.append(("act_for_all", {}))
+        return settings
+
+    async def _run(
+        self,
+        work: Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]],
+        *,
+        to_end: Callable[[Traits], bool] = lambda _: True,
+    ) -> T:
+        async def run(connection: AnyConnection, traits: Traits) -> T:
+            try:
+                return await work(connection, traits)
+            except OUTDATED:  # nothing came of it
+                await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
+                return await work(connection, traits)
+
+        try:
+            return await self.pool.use(run, to_end=to_end)
+        except psycopg.Error as error:
+            raise ours(error) from error
+
+
+async def _in_transaction(session: PostgresSession, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    session.begin()
+    try:
+        done = await run()
+        await session.commit()
+    except BaseException:
+        await session.rollback()
+        raise
+    return done
+
+
+async def _forget_prepared(connection: AnyConnection) -> None:
+    async with connection.transaction(force_rollback=True):
+        pass  # psycopg lets go of all prepared statements with a rollback

@@ -9,7 +9,7 @@ import psycopg
 
 from ...errors import ConfigurationError
 from ..sql import queries
-from .connection import DIALECT, Connection
+from .connection import DIALECT, AnyConnection, Traits
 from .session import PostgresSession
 
 DISTRIBUTED = (
@@ -28,13 +28,13 @@ async def is_distributed(session: PostgresSession) -> bool:
     return found["citus"] and any(row["name"] == "scope" for row in await session.rows("distributed", {}))
 
 
-async def left_to_distribute(connection: Connection) -> Mapping[str, Place]:
+async def left_to_distribute(connection: AnyConnection, traits: Traits) -> Mapping[str, Place]:
     """The tables that are not spread yet, in the order in which they must be, and how each is to be.
 
     Raises:
         ConfigurationError: the database has no Citus, or was never migrated.
     """
-    session = PostgresSession(connection)
+    session = PostgresSession(connection, traits)
     [found] = await session.rows("has_citus", {})
     if not found["citus"]:
         raise ConfigurationError(
@@ -50,7 +50,7 @@ async def left_to_distribute(connection: Connection) -> Mapping[str, Place]:
     return {name: place for name, place in places.items() if name not in there}
 
 
-async def distribute(connection: Connection, *, shards: int) -> None:
+async def distribute(connection: AnyConnection, traits: Traits, *, shards: int) -> None:
     """Spreads what is not spread yet, in the transaction that migrates; harmless where nothing is left.
 
     Raises:
@@ -58,7 +58,7 @@ async def distribute(connection: Connection, *, shards: int) -> None:
     """
     text = queries(DIALECT)
     try:
-        for name, place in (await left_to_distribute(connection)).items():
+        for name, place in (await left_to_distribute(connection, traits)).items():
             if name == "scope":
                 await connection.execute(text["distribute_scope"], {"shards": shards})
             else:
@@ -72,8 +72,8 @@ async def distribute(connection: Connection, *, shards: int) -> None:
         raise
 
 
-async def drop_local_rows(connection: Connection) -> None:
+async def drop_local_rows(connection: AnyConnection, traits: Traits) -> None:
     """Empties what the coordinator itself still keeps of tables that are spread."""
-    session = PostgresSession(connection)
+    session = PostgresSession(connection, traits)
     for row in await session.rows("distributed", {}):
         await connection.execute(queries(DIALECT)["truncate_local"], {"name": row["name"]})

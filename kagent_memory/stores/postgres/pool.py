@@ -1,194 +1,220 @@
-"""The connections of one store, each made by the caller that needs it.
-
-Waiting and failing are told apart: a caller waits as long as all connections are at work, and learns at once, in the
-server's own words, that none can be made. Nothing runs in the background but one timer that closes what lies idle.
-"""
+"""The connections of one store: a `psycopg_pool.AsyncConnectionPool`, ours or the caller's."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Self, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import psycopg
+from psycopg import AsyncConnection
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from typing_extensions import override
 
-from ...errors import KagentMemoryError, StoreError
-from .connection import CONNECT_SECONDS, Connection, Target, dial
-from .errors import ours
+from ...errors import ConfigurationError, StoreError
+from .connection import CONNECT_SECONDS, AnyConnection, Target, Traits, connect, set_up, within
 
 MAX_WAIT_SECONDS = 60.0  # of a call, while all connections are at work
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
-LIFE_SECONDS = 3600.0
-PAUSE_SECONDS = 1.0
+WAIT_SECONDS = 60.0
+T = TypeVar("T")
+Work: TypeAlias = Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]
+Verify: TypeAlias = Callable[[AnyConnection, Traits], Awaitable[None]]
 
-_Turn: TypeAlias = "asyncio.Future[Connection | None]"
+
+class _Dialled(AsyncConnection[Any]):
+    """What our own pool makes its connections with, so that the reason of a failure is not lost."""
+
+    @override
+    @classmethod
+    async def connect(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, conninfo: str = "", *, dial: Callable[[], Awaitable[AnyConnection]], **_: Any
+    ) -> AnyConnection:
+        return await dial()
 
 
 class Pool:
-    """Hands connections out and takes them back, first come, first served; belongs to one event loop.
+    """Runs work on connections, each in a task of its own; belongs to one event loop.
+
+    A caller that is cancelled stops waiting at once. Work that only reads is cancelled with it; work
+    that writes comes to its end. The limits of their statements bound both, and `close` waits for them.
 
     Args:
         target: which database.
         size: the most connections at a time.
-        wait_seconds: the longest that a caller waits while all are at work; one that is cancelled stops at once.
-        dial: makes a connection; raises psycopg.Error where there is none to be had.
+        verify: refuses a new connection by raising.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        size: int,
-        wait_seconds: float,
-        dial: Callable[[Target], Awaitable[Connection]] = dial,
-    ) -> None:
+    def __init__(self, target: Target, *, size: int = 1, verify: Verify | None = None) -> None:
         self._target = target
-        self._dial = dial
-        self._size = size
-        self._wait_seconds = wait_seconds
-        self._count = 0  # those at work, idle, or being made
-        self._idle: deque[Connection] = deque()
-        self._turns: deque[_Turn] = deque()
-        self._sweep: asyncio.TimerHandle | None = None
-        self._dial_after = 0.0
-        self._closed = False
+        self._verify = verify
+        self._lent, self._owned, self._closed = False, True, False
+        self._traits: WeakKeyDictionary[AnyConnection, Traits] = WeakKeyDictionary()
+        self._waiting: set[asyncio.Timeout] = set()
+        self._failure: Exception = psycopg.OperationalError("the connection failed")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+            connection_class=_Dialled,
+            kwargs={"dial": self._dial},
+            min_size=0,
+            max_size=size,
+            open=False,
+            check=self._check,
+            timeout=WAIT_SECONDS,
+            max_idle=IDLE_SECONDS,
+            reconnect_timeout=0,  # the next caller tries again
+            reconnect_failed=self._refuse_waiting,
+        )
 
-    async def take(self) -> Connection:
-        """A connection that answers; it must be given back.
+    @classmethod
+    async def lent(cls, given: object, target: Target) -> Self:
+        """Return the caller's pool, or the one that the caller's function makes, as connections of a store.
+
+        A pool that a function made is closed with the store.
 
         Raises:
-            StoreError: the database is away, all connections stayed at work too long, or the pool is closed.
+            ConfigurationError: it is neither.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._wait_seconds
-        waited = False
-        while True:
-            if self._closed:
-                raise StoreError("The store is closed; open it again.")
-            if self._idle:
-                if await self._answers(connection := self._idle.pop()):
-                    return connection
-            elif not self._count or (self._count < self._size and loop.time() >= self._dial_after):
-                if (made := await self._made()) is not None:
-                    return made
-            elif (handed := await self._turn(deadline, first=waited)) is not None:
-                return handed
-            else:
-                waited = True
+        owned = callable(given) and not isinstance(given, AsyncConnectionPool)
+        if owned:
+            made = cast("Callable[[], object]", given)()
+            given = await made if inspect.isawaitable(made) else made
+        if not isinstance(given, AsyncConnectionPool):
+            raise ConfigurationError(
+                "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a function "
+                f"that makes one; not {type(given).__name__}."
+            )
+        lent = cls(target)
+        lent._pool, lent._lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
+        return lent
 
-    def add(self, connection: Connection) -> None:
-        """Takes in a connection that was made elsewhere."""
-        self._count += 1
-        self.give_back(connection)
+    async def open(self) -> Self:
+        """Start to make connections as they are needed."""
+        if not self._lent:
+            await self._pool.open()
+        return self
 
-    def give_back(self, connection: Connection) -> None:
-        """Hands the connection to whoever waits longest, or keeps it; one that is broken or old is closed."""
-        now = asyncio.get_running_loop().time()
-        if self._closed or not connection.reusable or now - connection.made_at > LIFE_SECONDS:
-            self._discard(connection)
-            return
-        connection.answered_at, connection.patience = now, connection.answer_seconds
-        if not self._call(connection):
-            self._idle.append(connection)
-            if self._sweep is None:
-                self._sweep = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._close_idle)
+    async def use(self, work: Work[T], *, to_end: Callable[[Traits], bool] = lambda _: True) -> T:
+        """Return what `work` returns for a free connection.
 
-    def close(self) -> None:
-        """Closes what is idle now and what is at work when it is given back; who waits is told."""
-        self._closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
-        while self._idle:
-            self._discard(self._idle.pop())
-        self._refuse(StoreError("The store is closed; open it again."))
+        Args:
+            work: is given the connection and what is known of it.
+            to_end: whether it goes on there when the caller is cancelled.
 
-    async def _answers(self, connection: Connection) -> bool:
-        # A round trip, so only for one that was idle; one that breaks in between costs its user one StoreError.
-        asked_at = asyncio.get_running_loop().time()
-        if asked_at - connection.answered_at < TRUSTED_SECONDS:
-            return True
-        connection.patience = CONNECT_SECONDS
+        Raises:
+            StoreError: none is free in time, or the store is closed.
+            psycopg.Error: the database is away, or whatever the work raises.
+        """
+        connection = await self._take()
+        may_cancel = False
+
+        async def used() -> T:
+            nonlocal may_cancel
+            try:
+                traits = self._traits.get(connection) or await self._set_up(connection)
+                may_cancel = not to_end(traits)
+                return await work(connection, traits)
+            finally:
+                may_cancel = False
+                await self._put_back(connection)
+
+        task = asyncio.create_task(used(), name="kagent-memory-database")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
         try:
-            await connection.execute("", prepare=False)
-        except psycopg.Error:
-            self._discard(connection)
-            while self._idle and asked_at - self._idle[0].answered_at >= TRUSTED_SECONDS:
-                self._discard(self._idle.popleft())  # what broke one has most likely broken all
-            return False
-        except BaseException:
-            self.give_back(connection)
-            raise
-        connection.patience = connection.answer_seconds
-        return True
-
-    async def _made(self) -> Connection | None:
-        # None: the server takes no more (too many clients, say), but there are others that will be given back.
-        self._count += 1
-        try:
-            return await self._dial(self._target)
-        except psycopg.Error as error:
-            self._count -= 1
-            if self._count:
-                self._dial_after = asyncio.get_running_loop().time() + PAUSE_SECONDS
-                return None
-            failed = ours(error)
-            self._refuse(failed)
-            raise failed from error
-        except BaseException:
-            self._count -= 1
-            self._call(None)
-            raise
-
-    async def _turn(self, deadline: float, *, first: bool) -> Connection | None:
-        loop = asyncio.get_running_loop()
-        turn: _Turn = loop.create_future()
-        (self._turns.appendleft if first else self._turns.append)(turn)
-        end = loop.call_at(deadline, self._expire, turn)
-        try:
-            return await turn
+            await asyncio.wait([task])
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:  # it came at the same moment
-                connection = turn.result()
-                if connection is None:
-                    self._call(None)
-                else:
-                    self.give_back(connection)
+            if may_cancel:
+                task.cancel()
             raise
-        finally:
-            end.cancel()
-            if turn.cancelled() and turn in self._turns:
-                self._turns.remove(turn)
+        return task.result()
 
-    def _expire(self, turn: _Turn) -> None:
-        if not turn.done():
-            self._turns.remove(turn)
-            busy = f"all {self._count} connections stayed at work for {self._wait_seconds:g} s"
-            turn.set_exception(StoreError(f"memory unavailable: {busy}; raise pool_size."))
+    async def forget(self) -> None:
+        """Forget what was found out about the connections, for the schema has changed."""
+        self._traits.clear()
+        if not self._lent:
+            await self._pool.drain()
 
-    def _call(self, connection: Connection | None) -> bool:
-        # None: there is room to make one.
-        while self._turns:
-            turn = self._turns.popleft()
-            if not turn.done():
-                turn.set_result(connection)
-                return True
-        return False
+    async def close(self) -> None:
+        """Take no more work, finish what was begun, and close the connections unless they are the caller's."""
+        self._closed = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._owned:
+            await self._pool.close()
 
-    def _refuse(self, error: KagentMemoryError) -> None:
-        turns, self._turns = self._turns, deque()
-        for turn in turns:
-            if not turn.done():
-                turn.set_exception(type(error)(str(error)))
+    async def _take(self) -> AnyConnection:
+        if self._closed:
+            raise StoreError("The store is closed; open it again.")
+        try:
+            async with asyncio.timeout(None) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    return await self._pool.getconn()
+                finally:
+                    self._waiting.discard(waiting)
+        except TimeoutError:
+            raise self._failure.with_traceback(None) from None
+        except PoolClosed:
+            raise StoreError("memory unavailable: the store or its pool is closed; open it again.") from None
+        except PoolTimeout:
+            busy = f"all connections stayed at work for {self._pool.timeout:g} s"
+            raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
 
-    def _discard(self, connection: Connection) -> None:
-        self._count -= 1
-        connection.end()
-        self._call(None)
+    async def _put_back(self, connection: AnyConnection) -> None:
+        is_idle = connection.info.transaction_status == TransactionStatus.IDLE
+        if not is_idle or connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            await connection.close()
+        elif traits := self._traits.get(connection):
+            traits.answered_at = asyncio.get_running_loop().time()
+        await self._pool.putconn(connection)
 
-    def _close_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._idle and loop.time() - self._idle[0].answered_at >= IDLE_SECONDS:
-            self._discard(self._idle.popleft())
-        self._sweep = loop.call_later(IDLE_SECONDS, self._close_idle) if self._idle else None
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # a caller that was cancelled does not ask for it
+
+    async def _dial(self) -> AnyConnection:
+        try:
+            connection = await connect(self._target)
+            try:
+                await self._set_up(connection)
+            except BaseException:
+                await connection.close()
+                raise
+        except Exception as error:
+            self._failure = error
+            self._refuse_waiting()
+            raise
+        return connection
+
+    async def _set_up(self, connection: AnyConnection) -> Traits:
+        traits = await set_up(connection, self._target, lent=self._lent)
+        if self._verify is not None:
+            await self._verify(connection, traits)
+        self._traits[connection] = traits
+        return traits
+
+    async def _check(self, connection: AnyConnection) -> None:
+        traits = self._traits.get(connection)
+        now = asyncio.get_running_loop().time()
+        if traits is not None and now - traits.answered_at < TRUSTED_SECONDS:
+            return
+        try:
+            await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))
+        except psycopg.Error:
+            await self._pool.drain()  # what broke one has most likely broken all
+            raise
+
+    def _refuse_waiting(self, _: object = None) -> None:
+        # While a connection is open it will be given back: a server that takes no more is shared.
+        if any(not connection.closed for connection in self._traits):
+            return
+        now = asyncio.get_running_loop().time()
+        for waiting in self._waiting:
+            waiting.reschedule(now)
+        self._waiting.clear()

@@ -8,38 +8,38 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from ...errors import ConfigurationError
 from ..sql import queries
 from ..sql.session import Row
-from .connection import DIALECT, Connection
+from .connection import DIALECT, AnyConnection, Target, fetch
 
 ROLES = ("kagent_memory_app", "kagent_memory_maintenance")
 OLDEST_VERSION = 15_00_00  # views look with their caller's eyes from here on
 ATTEMPTS = 5
 
 
-async def join_roles(connection: Connection, schema: str) -> None:
+async def join_roles(connection: AnyConnection, target: Target) -> None:
     """Lets the user act as both roles where it may not yet.
 
     Raises:
         ConfigurationError: it may not let itself.
     """
-    found = await _look(connection, schema)
+    found = await _look(connection, target)
     if not found["member"]:
         await _make_roles(connection, found["login"])
 
 
-async def is_guarded(connection: Connection, schema: str) -> bool:
+async def is_guarded(connection: AnyConnection, target: Target) -> bool:
     """Whether every table is guarded, and the roles are as they must be."""
-    found = await _look(connection, schema)
+    found = await _look(connection, target)
     return not found["unguarded"] and not found["unfit"]
 
 
-async def guard(connection: Connection, schema: str) -> None:
+async def guard(connection: AnyConnection, target: Target) -> None:
     """Makes the roles and guards every table, in the transaction that migrates; harmless where that was done.
 
     Raises:
         ConfigurationError: the server is too old, a role is not fit, or the user may not make or grant the roles.
         psycopg.Error: the user owns no tables here, say.
     """
-    found = await _look(connection, schema)
+    found = await _look(connection, target)
     if found["version"] < OLDEST_VERSION:
         raise ConfigurationError("rls needs PostgreSQL 15 or newer; leave it out, or update the server.")
     if found["unfit"]:
@@ -49,16 +49,15 @@ async def guard(connection: Connection, schema: str) -> None:
         )
     if found["superuser"] or not found["member"] or len(found["roles"]) < len(ROLES):
         await _make_roles(connection, found["login"])
-    if not (await _look(connection, schema))["unguarded"]:
+    if not (await _look(connection, target))["unguarded"]:
         return
     for name in ("guard_schema", "guard_tables"):
         await connection.execute(queries(DIALECT)[name])
 
 
-async def _look(connection: Connection, schema: str) -> Row:
+async def _look(connection: AnyConnection, target: Target) -> Row:
     text = queries(DIALECT)["guard"]
-    cursor = await connection.execute(text, {"schema": schema}, prepare=False)
-    [found] = await cursor.fetchall()
+    [found] = await fetch(connection, text, {"schema": target.schema})
     return found
 
 
@@ -68,7 +67,7 @@ async def _look(connection: Connection, schema: str) -> Row:
     wait=wait_random(0.05, 0.2),
     reraise=True,
 )
-async def _make_roles(connection: Connection, login: str) -> None:
+async def _make_roles(connection: AnyConnection, login: str) -> None:
     try:
         async with connection.transaction():
             await connection.execute(queries(DIALECT)["make_roles"])

@@ -10,7 +10,7 @@ from psycopg import errors, sql
 from ...errors import ConfigurationError
 from ..sql import Migration, migrations, missing, queries
 from ..sql import schema as whole_schema
-from .connection import DIALECT, Connection
+from .connection import DIALECT, AnyConnection, Traits, fetch, within
 from .distribution import distribute, is_distributed
 from .errors import ours
 from .row_security import guard, is_guarded, join_roles
@@ -22,98 +22,109 @@ _LOCK = 0x6B61_6765_6E74_6D65  # for all schemas of a database: they make the sa
 
 
 async def prepare(
-    connection: Connection, schema: str, *, row_security: bool = False, shards: int | None = None
+    connection: AnyConnection, traits: Traits, *, row_security: bool = False, shards: int | None = None
 ) -> bool:
-    """Migrates the schema where it must; guards its rows, and distributes its tables, where that is asked for or was
-    once. Gives whether there was something to do.
+    """Migrate the schema where it must be; guard its rows, and distribute its tables, where that is asked for or was
+    once.
 
     Args:
         connection: one of its own.
-        schema: the schema's name.
+        traits: what is known of it.
         row_security: switches row level security on.
         shards: distributes the tables, those of scopes in so many parts.
+
+    Returns:
+        Whether there was something to do.
 
     Raises:
         ConfigurationError: the user's rights or a missing pgvector do not allow it, or a build from before the first
             release made the database.
         StoreError: the database went away.
     """
-    guarded = row_security or connection.row_security
+    guarded = row_security or traits.row_security
     try:
-        if connection.row_security:  # else not even the schema may be looked into
-            await join_roles(connection, schema)
-        lacking = await _missing(connection, schema)
-        newest = connection.has_vectors and lacking == []
-        if newest and shards is None and (not guarded or await is_guarded(connection, schema)):
+        is_new = await within(connection, traits.target.answer_seconds, _is_new(connection, traits, guarded=guarded))
+        if is_new and shards is None:
             return False
-        connection.patience = MIGRATION_SECONDS
-        async with connection.transaction():
-            await connection.execute("SELECT set_config('statement_timeout', '0', true)")
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            await _migrate(connection, schema)
-            distributed = shards is not None or await is_distributed(PostgresSession(connection))
-            if guarded and distributed:
-                raise ConfigurationError(
-                    "Row level security and Citus exclude each other: Citus hands no transaction's scope on to its "
-                    "nodes. Leave out rls, or --distribute."
-                )
-            if guarded:
-                await guard(connection, schema)
-            if distributed:
-                await distribute(connection, shards=shards or SHARDS)
+        await within(connection, MIGRATION_SECONDS, _prepare(connection, traits, guarded=guarded, shards=shards))
     except psycopg.Error as error:
         raise ours(error) from error
     return True
 
 
-async def _missing(connection: Connection, schema: str) -> Sequence[Migration] | None:
+async def _is_new(connection: AnyConnection, traits: Traits, *, guarded: bool) -> bool:
+    """Return whether nothing is left to migrate or to guard."""
+    target = traits.target
+    async with connection.transaction():
+        if traits.row_security:  # else not even the schema may be looked into
+            await join_roles(connection, target)
+        if traits.halfvec is None or await _missing(connection, traits) != []:
+            return False
+        return not guarded or await is_guarded(connection, target)
+
+
+async def _prepare(connection: AnyConnection, traits: Traits, *, guarded: bool, shards: int | None) -> None:
+    async with connection.transaction():
+        await connection.execute("SELECT set_config('statement_timeout', '0', true)")
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        await _migrate(connection, traits)
+        distributed = shards is not None or await is_distributed(PostgresSession(connection, traits))
+        if guarded and distributed:
+            raise ConfigurationError(
+                "Row level security and Citus exclude each other: Citus hands no transaction's scope on to its "
+                "nodes. Leave out rls, or --distribute."
+            )
+        if guarded:
+            await guard(connection, traits.target)
+        if distributed:
+            await distribute(connection, traits, shards=shards or SHARDS)
+
+
+async def _missing(connection: AnyConnection, traits: Traits) -> Sequence[Migration] | None:
     """Return the migrations that the schema lacks; None where none of our tables is there yet.
 
     Raises:
         ConfigurationError: a build from before the first release made it.
     """
-    ledger = sql.Identifier(schema, "schema_migration")
-    cursor = await connection.execute("SELECT to_regclass(%s) AS place", (ledger.as_string(connection),))
-    [found] = await cursor.fetchall()
-    if found["place"] is None:
+    ledger = sql.Identifier(traits.target.schema, "schema_migration")
+    place = {"place": ledger.as_string(connection)}
+    [found] = await fetch(connection, "SELECT to_regclass(%(place)s::text) IS NOT NULL AS there", place)
+    if not found["there"]:
         return None
-    cursor = await connection.execute(sql.SQL("SELECT number, name FROM {}").format(ledger))
-    applied = {row["number"]: row["name"] for row in await cursor.fetchall()}
-    return missing(migrations(DIALECT), applied)
+    rows = await fetch(connection, sql.SQL("SELECT number, name FROM {}").format(ledger))
+    return missing(migrations(DIALECT), {row["number"]: row["name"] for row in rows})
 
 
-async def _migrate(connection: Connection, schema: str) -> None:
+async def _migrate(connection: AnyConnection, traits: Traits) -> None:
+    schema = traits.target.schema
     # All of it is set for this transaction only: behind a pooler the session is somebody else's a moment later.
     await _ensure_extension(connection)
-    cursor = await connection.execute(
-        "SELECT n.nspname AS name FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace "
-        "JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname = 'halfvec' WHERE e.extname = 'vector'"
+    found = await fetch(
+        connection,
+        "SELECT n.nspname::text AS name FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace "
+        "JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname = 'halfvec' WHERE e.extname = 'vector'",
     )
-    found = await cursor.fetchone()
-    if found is None:
+    if not found:
         raise ConfigurationError("The installed pgvector has no halfvec; update the extension to 0.7 or newer.")
-    present = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
-    if not await present.fetchone():
+    if not await fetch(connection, "SELECT FROM pg_namespace WHERE nspname = %(schema)s::text", {"schema": schema}):
         await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found["name"]))
+    path = ", ".join(sql.Identifier(name).as_string(connection) for name in (schema, found[0]["name"]))
     await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
-    text, lacking = queries(DIALECT), await _missing(connection, schema)
+    text, lacking = queries(DIALECT), await _missing(connection, traits)
     if lacking is None:
         await connection.execute(whole_schema(DIALECT))
-        lacking = migrations(DIALECT)
-        for step in lacking:
+        for step in migrations(DIALECT):
             await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
         return
-    if connection.row_security and lacking:
+    if traits.row_security and lacking:
         await connection.execute(text["unguard_tables"])
     for step in lacking:
         await connection.execute(step.script)
         await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
 
 
-async def _ensure_extension(connection: Connection) -> None:
-    present = await connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'")
-    if await present.fetchone():
+async def _ensure_extension(connection: AnyConnection) -> None:
+    if await fetch(connection, "SELECT FROM pg_extension WHERE extname = 'vector'"):
         return
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")

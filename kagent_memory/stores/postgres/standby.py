@@ -20,11 +20,10 @@ from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.session import Row
 from ..values import StandbyBehind, StandbyLag
-from .connection import DIALECT, Connection, Target, dial
+from .connection import CONNECT_SECONDS, DIALECT, AnyConnection, Target, Traits, connect, fetch, within
 from .database import PostgresDatabase
 from .errors import refused
-from .lent_pool import LentPool
-from .pool import MAX_WAIT_SECONDS, Pool
+from .pool import Pool
 from .session import EVERY_SCOPE, PostgresSession
 
 logger = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class Standby:
     """
 
     @classmethod
-    async def of(cls, uri: str, target: Target, primary: Pool | LentPool, options: OpenOptions) -> Self:
+    async def of(cls, uri: str, target: Target, primary: Pool, options: OpenOptions) -> Self:
         """The standby of this URI, looked at; one that is merely away is tried again later.
 
         Args:
@@ -66,18 +65,20 @@ class Standby:
         conninfo = uri.removeprefix("kagent+")
         if not conninfo.startswith(("postgresql://", "postgres://")):
             raise ConfigurationError("read_uri takes the URI of a standby, postgresql://user:password@host/database.")
-        connection = await primary.take()
+
+        async def look(connection: AnyConnection, traits: Traits) -> tuple[Row, Row, bool]:
+            return await _row(connection, "cluster"), await _row(connection, "node"), traits.row_security
+
         try:
-            cluster, node = await _row(connection, "cluster"), await _row(connection, "node")
+            cluster, node, row_security = await primary.use(look)
         except psycopg.Error as error:
             raise ConfigurationError(
                 f"read_uri: the primary does not report where its log ends: {_words(error)}."
             ) from error
-        finally:
-            primary.give_back(connection)
-        standby = cls(replace(target, conninfo=conninfo), cluster, node["position"], connection.row_security, options)
+        standby = cls(replace(target, conninfo=conninfo), cluster, node["position"], row_security, options)
+        await standby._pool.open()
         try:
-            there = await dial(standby.target)
+            there = await connect(standby.target)
         except psycopg.Error as error:
             if isinstance(told := refused(error), ConfigurationError):
                 raise ConfigurationError(f"read_uri: {told}") from error
@@ -88,15 +89,14 @@ class Standby:
         except psycopg.Error as error:
             wrong = f"the server does not tell how far it is: {_words(error)}"
         finally:
-            there.end()  # it may have been set up before the standby had what was written
+            await there.close()
         if wrong is not None:
             raise ConfigurationError(f"read_uri: {wrong}; name a streaming standby of the database, or leave it out.")
         return standby
 
     def __init__(self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions) -> None:
-        size = options.get("pool_size", 10)
         self.target = target
-        self._pool = Pool(target, size=size, wait_seconds=MAX_WAIT_SECONDS, dial=self._dialled)
+        self._pool = Pool(target, size=options.get("pool_size", 10), verify=self._verify)
         self._ring = KeyRing.parse(options.get("encryption_keys"))
         self._cluster = cluster
         self._row_security = row_security
@@ -173,26 +173,20 @@ class Standby:
         self._trouble = f"standby: {reason}"
         return self._trouble
 
-    def close(self) -> None:
-        """Closes its connections."""
-        self._pool.close()
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._pool.close()
 
-    async def _dialled(self, target: Target) -> Connection:
-        connection = await dial(target)
-        try:
-            node = await _row(connection, "node")
-            wrong = await self.wrong_with(connection)
-            if wrong is not None:
-                raise psycopg.OperationalError(wrong)
-            self.check(None, node)
-            if connection.row_security != self._row_security or not connection.has_vectors:
-                raise StandbyBehind("its tables are not guarded as the primary's were when the store was opened")
-        except BaseException:
-            connection.end()
-            raise
-        return connection
+    async def _verify(self, connection: AnyConnection, traits: Traits) -> None:
+        node = await _row(connection, "node")
+        wrong = await self.wrong_with(connection)
+        if wrong is not None:
+            raise psycopg.OperationalError(wrong)
+        self.check(None, node)
+        if traits.row_security != self._row_security or traits.halfvec is None:
+            raise StandbyBehind("its tables are not guarded as the primary's were when the store was opened")
 
-    async def wrong_with(self, connection: Connection) -> str | None:
+    async def wrong_with(self, connection: AnyConnection) -> str | None:
         """Why this server cannot stand by the primary; None when it can."""
         if await _row(connection, "cluster") != self._cluster:
             return "this is another database than the one that is written to"
@@ -219,14 +213,14 @@ async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
     told: list[Mapping[str, Any]] = []
     for place in (uri, read_uri.removeprefix("kagent+")):
         target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
-        pool = Pool(target, size=1, wait_seconds=LOOK_SECONDS)
+        pool = await Pool(target).open()
         try:
-            answers = await PostgresDatabase(pool, None).read(
+            answers = await PostgresDatabase(pool).read(
                 PostgresSession.several, [("node", {}), ("cluster", {}), ("replayed", {})]
             )
             told.append({name: value for [row] in answers for name, value in row.items()})
         finally:
-            pool.close()
+            await pool.close()
     primary, standby = told
     behind = max(primary["position"] - standby["position"], 0)
     return StandbyLag(
@@ -278,9 +272,8 @@ class StandbyDatabase(PostgresDatabase):
             raise StandbyBehind  # another standby behind the same name: what the first one held, this one may not
 
 
-async def _row(connection: Connection, query: str) -> Mapping[str, Any]:
-    cursor = await connection.execute(queries(DIALECT)[query], binary=True, prepare=False)
-    [row] = await cursor.fetchall()
+async def _row(connection: AnyConnection, query: str) -> Mapping[str, Any]:
+    [row] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)[query]))
     return row
 
 

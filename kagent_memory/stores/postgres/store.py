@@ -7,6 +7,7 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -25,12 +26,11 @@ from ..sql.store import SqlStore
 from ..text_index import ScopeIndex
 from ..vector_index import ScopeVectors
 from . import embedded_server
-from .connection import Connection, Target, dial
+from .connection import AnyConnection, Target, Traits
 from .database import PostgresDatabase
 from .distribution import drop_local_rows, is_distributed, left_to_distribute
-from .errors import check_loop, ours, refused
-from .lent_pool import LentPool
-from .pool import MAX_WAIT_SECONDS, Pool
+from .errors import check_loop, refused
+from .pool import Pool
 from .schema import MIGRATION_SECONDS, prepare
 from .session import PostgresSession
 from .standby import Standby
@@ -88,53 +88,23 @@ class PostgresStore(SqlStore[PostgresSession]):
             schema=options.get("schema", "kagent_memory"),
             statement_seconds=options.get("statement_timeout_seconds", 15.0),
         )
-        if (given := options.get("pool")) is not None:
-            return await cls._open_lent(
-                await LentPool.of(given, target, wait_seconds=MAX_WAIT_SECONDS), target, options
-            )
-        first = await _first(target)
-        try:
-            migrated = await prepare(first, target.schema, row_security=options.get("rls", False))
-        except BaseException:
-            first.end()
-            raise
-        pool = Pool(target, size=options.get("pool_size", 10), wait_seconds=MAX_WAIT_SECONDS)
-        if migrated:  # what it found when it was set up is no longer so
-            first.end()
-        else:
-            pool.add(first)
-        return await cls._put_together(pool, directory, target, options)
-
-    @classmethod
-    async def _open_lent(cls, pool: LentPool, target: Target, options: OpenOptions) -> Self:
-        try:
-            first = await pool.take()
-            try:
-                if await prepare(first, target.schema, row_security=options.get("rls", False)):
-                    pool.forget()
-            finally:
-                pool.give_back(first)
-        except BaseException:
-            pool.close()
-            raise
-        finally:
-            await pool.settled()
-        return await cls._put_together(pool, None, target, options)
-
-    @classmethod
-    async def _put_together(
-        cls, pool: Pool | LentPool, directory: Path | None, target: Target, options: OpenOptions
-    ) -> Self:
         ring = KeyRing.parse(options.get("encryption_keys"))
         standby: Standby | None = None
-        if (read_uri := options.get("read_uri")) is not None:
-            try:
+        if (given := options.get("pool")) is not None:
+            pool = await Pool.lent(given, target)
+        else:
+            pool = await Pool(target, size=options.get("pool_size", 10)).open()
+        try:
+            if await pool.use(partial(prepare, row_security=options.get("rls", False))):
+                await pool.forget()
+            if (read_uri := options.get("read_uri")) is not None:
                 standby = await Standby.of(read_uri, target, pool, options)
-            except BaseException:
-                pool.close()
-                if isinstance(pool, LentPool):
-                    await pool.settled()
-                raise
+        except psycopg.Error as error:
+            await pool.close()
+            raise refused(error) from error
+        except BaseException:
+            await pool.close()
+            raise
         database = PostgresDatabase(pool, directory, ring=ring, wrote=standby and standby.wrote)
         store = cls(database, options, ring=ring)
         store._standby = standby
@@ -144,7 +114,7 @@ class PostgresStore(SqlStore[PostgresSession]):
     async def close(self) -> None:
         await cancel_and_wait(*self._loads)
         if self._standby is not None:
-            self._standby.close()
+            await self._standby.close()
         await super().close()
 
     @override
@@ -192,17 +162,21 @@ class PostgresStore(SqlStore[PostgresSession]):
     ) -> Mapping[str, str]:
         check_loop()
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
-        connection = await _first(target)
-        try:
-            left = await left_to_distribute(connection)
+
+        async def work(connection: AnyConnection, traits: Traits) -> Mapping[str, str]:
+            left = await left_to_distribute(connection, traits)
             if left and not dry_run:
-                await prepare(connection, schema, shards=shards)
-                await drop_local_rows(connection)
+                await prepare(connection, traits, shards=shards)
+                await drop_local_rows(connection, traits)
+            return left
+
+        pool = await Pool(target).open()
+        try:
+            return await pool.use(work)
         except psycopg.Error as error:
-            raise ours(error) from error
+            raise refused(error) from error
         finally:
-            connection.end()
-        return left
+            await pool.close()
 
     @override
     async def _make_vectors(self, session: PostgresSession, space: EmbeddingSpace) -> None:
@@ -337,10 +311,3 @@ class PostgresStore(SqlStore[PostgresSession]):
                 if (held := self._cache.known((scope.id, number))) is not None:
                     held.is_behind = True
         return found
-
-
-async def _first(target: Target) -> Connection:
-    try:
-        return await dial(target)
-    except psycopg.Error as error:
-        raise refused(error) from error

@@ -188,7 +188,7 @@ async def prune(
     """
     scopes = [{"scope_id": scope_id} for scope_id, _ in expired_in]
     if not dry_run:
-        await session.run_many("advance_version", scopes)
+        await session.run_many("advance_version", [{**whose, "step": 1} for whose in scopes])
     expired = await session.several([("expired_memories", {**whose, "now": now}) for whose in scopes])
     pruned = Pruned()
     for (_, scope), whose, rows in zip(expired_in, scopes, expired, strict=True):

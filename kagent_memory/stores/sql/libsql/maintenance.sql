@@ -16,7 +16,7 @@ LIMIT :limit
 
 -- name: advance_version
 -- As touch_scope, for a scope that is there.
-UPDATE scope SET version = version + 1 WHERE scope_id = :scope_id
+UPDATE scope SET version = version + :step WHERE scope_id = :scope_id
 
 -- name: expired_memories
 -- A short-term memory is promoted or goes, however often it was delivered.

@@ -17,7 +17,7 @@ LIMIT %(limit)s
 
 -- name: advance_version
 -- As touch_scope, for a scope that is there.
-UPDATE scope SET version = version + 1 WHERE scope_id = %(scope_id)s
+UPDATE scope SET version = version + %(step)s WHERE scope_id = %(scope_id)s
 
 -- name: expired_memories
 -- A short-term memory is promoted or goes, however often it was delivered.

@@ -89,25 +89,18 @@ WHERE scope_id = %(scope_id)s AND session_id = ANY(%(session_ids)s::text[]) AND 
 GROUP BY session_id
 
 -- name: insert_memory
--- Takes all memories at once, as session.RECORDS says: one statement however many they are.
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
     ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
     sealed
+) VALUES (
+    %(scope_id)s, %(id)s, %(content)s, %(content_hash)s, %(type)s, %(topics)s, %(tags)s, %(importance)s, %(is_error)s,
+    %(origin)s, %(author)s, %(session_id)s, %(position)s, %(event_ids)s, %(subject)s, %(attribute)s, %(metadata)s,
+    %(created_at)s, %(updated_at)s, %(happened_at)s, %(valid_from)s, %(valid_to)s, %(expires_at)s, %(ttl_days)s,
+    %(pinned)s, %(verbatim)s, %(state)s, %(superseded_by)s, %(revision)s, %(said_at)s, %(explicit)s, %(slot)s,
+    %(category)s, %(postings)s, %(touched)s, %(sealed)s
 )
-SELECT
-    s.scope_id, own.id, convert_from(own.content, 'UTF8'), own.content_hash, type, topics, tags, importance, is_error,
-    origin, author, session_id, position, event_ids, subject, attribute, metadata, created_at, updated_at, happened_at,
-    valid_from, valid_to, expires_at, ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit,
-    slot, category, own.postings, touched, own.sealed
-FROM scope AS s
-CROSS JOIN unnest(
-    %(id)b::uuid[], %(content)b::bytea[], %(content_hash)b::bytea[], %(postings)b::bytea[], %(sealed)b::bytea[],
-    %(place)b::integer[]
-) AS own (id, content, content_hash, postings, sealed, place)
-JOIN json_populate_recordset(NULL::memory, %(rows)s) WITH ORDINALITY AS shared ON shared.ordinality = own.place
-WHERE s.scope_id = %(scope_id)s
 
 -- name: replace_memory
 UPDATE memory SET
@@ -139,11 +132,7 @@ WHERE m.scope_id = %(scope_id)s AND s.scope_id = %(scope_id)s AND m.id = ANY(%(i
     AND EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = %(scope_id)s AND v.id = m.id)
 
 -- name: put_vector
--- Takes the ids and vectors of all rows as lists (session.STACKED).
-INSERT INTO memory_vector_{space} (scope_id, id, embedding)
-SELECT s.scope_id, given.id, given.embedding
-FROM scope AS s, unnest(%(id)b::uuid[], %(embedding)b::halfvec[]) AS given (id, embedding)
-WHERE s.scope_id = %(scope_id)s
+INSERT INTO memory_vector_{space} (scope_id, id, embedding) VALUES (%(scope_id)s, %(id)s, %(embedding)s)
 ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 
 -- name: count_usage
