@@ -18,8 +18,7 @@ from kagent_memory.testing import HashEmbedder
 
 ADA, BOB = Scope("acme", "ada", "desk"), Scope("acme", "bob", "desk")
 STATE = """SELECT current_setting('search_path') AS path, current_setting('TimeZone') AS zone,
-current_setting('statement_timeout') AS patience, current_setting('role') AS role,
-(SELECT count(*) FROM pg_prepared_statements WHERE name NOT LIKE 'mine%') AS prepared"""
+current_setting('statement_timeout') AS patience, current_setting('role') AS role"""
 
 
 def pool_of(uri: str, **options: Any) -> AsyncConnectionPool[Any]:
@@ -115,6 +114,7 @@ async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(
     monkeypatch.setattr("kagent_memory.stores.postgres.store.MAX_WAIT_SECONDS", 1)
     async with pool_of(postgres_uri, min_size=1, max_size=1) as pool:
         await pool.wait(60)
+        pool.timeout = 1.0
         options: dict[str, Any] = {"pool": pool, "llm": False, "worker": False}
         async with await Memories.open(**options) as memories:
             async with pool.connection():

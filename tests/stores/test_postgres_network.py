@@ -23,7 +23,7 @@ from kagent_memory.errors import InvalidInput, StoreError
 from kagent_memory.records import Change, Memory, Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job
-from kagent_memory.stores.postgres.prepared import command
+from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -212,9 +212,7 @@ async def test_a_large_write_over_a_slow_line_takes_its_time_and_is_not_given_up
 
 
 async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatch):
-    from kagent_memory.stores.postgres import connection
-
-    monkeypatch.setattr(connection, "CROSSING_SECONDS", 4.0)
+    monkeypatch.setattr("kagent_memory.stores.postgres.session.SLOWEST_BYTES_PER_SECOND", 4_000_000)
     relay, store = relayed
     relay.crawl(100_000)
     start = time.monotonic()
@@ -262,16 +260,14 @@ async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go
 
 async def test_a_caller_that_is_cancelled_while_its_question_is_being_sent_is_told_so(relayed):
     relay, store = relayed
-    asking: list[Any] = []
 
     async def ask(session: Any) -> Any:
         relay.stall()
-        asking.append(session._connection)
-        return await session._connection.ask([(command("SELECT %(text)s::text AS text"), ["x" * 30_000_000])])
+        values = {"text": "x" * 30_000_000}  # more than fits into the socket's buffers
+        return await fetch(session._connection, "SELECT %(text)s::text AS text", values)
 
     task = asyncio.create_task(store._database.read(ask))
-    while not (asking and asking[0]._line._writes):  # noqa: ASYNC110 more than fits into the socket's buffers
-        await asyncio.sleep(0)
+    await asyncio.sleep(0.5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -299,9 +295,10 @@ async def test_a_statement_that_takes_too_long_is_ended_by_the_server_and_the_co
             other.execute("UPDATE scope SET version = version")
             with pytest.raises(StoreError, match="statement_timeout_seconds"):
                 await store.apply(SCOPE, adding("waits for the lock"), now=NOW)
-        [connection] = store._database.pool._idle  # type: ignore[attr-defined]
+        pool = store._database.pool._pool  # type: ignore[attr-defined]
+        assert pool.get_stats()["pool_available"] == 1
         await store.apply(SCOPE, adding("waits no more"), now=NOW)
-        assert list(store._database.pool._idle) == [connection]  # type: ignore[attr-defined]
+        assert pool.get_stats()["connections_num"] == 1
 
 
 async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(postgres_uri, monkeypatch):
@@ -339,7 +336,7 @@ async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(post
             relay.flow()
 
 
-async def test_writers_that_lose_their_connections_together_are_told_once_each(postgres_uri, caplog):
+async def test_writers_that_lose_their_connections_together_are_told_once_each(postgres_uri):
     async with await open_store(postgres_uri, pool_size=8) as store:
         await store.apply(SCOPE, adding("here"), now=NOW)
         with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as holder:
@@ -352,7 +349,6 @@ async def test_writers_that_lose_their_connections_together_are_told_once_each(p
                 other.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
             told = await asyncio.gather(*writing, return_exceptions=True)
         assert {type(error) for error in told} == {StoreError}
-        assert not [record.message for record in caplog.records if record.name.startswith("psycopg")]
         await store.apply(SCOPE, adding("goes on"), now=NOW)
         assert await store.version(SCOPE) == 2
 
@@ -372,29 +368,30 @@ async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri,
         assert (await memories.stats(SCOPE)).visible == 101
 
 
-async def test_the_wait_for_a_connection_is_bounded_and_its_error_says_what_to_raise(postgres_uri, monkeypatch):
-    monkeypatch.setattr("kagent_memory.stores.postgres.store.MAX_WAIT_SECONDS", 0.3)
+async def test_the_wait_for_a_connection_is_bounded_and_its_error_names_the_setting(postgres_uri, monkeypatch):
+    released = asyncio.Event()
+
+    async def hold(_session: Any) -> None:
+        await released.wait()
+
+    monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 0.5)
     async with await open_store(postgres_uri, pool_size=1) as store:
-        held = await store._database.pool.take()  # type: ignore[attr-defined]
+        holding = asyncio.create_task(store._database.read(hold))  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
         start = time.monotonic()
         told = await asyncio.gather(*(store.version(SCOPE) for _ in range(5)), return_exceptions=True)
-        assert time.monotonic() - start > 0.25
-        assert all("raise pool_size" in str(error) and isinstance(error, StoreError) for error in told)
-        store._database.pool.give_back(held)  # type: ignore[attr-defined]
-    monkeypatch.undo()
-    async with await open_store(postgres_uri, pool_size=1) as store:
-        pool = store._database.pool  # type: ignore[attr-defined]
-        held = await pool.take()
-        waiting = asyncio.ensure_future(store.version(SCOPE))
-        while not pool._turns:  # noqa: ASYNC110 a few turns of the loop
-            await asyncio.sleep(0)
-        pool.give_back(held)
+        assert time.monotonic() - start > 0.4
+        assert all("pool_size" in str(error) and isinstance(error, StoreError) for error in told)
+        waiting = asyncio.create_task(store.version(SCOPE))
+        await asyncio.sleep(0.05)
+        released.set()
         assert await waiting == 0
+        await holding
 
 
 @pytest.mark.parametrize("searches", [400, pytest.param(1500, marks=pytest.mark.slow)])
 async def test_more_searches_at_once_than_can_be_served_are_all_answered(store_uri, searches, monkeypatch):
-    monkeypatch.setattr("kagent_memory.stores.postgres.store.MAX_WAIT_SECONDS", 600)  # a busy machine does not reach it
+    monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 600)  # which a busy machine does not reach
     async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False, pool_size=3) as memories:
         scopes = [Scope("t", f"user {number}", "app") for number in range(30)]
         for scope in scopes:
@@ -427,13 +424,13 @@ async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_u
                 ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert not [one for one in ended if isinstance(one, Exception)]
         pool = store._database.pool  # type: ignore[attr-defined]
-        assert pool._count <= 2
         async with asyncio.timeout(120):
-            while len(pool._idle) < pool._count:  # noqa: ASYNC110 the scope's index may still be packed
+            while pool._tasks:  # noqa: ASYNC110 what writes comes to its end
                 await asyncio.sleep(0.01)
-        assert len(pool._idle) == pool._count
-        assert not pool._turns
-        assert {connection.reusable for connection in pool._idle} == {True}
+        stats = pool._pool.get_stats()
+        assert stats["pool_available"] == stats["pool_size"] <= 2
+        assert not stats["requests_waiting"]
+        assert await asyncio.gather(*(store.version(SCOPE) for _ in range(5)))
 
 
 async def test_a_server_without_room_for_more_connections_is_shared_by_those_it_took(server_directory):

@@ -136,14 +136,16 @@ async def test_stores_through_the_pooler_and_beside_it_share_one_schema(pooled_u
 
 
 async def test_a_pooler_is_found_out_at_each_connection(postgres_uri, pooled_uri):
-    for uri, pooled in ((postgres_uri, False), (pooled_uri, True)):
+    async def pooled(store: MemoryStore) -> set[bool]:
+        await asyncio.gather(*(store.embedding_spaces() for _ in range(3)))
+        return {traits.pooled for traits in store._database.pool._traits.values()}  # type: ignore[attr-defined]
+
+    for uri, expected in ((postgres_uri, False), (pooled_uri, True)):
         async with await open_store(uri) as store:
-            await asyncio.gather(*(store.embedding_spaces() for _ in range(3)))
-            assert {connection.pooled for connection in store._database.pool._idle} == {pooled}  # type: ignore[attr-defined]
+            assert await pooled(store) == {expected}
     with Relay(postgres_uri) as relay:  # something that only forwards is no pooler
         async with await open_store(relay.uri) as store:
-            await store.embedding_spaces()
-            assert [connection.pooled for connection in store._database.pool._idle] == [False]  # type: ignore[attr-defined]
+            assert await pooled(store) == {False}
 
 
 async def test_several_that_open_a_new_schema_through_the_pooler_migrate_it_once(pooled_uri):

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
-from psycopg import generators
 from relay import at
 
 from kagent_memory import Memories
@@ -23,7 +23,8 @@ from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store, text_index
 from kagent_memory.stores.base import Batch, Job, Token
 from kagent_memory.stores.postgres import schema
-from kagent_memory.stores.postgres.database import PostgresDatabase
+from kagent_memory.stores.postgres import session as session_module
+from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder, StoreContract
 from kagent_memory.testing.contract import ConcurrencyContract, IsolationContract, QueueContract
@@ -49,7 +50,7 @@ WRONG = (
     "%",
     "é" * 32,
 )
-UNKNOWN = ("SELECT current_setting('kagent.unknown')", {})
+UNKNOWN = "SELECT current_setting('kagent.unknown')"
 _numbers = itertools.count()
 
 
@@ -291,36 +292,29 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
             await asyncio.sleep(0.0005 * _)
             cut.cancel()
             await asyncio.wait([cut])
-        connections = [await database.pool.take() for _ in range(2)]
-        for connection in connections:
-            cursor = await connection.execute(
+        both = asyncio.Barrier(2)
+
+        async def state(connection, _traits):
+            await both.wait()  # each has a connection of its own
+            return await fetch(
+                connection,
                 "SELECT current_user = session_user AS free, "
-                "coalesce(current_setting('kagent.scope', true), '') AS scope"
+                "coalesce(current_setting('kagent.scope', true), '') AS scope",
             )
-            [found] = await cursor.fetchall()
-            assert found == {"free": True, "scope": ""}
-            database.pool.give_back(connection)
+
+        for found in await asyncio.gather(*(database.pool.use(state) for _ in range(2))):
+            assert found == [{"free": True, "scope": ""}]
 
 
-async def test_a_read_leaves_in_one_piece_and_tells_its_own_error(postgres_uri, monkeypatch):
+async def test_a_read_tells_its_own_error_and_keeps_its_connection(postgres_uri, monkeypatch):
     async with await open_store(postgres_uri, rls=True, pool_size=1) as store:
         await fill(store)
         database: Any = store._database  # type: ignore[attr-defined]
-        pieces = 0
-        sent = generators.send
-
-        def counted(pgconn):
-            nonlocal pieces
-            pieces += 1
-            return sent(pgconn)
-
-        monkeypatch.setattr(generators, "send", counted)
-        assert len((await store.list(ADA, now=NOW)).memories) == 1
-        [connection] = database.pool._idle
-        assert pieces == 1
+        backend = partial(fetch, query="SELECT pg_backend_pid() AS pid")
+        [before] = await database.pool.use(lambda connection, _: backend(connection))
         with pytest.raises(InvalidInput, match="invalid input syntax for type uuid"):
             await database.within(ADA).read(lambda session: session.rows("scope_memories", {"scope_id": "none"}))
-        monkeypatch.setattr(PostgresDatabase, "_preamble", lambda *_: [UNKNOWN])
+        monkeypatch.setattr(session_module, "statement", lambda *_, **__: UNKNOWN)
         with pytest.raises(KagentMemoryError, match="unrecognized configuration parameter"):
             await store.list(ADA, now=NOW)
         monkeypatch.undo()
@@ -328,7 +322,8 @@ async def test_a_read_leaves_in_one_piece_and_tells_its_own_error(postgres_uri, 
         async with asyncio.timeout(120):
             assert await store.get(ADA, many, now=NOW) == {}
         assert len((await store.list(BEN, now=NOW)).memories) == 1
-        assert list(database.pool._idle) == [connection]  # no error cost the connection
+        [after] = await database.pool.use(lambda connection, _: backend(connection))
+        assert after == before  # no error cost the connection
 
 
 async def test_the_roles_may_not_log_in_pass_the_policies_by_or_own_anything(guarded_uri):

@@ -40,6 +40,7 @@ SCOPE_IDS = frozenset({"scope_id", "scope_ids", "served"})
 """Values whose bytes are ids of scopes."""
 EVERY_SCOPE = b""
 """Stands for all scopes' ids: tables were made or dropped."""
+BEGIN, COMMIT = "BEGIN", "COMMIT"
 _VALUE = re.compile(r"%\((\w+)\)[sb]")
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -52,9 +53,7 @@ class Statement(NamedTuple):
 
 
 @cache
-def statement(
-    query: str, space_number: int | None = None, dimensions: int | None = None
-) -> LiteralString:
+def statement(query: str, space_number: int | None = None, dimensions: int | None = None) -> LiteralString:
     """Return the text of a named query, for one vector table where it has to do with one."""
     text = queries(DIALECT)[query].replace("{space}", str(space_number))
     return cast("LiteralString", text.replace("{dimensions}", str(dimensions)))
@@ -157,12 +156,12 @@ class PostgresSession:
         """Begin a transaction with the next statement."""
         self._in_transaction = True
         if self._connection.autocommit:  # otherwise psycopg begins one by itself
-            self._waiting.append(Statement("BEGIN", ()))
+            self._waiting.append(Statement(BEGIN, ()))
         self._waiting += self._settings
 
     async def commit(self) -> None:
         """Keep what was written."""
-        self._waiting.append(Statement("COMMIT", ()))
+        self._waiting.append(Statement(COMMIT, ()))
         await self._flush()
         self._in_transaction = False
 
@@ -176,7 +175,7 @@ class PostgresSession:
 
     async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
         """Return all rows of the named query, decoded."""
-        [found] = await self.several([(query, values)], space_number=space_number)
+        [found] = await self._rows([(query, values)], space_number)
         return found
 
     async def several(
@@ -185,7 +184,12 @@ class PostgresSession:
         """Return the rows of several named queries."""
         ahead = sum(query == "touch_scope" for query, _ in queries)
         if 0 < ahead < len(queries) and self._sealing.ring is not None:  # they come first, and tell the scopes' salts
-            return [*await self.several(queries[:ahead]), *await self.several(queries[ahead:])]
+            return [*await self._rows(queries[:ahead]), *await self._rows(queries[ahead:])]
+        return await self._rows(queries, space_number)
+
+    async def _rows(
+        self, queries: Sequence[tuple[str, Values]], space_number: int | None = None
+    ) -> Sequence[Sequence[Row]]:
         asked: list[Statement] = []
         for query, values in queries:
             self._note(values)
@@ -262,23 +266,31 @@ class PostgresSession:
         batch, self._waiting, self._waiting_bytes = [*self._waiting, *asked], [], 0
         size = sum(size_of(values) for one in batch for values in one.values)
         seconds = self._seconds + size / SLOWEST_BYTES_PER_SECOND
-        executed = await within(self._connection, seconds, self._executed(batch))
+        is_large = size > 2 * PIECE_BYTES
+        executed = await within(self._connection, seconds, self._executed(batch, is_large=is_large))
         return executed[len(batch) - len(asked) :]
 
-    async def _executed(self, batch: Sequence[Statement]) -> Sequence[AsyncCursor[Row]]:
-        if len(batch) == 1 or not self._in_transaction:
+    async def _executed(self, batch: Sequence[Statement], *, is_large: bool) -> Sequence[AsyncCursor[Row]]:
+        if is_large or not self._in_transaction:
+            return [await self._execute(one, is_large=is_large) for one in batch]
+        # Psycopg ends a pipeline with a message that stops the server's clock for idle transactions: where
+        # locks are held, a statement of its own starts it again.
+        count = len(batch) - int(self._writes and batch[-1].text != COMMIT)
+        if count < 2:
             return [await self._execute(one) for one in batch]
         async with self._connection.pipeline():
-            return [await self._execute(one) for one in batch]
+            executed = [await self._execute(one) for one in batch[:count]]
+        return [*executed, *[await self._execute(one) for one in batch[count:]]]
 
-    async def _execute(self, asked: Statement) -> AsyncCursor[Row]:
+    async def _execute(self, asked: Statement, *, is_large: bool = False) -> AsyncCursor[Row]:
         cursor = self._connection.cursor(binary=True, row_factory=named_rows)
         if self._traits.lent:
             register_types(cursor, self._traits)
         if len(asked.values) > 1:
             await cursor.executemany(asked.text, asked.values)
         elif asked.values and asked.values[0]:
-            await cursor.execute(asked.text, asked.values[0])
+            # The server's clock runs from a statement's text on: what is large follows when it knows that.
+            await cursor.execute(asked.text, asked.values[0], prepare=is_large or None)
         else:
             await cursor.execute(asked.text, prepare=False)
         return cursor

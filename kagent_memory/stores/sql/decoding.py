@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, make_dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from ...language.tokenizer import is_question
@@ -18,6 +19,7 @@ _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 TOLD = (*_MEMORY, *_USAGE)
 """The columns of a memory in the order that `memory_of` takes them in."""
+_told = itemgetter(*TOLD)
 # What a frozen dataclass makes of them by itself takes four times as long as open ones of the same shape, which are
 # told their class at last; a search makes ten.
 _Memory = make_dataclass("_Memory", [*_MEMORY, "usage"], slots=True)
@@ -42,8 +44,8 @@ def memory_of(told: Sequence[Any]) -> Memory:
 
 
 def to_memory(row: Row) -> Memory:
-    """The memory of a row of `remembered`, which may hold it as `memory`."""
-    return row["memory"] if "memory" in row else memory_of([*map(row.__getitem__, TOLD)])
+    """The memory of a row of `remembered`."""
+    return memory_of(_told(row))
 
 
 def to_scope(row: Row) -> Scope:
