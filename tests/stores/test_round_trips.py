@@ -39,12 +39,12 @@ class Trips:
 @pytest.fixture
 def trips(monkeypatch) -> Trips:
     trips = Trips()
-    several, run, rows = PostgresSession.several, DriverThread.run, LibSQLSession.rows
+    asked_of, run, rows = PostgresSession._rows, DriverThread.run, LibSQLSession.rows
 
-    async def asked(self, queries, **options):
+    async def asked(self, queries, *arguments):
         trips.count += len(queries)
         trips.statements += [name for name, _ in queries]
-        return await several(self, queries, **options)
+        return await asked_of(self, queries, *arguments)
 
     async def ran(self, *arguments, **options):
         trips.count += 1
@@ -54,7 +54,7 @@ def trips(monkeypatch) -> Trips:
         trips.statements.append(query)
         return await rows(self, query, values, **options)
 
-    monkeypatch.setattr(PostgresSession, "several", asked)
+    monkeypatch.setattr(PostgresSession, "_rows", asked)
     monkeypatch.setattr(DriverThread, "run", ran)
     monkeypatch.setattr(LibSQLSession, "rows", read)
     return trips
