@@ -234,9 +234,9 @@ class Postings:
         postings._long = _Run.beside(runs)
         return postings
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> Self:
+    def where(self, kept: npt.NDArray[np.bool_]) -> Postings:
         """The lists of some of the rows, numbered as they are."""
-        some = type(self)()
+        some: Postings = type(self)()
         some._long, some._short = self._long.where(kept), self._short.where(kept)
         return some
 

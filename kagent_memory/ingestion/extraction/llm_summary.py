@@ -72,7 +72,7 @@ class LlmSummary:
         return self if self._choice is None else self._with(_opened(self._choice, settings))
 
     def _with(self, llm: Llm | None) -> LlmSummary:
-        made = copy(self)
+        made: LlmSummary = copy(self)
         made._llm = llm
         return made
 

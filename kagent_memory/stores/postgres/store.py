@@ -125,7 +125,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             return self, self._standby.failed(failed)
         if (trouble := self._standby.held_off()) is not None:
             return self, trouble
-        there = copy.copy(self)
+        there: PostgresStore = copy.copy(self)
         there._reads = self._standby.database()
         return there, None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, make_dataclass
 from datetime import datetime
 from operator import itemgetter
@@ -19,7 +19,7 @@ _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 TOLD = (*_MEMORY, *_USAGE)
 """The columns of a memory in the order that `memory_of` takes them in."""
-_told = itemgetter(*TOLD)
+_told: Callable[[Row], Sequence[Any]] = itemgetter(*TOLD)
 # What a frozen dataclass makes of them by itself takes four times as long as open ones of the same shape, which are
 # told their class at last; a search makes ten.
 _Memory = make_dataclass("_Memory", [*_MEMORY, "usage"], slots=True)
