@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, make_dataclass
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from ...language.tokenizer import is_question
 from ...records import Filter, Memory, Revision, Scope, Usage, checked_text
@@ -19,7 +19,7 @@ _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 TOLD = (*_MEMORY, *_USAGE)
 """The columns of a memory in the order that `memory_of` takes them in."""
-_told: Callable[[Row], Sequence[Any]] = itemgetter(*TOLD)
+_told = cast("Callable[[Row], Sequence[Any]]", itemgetter(*TOLD))
 # What a frozen dataclass makes of them by itself takes four times as long as open ones of the same shape, which are
 # told their class at last; a search makes ten.
 _Memory = make_dataclass("_Memory", [*_MEMORY, "usage"], slots=True)
