@@ -176,11 +176,13 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
     Raises:
         psycopg.OperationalError: the database did not answer.
     """
-    loop = asyncio.get_running_loop()
+    loop, expired = asyncio.get_running_loop(), False
     try:
         async with asyncio.timeout(None) as closing, asyncio.timeout(None) as cancelling:
 
             def expire() -> None:
+                nonlocal expired
+                expired = True
                 # An event loop that was held up first takes in what has come meanwhile.
                 cancel_at = loop.time() + GRACE_SECONDS
                 cancelling.reschedule(cancel_at)
@@ -191,7 +193,10 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
                 return await work
             finally:
                 timer.cancel()
-    except TimeoutError:
+    except Exception as error:
+        # Interrupted while it sends, psycopg before 3.3.9 fails with a TypeError of its own.
+        if not expired or isinstance(error, psycopg.Error):
+            raise
         await connection.close()
         message = f"the database did not answer within {seconds:g} s"
         raise psycopg.OperationalError(message) from None
