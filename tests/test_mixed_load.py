@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from kagent_memory import Fact, Memories, Scope
+from kagent_memory import Scope
 
 SCOPE, OTHER = Scope("load", "user0", "bench"), Scope("load", "user1", "bench")
 
@@ -28,21 +28,3 @@ async def test_nothing_is_lost_doubled_stale_or_deadlocked(bench: ModuleType, po
     outcome = await bench.load(postgres_uri, seconds=3, callers=6)
     assert outcome.faults == {}
     assert {"search", "add", "remember"} <= set(outcome.milliseconds)
-
-
-async def test_the_comparison_tells_each_fault(bench: ModuleType):
-    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
-        await memories.add(SCOPE, ["Kept.", "Forgotten.", "Of a call that failed.", "Nobody's.", "Once."])
-        await memories.add(SCOPE, [Fact("Kept.", verbatim=True, event_ids=("again",))])
-        await memories.add(OTHER, ["At another's.", "Once."])
-        account = bench.Account()
-        account.there = {"Kept.": SCOPE, "Lost.": SCOPE, "At another's.": SCOPE, "Once.": SCOPE}
-        account.gone, account.open = {"Forgotten."}, {"Of a call that failed.", "Of another."}
-        outcome = bench.Outcome()
-        await bench.compare(memories, [account], outcome)
-    assert outcome.faults == {
-        "doubled": ["Kept."],
-        "lost": ["At another's.", "Lost."],
-        "revenants": ["Forgotten."],
-        "unknown": ["At another's. (user1)", "Nobody's. (user0)", "Once. (user1)"],
-    }

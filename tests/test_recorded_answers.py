@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 TURNS = [
@@ -74,52 +73,3 @@ def test_two_records_of_the_same_code_are_equal_and_count_exchanges(bench: Modul
     assert asked["registry password"]["keys"][0] == "D1:2"
     assert all(len(answer["keys"]) == len(answer["scores"]) for answer in small["answers"])
     assert small["recall"] == {key: {"recall@5": 1.0, "recall@10": 1.0} for key in ("messages", "exchanges")}
-
-
-def test_an_exchange_is_found_by_any_of_its_messages(bench: ModuleType, data: Path):
-    [talk] = bench.conversations(data, prefix=False)
-    assert bench.exchanges(talk) == {"D1:0": "D1:0", "D1:1": "D1:0", "D1:2": "D1:2", "D1:3": "D1:2", "D1:4": "D1:4"}
-    answers = [{"user": "talk", "category": "", "keys": ["D1:3"], "evidence": ["D1:0", "D1:2"]}]
-    assert bench.recalls(answers, [talk])["messages"]["recall@5"] == 0.0
-    assert bench.recalls(answers, [talk])["exchanges"]["recall@5"] == 0.5
-
-
-def test_texts_without_a_vector_are_embedded_and_asked_again(
-    bench: ModuleType, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    runs: list[int] = []
-
-    def run(command: list[str], *, input: str, **_: Any) -> None:
-        model, texts = bench.MiniLM(Path(command[2])), json.loads(input)
-        model._encode = lambda texts: np.random.default_rng(7).normal(size=(len(texts), 384)).astype(np.float32)
-        asyncio.run(model.embed(texts, kind="document"))
-        runs.append(len(texts))
-
-    monkeypatch.setattr(bench.subprocess, "run", lambda *args, **options: _in_thread(run, *args, **options))
-    first = recorded(bench, data, "one.json", tmp_path / "vectors")
-    assert len(runs) == 1
-    assert recorded(bench, data, "two.json", tmp_path / "vectors") == first
-    assert len(runs) == 1
-
-
-def _in_thread(function: Any, *args: Any, **options: Any) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(function, *args, **options).result()
-
-
-def test_a_comparison_counts_what_changed(
-    bench: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    changed = recorded(bench, data, "before.json")
-    small = changed["keyword"]["small"]
-    small["answers"][0]["scores"][0] += 0.5
-    small["answers"][1]["keys"] = []
-    small["recall"]["messages"]["recall@5"] = 0.5
-    (tmp_path / "after.json").write_text(json.dumps(changed), encoding="utf-8")
-    capsys.readouterr()
-    bench.compare(argparse.Namespace(before=tmp_path / "before.json", after=tmp_path / "after.json", show=1))
-    said = capsys.readouterr().out
-    assert "| small, messages | keyword | 0 | 1 | 1 | 1.000 → 0.500 (-0.500) | 1.000 → 1.000 (+0.000) |" in said
-    assert "registry password" in said

@@ -58,13 +58,6 @@ async def bad_batches(store: Store, scope: Scope, stored: Memory, space: Embeddi
     }
 
 
-BAD = (
-    "unknown memory", "stale revision", "twin by edit", "taken event", "stale version", "future version",
-    "unclaimed job", "unknown job", "short vector", "long vector", "zero vector", "NaN", "infinity",
-    "long session", "long event", "long taken session", "long taken event",
-)  # fmt: skip
-
-
 def _with_vector(memory: Memory, number: int, row: Any) -> Batch:
     return Batch(changes=adding(a_memory("good, and first"), memory), vectors={memory.id: row}, space_number=number)
 
@@ -72,25 +65,24 @@ def _with_vector(memory: Memory, number: int, row: Any) -> Batch:
 class ApplyContract(ContractPart):
     """One transaction, one step of the version, no doubles."""
 
-    @pytest.mark.parametrize("fault", BAD)
-    async def test_a_batch_with_one_fault_writes_nothing(self, store: Store, fault: str) -> None:
+    async def test_a_batch_with_one_fault_writes_nothing(self, store: Store) -> None:
         scope = a_scope()
         space = await store.add_embedding_space("hash", 2, None)
         id, _ = await add_texts(store, scope, "the first", "the other")
         stored = await the(store, scope, id)
-        batch, error = (await bad_batches(store, scope, stored, space))[fault]
+        batches = await bad_batches(store, scope, stored, space)
         version, jobs = await store.version(scope), list(await store.jobs(scope=scope))
-
-        with pytest.raises(error):
-            await store.apply(scope, batch, now=NOW + SECOND)
-
-        assert await contents(store, scope) == ["the other", "the first"]
-        assert await the(store, scope, id) == stored
-        assert list(await store.history(scope, id)) == []
-        assert await store.version(scope) == version
-        assert await store.taken(scope, "s", ["new"]) == frozenset()
-        assert list(await store.jobs(scope=scope)) == jobs
-        assert await store.search_vector(scope, space.number, [vector(1, 1)], limit=9, now=NOW) == [[]]
+        for fault, (batch, error) in batches.items():
+            with pytest.raises(error):
+                await store.apply(scope, batch, now=NOW + SECOND)
+            assert await contents(store, scope) == ["the other", "the first"], fault
+            assert await the(store, scope, id) == stored, fault
+            assert list(await store.history(scope, id)) == [], fault
+            assert await store.version(scope) == version, fault
+            assert await store.taken(scope, "s", ["new"]) == frozenset(), fault
+            assert list(await store.jobs(scope=scope)) == jobs, fault
+            near = await store.search_vector(scope, space.number, [vector(1, 1)], limit=9, now=NOW)
+            assert near == [[]], fault
         assert len(await add_texts(store, scope, "good, and first")) == 1
 
     async def test_a_key_of_1024_bytes_is_kept_whole(self, store: Store) -> None:

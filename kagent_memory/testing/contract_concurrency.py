@@ -6,7 +6,6 @@ import asyncio
 import random
 
 from ..errors import Conflict
-from ..records import Scope
 from ..stores.base import Batch, Job, Store
 from .fixtures import DAY, NOW, ContractPart, a_job, a_memory, a_scope, add, add_texts, adding, contents, the
 
@@ -34,17 +33,6 @@ class ConcurrencyContract(ContractPart):
         assert {memory.content for memory in memories} == {f"{w}-{n}" for w in range(8) for n in range(5)}
         assert sorted(memory.position or 0 for memory in memories) == list(range(40))
         assert await store.version(scope) == 40
-
-    async def test_writers_to_many_scopes_lose_nothing(self, store: Store) -> None:
-        scopes = [a_scope() for _ in range(12)]
-
-        async def write(scope: Scope) -> None:
-            for number in range(4):
-                await add(store, scope, a_memory(f"{number}"))
-
-        await asyncio.gather(*(write(scope) for scope in scopes))
-        for scope in scopes:
-            assert sorted(await contents(store, scope)) == ["0", "1", "2", "3"]
 
     async def test_the_same_fact_added_by_many_is_one_memory(self, store: Store) -> None:
         scope = a_scope()

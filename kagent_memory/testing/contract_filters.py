@@ -136,21 +136,20 @@ FILTERS: dict[str, Filter] = {
 class FilterContract(ContractPart):
     """Every field that is set must hold, on every way to a memory."""
 
-    @pytest.mark.parametrize("name", FILTERS)
-    async def test_list_and_both_searches_give_exactly_what_passes(self, store: Store, name: str) -> None:
-        scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
+    async def test_list_and_both_searches_give_exactly_what_passes(self, store: Store) -> None:
+        scope, crowd = a_scope(), a_crowd()
         space_number = (await store.add_embedding_space("hash", 2, None)).number
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
         await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, space_number=space_number), now=NOW)
-        expected = {memory.id for memory in crowd if passes(memory, wanted)}
-
-        listed = (await store.list(scope, filter=wanted, limit=99, now=NOW)).memories
-        near = await store.search_vector(scope, space_number, [vector(1, 1)], limit=99, filter=wanted, now=NOW)
-        found = await store.search_text(scope, ["zebra"], limit=99, filter=wanted, now=NOW)
-        assert {memory.id for memory in listed} == expected
-        assert {id for id, _ in near[0]} == expected
-        assert set(found.matches) == expected
-        assert (found.documents, found.frequencies.get("zebra", 0)) == (len(expected), len(expected))
+        for name, wanted in FILTERS.items():
+            expected = {memory.id for memory in crowd if passes(memory, wanted)}
+            listed = (await store.list(scope, filter=wanted, limit=99, now=NOW)).memories
+            near = await store.search_vector(scope, space_number, [vector(1, 1)], limit=99, filter=wanted, now=NOW)
+            found = await store.search_text(scope, ["zebra"], limit=99, filter=wanted, now=NOW)
+            assert {memory.id for memory in listed} == expected, name
+            assert {id for id, _ in near[0]} == expected, name
+            assert set(found.matches) == expected, name
+            assert (found.documents, found.frequencies.get("zebra", 0)) == (len(expected), len(expected)), name
 
     @pytest.mark.parametrize("name", ["one tag", "metadata absent", "all at once"])
     async def test_what_passed_the_text_search_need_not_be_found_again(self, store: Store, name: str) -> None:
@@ -185,18 +184,18 @@ class FilterContract(ContractPart):
             expected = [f"value {n}" for n, one in enumerate(METADATA_VALUES) if same_json(one, value)]
             assert sorted(found) == sorted(expected), value
 
-    @pytest.mark.parametrize("text", [*HOSTILE, "", "a.b", "$", "$.k", "k[0]", '"', "{}", "K"])
-    async def test_any_text_is_a_metadata_key_a_tag_a_topic_and_a_session(self, store: Store, text: str) -> None:
-        scope = a_scope()
-        memory = a_memory("has it", metadata={text: text}, tags=(text,), topics=(text,), session_id=text)
-        await add(store, scope, memory, a_memory("has not", metadata={"k": "v"}, tags=("k",), topics=("k",)))
-        for wanted in (
-            Filter(metadata={text: text}),
-            Filter(tags=(text,)),
-            Filter(topics=(text,)),
-            Filter(session_id=text),
-        ):
-            assert await contents(store, scope, filter=wanted) == ["has it"]
+    async def test_any_text_is_a_metadata_key_a_tag_a_topic_and_a_session(self, store: Store) -> None:
+        for text in (*HOSTILE, "", "a.b", "$", "$.k", "k[0]", '"', "{}", "K"):
+            scope = a_scope()
+            memory = a_memory("has it", metadata={text: text}, tags=(text,), topics=(text,), session_id=text)
+            await add(store, scope, memory, a_memory("has not", metadata={"k": "v"}, tags=("k",), topics=("k",)))
+            for wanted in (
+                Filter(metadata={text: text}),
+                Filter(tags=(text,)),
+                Filter(topics=(text,)),
+                Filter(session_id=text),
+            ):
+                assert await contents(store, scope, filter=wanted) == ["has it"], wanted
 
     @examples
     @given(data=st.data(), keys=st.lists(texts, min_size=1, max_size=2, unique=True))

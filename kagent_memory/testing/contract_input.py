@@ -52,13 +52,16 @@ VERBS: dict[str, Verb] = {
 class InputContract(ContractPart):
     """One typed error, and nothing half done."""
 
-    @pytest.mark.parametrize("verb", VERBS)
-    async def test_use_after_close_is_a_store_error(self, store: Store, verb: str) -> None:
+    async def test_use_after_close_is_a_store_error(self, store: Store) -> None:
         await add(store, a_scope(), a_memory("before"))
         await store.close()
         await store.close()
-        with pytest.raises(StoreError):
-            await VERBS[verb](store, a_scope())
+        for name, verb in VERBS.items():
+            try:
+                await verb(store, a_scope())
+            except StoreError:
+                continue
+            pytest.fail(f"{name} worked after close()")
 
     @pytest.mark.parametrize("bad", ["nul\0inside", "lone \ud800 surrogate"])
     async def test_text_that_no_database_can_keep_is_refused_and_nothing_is_written(
@@ -77,7 +80,7 @@ class InputContract(ContractPart):
         assert await contents(store, scope) == []
         assert len(await add(store, scope, a_memory("good"))) == 1
 
-    @pytest.mark.parametrize("delay", [0, 0.001, 0.004, 0.016])
+    @pytest.mark.parametrize("delay", [0, 0.001, 0.008])
     async def test_a_cancelled_write_is_whole_or_not_at_all_and_the_store_goes_on(
         self, store: Store, delay: float
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -63,11 +64,11 @@ async def pages(store: Store, scope: Scope, order: Order, size: int) -> list[lis
 class PagingContract(ContractPart):
     """Every row once, in order, whatever happens in between."""
 
-    @pytest.mark.parametrize("order", ORDERS)
-    async def test_the_pages_hold_every_memory_once_and_in_order(self, store: Store, order: Order) -> None:
+    async def test_the_pages_hold_every_memory_once_and_in_order(self, store: Store) -> None:
         scope = a_scope()
-        expected = in_order(await a_shelf(store, scope), order)
-        for size in (1, 4, 5, 12, 13, BEYOND_INT32):
+        shelf = await a_shelf(store, scope)
+        for order, size in product(ORDERS, (1, 4, 5, 12, 13, BEYOND_INT32)):
+            expected = in_order(shelf, order)
             found = await pages(store, scope, order, size)
             assert [id for page in found for id in page] == expected
             assert all(len(page) == min(size, 12) for page in found[:-1])
@@ -104,19 +105,13 @@ class PagingContract(ContractPart):
         assert len(full.memories) == 1
         assert full.cursor is None or (await store.list(scope, limit=1, cursor=full.cursor, now=NOW)).memories == ()
 
-    @pytest.mark.parametrize("cursor", ["", "nonsense", "'; --", "WzFd", "e30=", "bnVsbA==", "é", "WyJuZXdlc3QiXQ=="])
-    async def test_a_cursor_that_is_none_of_ours_is_invalid_input(self, store: Store, cursor: str) -> None:
-        scope = a_scope()
-        await add(store, scope, a_memory("one"))
-        with pytest.raises(InvalidInput):
-            await store.list(scope, cursor=cursor, now=NOW)
-
-    async def test_a_cursor_of_another_order_is_invalid_input(self, store: Store) -> None:
+    async def test_a_cursor_of_another_order_or_of_nobody_is_invalid_input(self, store: Store) -> None:
         scope = a_scope()
         await a_shelf(store, scope)
-        cursor = (await store.list(scope, limit=2, now=NOW)).cursor
-        with pytest.raises(InvalidInput):
-            await store.list(scope, order="importance", cursor=cursor, now=NOW)
+        other = (await store.list(scope, limit=2, now=NOW)).cursor
+        for cursor in (other, "", "nonsense", "'; --", "WzFd", "e30=", "bnVsbA==", "é", "WyJuZXdlc3QiXQ=="):
+            with pytest.raises(InvalidInput):
+                await store.list(scope, order="importance", cursor=cursor, now=NOW)
 
     async def test_expired_superseded_and_quarantined_memories_are_invisible_at_once(self, store: Store) -> None:
         scope = a_scope()

@@ -171,19 +171,13 @@ class VectorSearchContract(ContractPart):
         await store.apply(scope, with_vector, now=NOW)
         assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[(memory.id, 0.0)]]
 
-    @pytest.mark.parametrize(
-        "bad",
-        [(1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)],
-        ids=str,
-    )
-    async def test_a_query_that_does_not_fit_is_invalid_input(self, store: Store, bad: tuple[float, ...]) -> None:
+    async def test_a_query_that_does_not_fit_is_invalid_input(self, store: Store) -> None:
         space_number = (await store.add_embedding_space("hash", 3, None)).number
-        with pytest.raises(InvalidInput):
-            await store.search_vector(a_scope(), space_number, [vector(1, 0, 0), vector(*bad)], limit=9, now=NOW)
+        for bad in ((1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)):
+            with pytest.raises(InvalidInput):
+                await store.search_vector(a_scope(), space_number, [vector(1, 0, 0), vector(*bad)], limit=9, now=NOW)
 
-    @pytest.mark.parametrize(
-        "size", [1e-300, 1e-45, 1e-30, 1e-9, 1e-5, 1e-3, 2.0**-40, 2.0**-9, 1.0, 2.0**17, 255.0, 7e4, 1e6, 1e38, 1e300]
-    )
+    @pytest.mark.parametrize("size", [1e-300, 1e-45, 1e-5, 2.0**-40, 2.0**17, 7e4, 1e300])
     async def test_the_size_of_a_vector_changes_nothing(self, store: Store, size: float) -> None:
         scope = a_scope()
         space_number = (await store.add_embedding_space("hash", 3, None)).number
@@ -215,7 +209,7 @@ class VectorSearchContract(ContractPart):
                 await asked
         assert await store.version(scope) == 0
 
-    @pytest.mark.parametrize("dimensions", [1, 768, 1536, 2000, 3072, 4000, 4048, 4049, 4096, 8192, 16_000])
+    @pytest.mark.parametrize("dimensions", [1, 768, 2000, 4000, 4048, 4049, 16_000])
     async def test_vectors_of_any_usual_width_are_kept_and_found(self, store: Store, dimensions: int) -> None:
         scope = a_scope()
         space_number = (await store.add_embedding_space(f"wide {dimensions}", dimensions, None)).number

@@ -329,26 +329,6 @@ async def test_words_answer_in_time_while_the_embedder_of_a_server_hangs(uri: st
             assert "oolong" in block
 
 
-async def test_words_answer_in_time_when_every_model_of_the_search_hangs(uri: str) -> None:
-    class Asleep:
-        name = "asleep"
-
-        async def complete(self, prompt: str, *, schema: Any) -> Any:
-            await asyncio.sleep(600)
-
-        async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-            await asyncio.sleep(600)
-            return []
-
-    options: dict[str, Any] = {"llm": Asleep(), "rerank": Asleep(), "rewrite": True}
-    async with KagentMemoryService(uri, embedding=Hanging(64), **options) as service:
-        await service.memories.add(SCOPE, ["Ada likes oolong tea best", "Ada's parrot is called Grace"])
-        model = scripted("ok")
-        await Chat(assistant(model, tools=[PrefetchMemoryTool(timeout_seconds=6.0)]), service).say(ASKED)
-        (block,) = blocks(model.requests[0])
-        assert "oolong" in block
-
-
 async def test_a_message_longer_than_a_query_may_be_is_searched_by_its_ends(known: KagentMemoryService) -> None:
     model = scripted("ok")
     long = "Which oolong tea do I like best? " + "lorem ipsum " * 3_000 + "And my parrot is called what?"

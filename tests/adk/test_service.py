@@ -91,16 +91,6 @@ async def test_understood_keys_set_the_memory_and_the_entrys_win(each_service: K
     assert memory.metadata == {}
 
 
-async def test_entries_of_a_session_keep_their_order_over_several_calls(each_service: KagentMemoryService) -> None:
-    for text in ("one", "two"):
-        await each_service.add_memory(**WHOSE, memories=[entry(text)], custom_metadata={"session_id": "s1"})
-    await each_service.add_memory(
-        **WHOSE, memories=[entry("three"), entry("four")], custom_metadata={"session_id": "s1"}
-    )
-    memories = (await each_service.memories.list(each_service.scope(APP, USER), order="oldest")).memories
-    assert [memory.content for memory in sorted(memories, key=lambda m: m.position)] == ["one", "two", "three", "four"]
-
-
 async def test_a_session_is_searchable_after_the_drain_and_adding_it_again_adds_nothing(
     each_service: KagentMemoryService,
 ) -> None:
@@ -175,20 +165,6 @@ async def test_odd_events_keep_no_session_from_being_saved(
     assert await each_service.drain() is True
 
 
-async def test_files_are_remembered_by_name_and_uri(each_service: KagentMemoryService) -> None:
-    plan = types.Part(file_data=types.FileData(file_uri="gs://flat/plan.pdf", display_name="kitchen plan.pdf"))
-    session = session_of("Here is what the architect sent")
-    session.events[0].content.parts.append(plan)
-    await each_service.add_session_to_memory(session)
-    await each_service.drain()
-    assert "gs://flat/plan.pdf" in (await found(each_service, "kitchen plan"))[0]
-    only = MemoryEntry(
-        content=types.Content(parts=[types.Part(file_data=types.FileData(file_uri="gs://flat/rent.pdf"))])
-    )
-    await each_service.add_memory(**WHOSE, memories=[only])
-    assert (await found(each_service, "rent.pdf"))[0] == "[attached: gs://flat/rent.pdf]"
-
-
 async def test_event_deltas_add_only_what_is_new(each_service: KagentMemoryService) -> None:
     session = session_of("My parrot is called Grace", "I live in Oslo")
     await each_service.add_events_to_memory(**WHOSE, events=session.events[1:], session_id="s1")
@@ -236,6 +212,7 @@ async def test_users_and_apps_never_see_each_other(each_service: KagentMemorySer
 # -- what cannot be stored --
 
 
+@pytest.mark.parametrize("each_uri", ["libsql"], indirect=True)
 @pytest.mark.parametrize(
     ("given", "metadata"),
     [

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.memory import InMemoryMemoryService
-from google.adk.memory.base_memory_service import SearchMemoryResponse
-from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.tools.agent_tool import AgentTool
-from google.genai import types
 
 from kagent_memory import (
     Fact,
@@ -24,7 +21,6 @@ from kagent_memory import (
     SaveMemoryTool,
     Scope,
 )
-from kagent_memory.errors import ConfigurationError
 from kagent_memory.language.tokenizer import estimated_tokens
 
 from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted, texts
@@ -248,30 +244,6 @@ async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(service: Kagen
         assert shown.startswith("Deploy ")
         assert estimated_tokens(shown) <= 130  # what is escaped in the cut text is escaped once more
         assert note == f"[cut off; it has {len(text):,} characters in all]"
-
-
-async def test_the_budget_is_an_argument(uri: str) -> None:
-    notes = [f"Deploy note {number} " + f"w{number} " * 100 for number in range(4)]
-    async with KagentMemoryService(uri, llm=False) as service:
-        await service.memories.add(SCOPE, notes)
-        narrow = LoadMemoryTool(budget_tokens=150)
-        assert len((await answer_of(narrow, service, query="deploy"))["memories"]) == 1
-        wide = LoadMemoryTool(budget_tokens=10_000)
-        assert len((await answer_of(wide, service, query="deploy"))["memories"]) == 4
-    for tool in (LoadMemoryTool, RecallMemoryTool):
-        for wrong in (-1, 1.5, "9"):
-            with pytest.raises(ConfigurationError, match="budget_tokens"):
-                tool(budget_tokens=wrong)
-
-
-async def test_the_budget_holds_for_memory_services_of_others() -> None:
-    class Theirs(InMemoryMemoryService):
-        async def search_memory(self, **_: Any) -> SearchMemoryResponse:
-            content = types.Content(parts=[types.Part(text="tea " * 5_000)])
-            return SearchMemoryResponse(memories=[MemoryEntry(content=content) for _ in range(5)])
-
-    answer = await answer_of(LoadMemoryTool(), Theirs(), query="tea")
-    assert len(json.dumps(answer)) < 4 * 2048 + 2_000
 
 
 @pytest.mark.parametrize(

@@ -350,18 +350,6 @@ def test_a_search_beside_ones_own_memories_over_all_agents_and_over_a_tenant(run
         assert (refused.code, refused.out) == (2, "")
 
 
-def test_a_category_is_set_filtered_changed_and_shown(run: Any):
-    for name in ("billing", "travel"):
-        assert run("add", f"Note of {name}", *OF_ADA, "--category", name).code == 0
-    for command in (["list"], ["search", "note"]):
-        told = run(*command, *OF_ADA, "--category", "billing").out
-        assert "Note of billing" in told
-        assert "travel" not in told
-    [kept] = run("list", *OF_ADA, "--category", "travel", "--json").json["memories"]
-    assert kept["category"] == "travel"
-    assert "category   trips" in run("edit", kept["id"], *OF_ADA, "--category", "trips").out
-
-
 LOADED = """
 import sys
 from kagent_memory.cli import main, parser

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-import httpx
 import pytest
 
 from kagent_memory import Fact, Filter, Memories, Scope
-from kagent_memory.cli import main
 from kagent_memory.errors import InvalidInput
 from kagent_memory.records import Memory, Recall, Scopes
-from kagent_memory.remote import RemoteMemories
 from kagent_memory.retrieval import past
-from kagent_memory.server.app import create_app
 from kagent_memory.testing import HashEmbedder
 
 START = datetime(2026, 5, 8, 12, tzinfo=UTC)
@@ -225,38 +220,6 @@ async def test_more_memories_than_a_search_of_the_past_reads_are_refused(monkeyp
         await memories.add(BOB, ["Bob sails the boat"])
         with pytest.raises(InvalidInput, match="fewer"):
             await memories.recall(Scopes(tenant=""), QUERY, as_of=then)
-
-
-async def test_the_same_over_a_server() -> None:
-    clock = Clock()
-    async with (
-        await opened(clock, ttl_days=0) as memories,
-        await RemoteMemories.open("http://127.0.0.1", transport=httpx.ASGITransport(create_app(memories))) as remote,
-    ):
-        [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
-        then = clock.tick()
-        await memories.edit(ADA, id, content="Ada sails the boat near Oslo")
-        clock.tick()
-        zoned = then.astimezone(timezone(timedelta(hours=5, minutes=30)))
-        assert await asked(remote, zoned) == await asked(memories, then) == ["Ada sails the boat near Bergen"]
-        assert await asked(remote) == ["Ada sails the boat near Oslo"]
-        for wrong in (START.replace(tzinfo=None), START + DAY):
-            with pytest.raises(InvalidInput, match="as_of"):
-                await remote.recall(ADA, QUERY, as_of=wrong)
-
-
-def test_the_command_line_takes_the_time(tmp_path: Any, capsys: Any) -> None:
-    place = ["--uri", f"libsql:///{tmp_path}/memory.db", "--app", "app", "--user", "ada"]
-    assert main(["add", *place, "Ada sails the boat near Bergen"]) == 0
-    capsys.readouterr()
-    assert main(["search", *place, QUERY, "--as-of", "2020-01-31", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["hits"] == []
-    now = datetime.now(UTC).isoformat()
-    assert main(["search", *place, QUERY, "--as-of", now, "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["hits"]) == 1
-    for wrong in ("tomorrow", "2999-01-01"):
-        assert main(["search", *place, QUERY, "--as-of", wrong]) != 0
-        assert "as" in capsys.readouterr().err
 
 
 def test_the_state_at_a_time_keeps_todays_usage() -> None:

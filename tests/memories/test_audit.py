@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,6 @@ import psycopg
 import pytest
 
 from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
-from kagent_memory.cli import main
 from kagent_memory.memories.findings import DEFECTS, Audit
 from kagent_memory.records import Memory, Revision, new_id
 from kagent_memory.remote import RemoteMemories
@@ -250,28 +248,3 @@ async def test_a_server_audits_what_is_the_callers():
                 with pytest.raises(InvalidInput):
                     await remote.audit(ADA, defects=["nonsense"])
                 assert (await remote.audit(ADA, defects=["secret"])).is_clean
-
-
-def test_on_the_command_line(tmp_path, capsys):
-    uri = f"libsql:///{tmp_path}/m.db"
-    scope = ("--uri", uri, "--app", "notes", "--user", "ada")
-    assert main(["add", *scope, "The gate is open", "The gate is not open"]) == 0
-    ids = capsys.readouterr().out.split()
-    assert main(["audit", *scope, "--leave-out", "never_delivered"]) == 1
-    out = capsys.readouterr()
-    assert "contradiction" in out.out
-    assert all(id in out.out for id in ids)
-    assert "gate" not in out.out + out.err
-    assert main(["audit", "--uri", uri, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["counts"] == {**dict.fromkeys(DEFECTS, 0), "contradiction": 1, "never_delivered": 2}
-    assert told["findings"][0]["memory_ids"] == ids
-    assert main(["audit", "--uri", uri, "--tenant", "nobody"]) == 0
-    assert main(["audit", "--uri", uri, "--defect", "secret"]) == 0
-    assert main(["audit", "--uri", uri, "--defect", "secret", "--leave-out", "secret"]) == 2
-    assert main(["receipts", "--check", "--uri", uri]) == 0
-    assert main(["audit", "--uri", f"libsql:///{tmp_path}/none.db"]) == 5
-    with pytest.raises(SystemExit) as ended:
-        main(["audit", "--uri", uri, "--defect", "nonsense"])
-    assert ended.value.code == 2
-    capsys.readouterr()

@@ -51,6 +51,12 @@ def an_entry(text: str) -> MemoryEntry:
     return MemoryEntry(content=types.Content(role="user", parts=[types.Part(text=text)]))
 
 
+@pytest.fixture
+def store_uri(tmp_path: Path) -> str:
+    """One database: what is tested here is decided above the stores."""
+    return f"libsql:///{tmp_path}/memory.db"
+
+
 async def all_of(memories: Any) -> tuple[Any, ...]:
     """What a refused call must leave as it was; the version in the stats moves with every write."""
     store = memories.store if isinstance(memories, Memories) else None
@@ -443,26 +449,6 @@ async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_u
         with pytest.raises(StoreError, match=r"memory unavailable: .*read-only: use its primary, or allow writes"):
             await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails")])
         assert await turn(service, SAVE, LOAD) == [UNAVAILABLE, {"memories": []}]
-
-
-async def test_an_unknown_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
-    await nobody_gets_in(
-        postgres_uri.replace("kagent_memory_test", "nowhere"), ConfigurationError, "create that database"
-    )
-
-
-async def test_a_missing_pgvector_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
-    with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA kagent_memory CASCADE")
-        connection.execute("DROP EXTENSION vector")
-        connection.execute("CREATE ROLE newcomer LOGIN")
-        try:
-            await nobody_gets_in(
-                postgres_uri.replace("postgres:@", "newcomer:@"), ConfigurationError, "CREATE EXTENSION vector"
-            )
-            assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'kagent_memory'").fetchall() == []
-        finally:
-            connection.execute("DROP ROLE newcomer")
 
 
 # -- a server of the test's own -----------------------------------------------------------------

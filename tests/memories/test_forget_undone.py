@@ -20,7 +20,6 @@ from kagent_memory.testing import HashEmbedder
 CANARY = "Quokka77"
 TOLD = f"Ada has a cat called {CANARY}"
 HOUR = timedelta(hours=1)
-KEYS = "k1:" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="
 
 
 class Clock:
@@ -93,12 +92,11 @@ class Ground:
         return f"{wholes} {found}"
 
 
-@pytest.fixture(params=["libsql", "sealed", "postgres"])
+@pytest.fixture(params=["libsql", "postgres"])
 def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     if request.param == "postgres":
         return {"uri": request.getfixturevalue("postgres_uri")}
-    keys = {"encryption_keys": KEYS} if request.param == "sealed" else {}
-    return {"uri": f"libsql:///{tmp_path}/m.db", **keys}
+    return {"uri": f"libsql:///{tmp_path}/m.db"}
 
 
 @pytest.fixture

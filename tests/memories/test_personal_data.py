@@ -26,6 +26,12 @@ SAID = [
 ]
 
 
+@pytest.fixture
+def store_uri(tmp_path: Path) -> str:
+    """One database: what is tested here is decided above the stores."""
+    return f"libsql:///{tmp_path}/memory.db"
+
+
 class Listening(HashEmbedder):
     def __init__(self) -> None:
         super().__init__(64)

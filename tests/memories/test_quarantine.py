@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,6 @@ import httpx
 import pytest
 
 from kagent_memory import ConfigurationError, Conflict, Fact, Filter, InvalidInput, Memories, Message, NotFound, Scope
-from kagent_memory.cli import main
 from kagent_memory.records import Memory
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
@@ -188,28 +186,6 @@ async def test_over_a_server_only_the_callers_own_is_let_in():
             assert await remote.reject(SCOPE, second) == (second,)
             assert (await remote.stats(SCOPE)).quarantined == 0
         assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
-
-
-def test_on_the_command_line(tmp_path, capsys):
-    uri = f"libsql:///{tmp_path}/m.db?quarantine=tool"
-    scope = ("--uri", uri, "--app", "notes", "--user", "ada")
-    assert main(["add", *scope, "--origin", "tool", CLAIM, "The moon is cheese"]) == 0
-    first, second = capsys.readouterr().out.split()
-    assert main(["list", "--quarantined", *scope]) == 0
-    assert first in capsys.readouterr().out
-    assert main(["list", "--quarantined", *scope, "--json"]) == 0
-    assert {one["id"] for one in json.loads(capsys.readouterr().out)["memories"]} == {first, second}
-    assert main(["search", *scope, CLAIM]) == 0
-    assert "0 found" in capsys.readouterr().out
-    assert main(["confirm", *scope, first]) == 0
-    assert main(["forget", *scope, second]) == 0
-    assert main(["confirm", *scope, second]) == 3
-    assert main(["confirm", *scope, "\x1b[31m"]) == 3
-    capsys.readouterr()
-    assert main(["search", *scope, CLAIM]) == 0
-    assert "1 found" in capsys.readouterr().out
-    assert main(["list", "--quarantined", *scope, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["memories"] == []
 
 
 async def test_the_same_is_known_in_an_encrypted_store_too():

@@ -39,6 +39,12 @@ async def memories(store_uri: str) -> AsyncIterator[Memories]:
         yield opened
 
 
+@pytest.fixture
+def store_uri(tmp_path) -> str:
+    """One database: what is tested here is decided above the stores."""
+    return f"libsql:///{tmp_path}/memory.db"
+
+
 async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
     found = await memories.recall(SCOPE, "What happened with ERR-00123?", explain=True)
     assert texts(found)[0] == NOTES[2]
@@ -268,21 +274,6 @@ async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Mem
     await memories.recall(SCOPE, "oolong", limit=2)
     await memories.drain(60)
     assert (await memories.stats(SCOPE)).delivered_total == 2
-
-
-async def test_an_embedder_that_hangs_leaves_the_search_to_the_words(store_uri: str):
-    class Hanging(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
-            if kind == "query":
-                await asyncio.sleep(60)
-            return await super().embed(texts, kind="document")
-
-    options: dict[str, Any] = {"embedding": Hanging(256), "search_timeout_seconds": 0.1, "worker": False}
-    async with await Memories.open(store_uri, **options) as memories:
-        await memories.add(SCOPE, NOTES)
-        found = await memories.recall(SCOPE, "Which tea?")
-        assert (found.mode, texts(found)[:1]) == ("keyword", [NOTES[0]])
-        assert "within 0.1 s" in found.degraded[0]
 
 
 class Backwards:

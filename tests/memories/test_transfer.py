@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagent_memory import Fact, Filter, InvalidInput, Memories, Message, ModelError, Scope
-from kagent_memory.cli import main
 from kagent_memory.ingestion.editing import retired as retired_row
 from kagent_memory.memories import transfer
 from kagent_memory.memories.transfer import Imported
@@ -28,6 +26,12 @@ START = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
 ADA, GRACE = Scope("acme", "ada", "notes"), Scope("", "grace 👩‍🚀", "notes")
 HOSTILE = 'Zoë\'s "line"\nwith \\ tabs\t and \u2028 and 👩‍🚀 and e\u0301 and </memory> {braces} %s'
 METADATA = {"n": 0.1, "big": 2**53, "deep": [{"a": [None, True, -1e-7]}], "text": HOSTILE, "": "", "zero": -0.0}
+
+
+@pytest.fixture
+def uri(store_uri: str) -> str:
+    """A new store on each database; row security has tests of its own."""
+    return store_uri
 
 
 class Clock:
@@ -180,26 +184,19 @@ def history_changed(**values: Any) -> Callable[[list[str]], list[str]]:
         (lambda lines: [lines[0], "[]", *lines[2:]], "Line 2"),
         (changed(id="not an id"), "Line 5"),
         (changed(content="a\0b"), "Line 5"),
-        (changed(content=7), "Line 5"),
         (changed(type="dream"), "Line 5"),
-        (changed(state="lost"), "Line 5"),
         (changed(created_at="yesterday"), "Line 5"),
-        (changed(metadata=[1]), "Line 5"),
         (changed(metadata={"a": "\0"}), "Line 5"),
         (changed(session_id="s" * 2000), "Line 5"),
         (changed(created_at="2026-03-01T09:00:00"), "Line 5 .*time zone"),
         (changed(expires_at="9999-12-31T23:59:59-23:59"), "Line 5 .*out of range"),
         (changed(importance=1.5), "Line 5 .*between 0 and 1"),
-        (changed(importance=float("nan")), "Line 5"),
         (changed(ttl_days=10**12), "Line 5 .*36,500"),
-        (changed(revision=0), "Line 5"),
         (changed(revision=2**31), "Line 5"),
         (changed(position=-1), "Line 5"),
-        (changed(usage={"delivered": -1}), "Line 5"),
         (changed(usage={"retrieved": 2**40}), "Line 5"),
         (changed(superseded_by="another"), "Line 5 .*not a UUID"),
         (history_changed(revision=1), "each has its own"),
-        (history_changed(revision=-1), "each has its own"),
         (history_changed(revision=9), "each has its own"),
         (history_changed(event_ids=["\0"]), "NUL"),
         (history_changed(at="2026-03-01T09:00:00"), "time zone"),
@@ -548,40 +545,25 @@ FINE = [0.5] * 24
     ("damage", "said"),
     [
         (vectored([{"space": 0, "numbers": FINE[1:]}]), "Line 2.*24"),
-        (vectored([{"space": 0, "numbers": [*FINE, 0.5]}]), "Line 2.*24"),
-        (vectored([{"space": 0, "numbers": []}]), "Line 2.*24"),
         (vectored([{"space": 0, "numbers": [0.0] * 24}]), "Line 2.*zero"),
         (vectored([{"space": 0, "numbers": [*FINE[1:], float("nan")]}]), "Line 2"),
-        (vectored([{"space": 0, "numbers": [*FINE[1:], float("-inf")]}]), "Line 2"),
         (vectored([{"space": 0, "numbers": [*FINE[1:], 10**400]}]), "Line 2"),
         (vectored([{"space": 0, "numbers": [*FINE[1:], "0.5"]}]), "Line 2"),
-        (vectored([{"space": 0, "numbers": [*FINE[1:], None]}]), "Line 2"),
         (vectored([{"space": 0, "numbers": [*FINE[1:], True]}]), "Line 2"),
-        (vectored([{"space": 0, "numbers": [*FINE[1:], [0.5]]}]), "Line 2"),
-        (vectored([{"space": 0, "numbers": "0" * 24}]), "Line 2"),
         (vectored([{"space": 0, "numbers": [0.5] * 200_000}]), "Line 2.*24"),
         (vectored([{"space": 1, "numbers": FINE}]), "Line 2.*no embedding space 1"),
-        (vectored([{"space": -1, "numbers": FINE}]), "Line 2.*no embedding space -1"),
-        (vectored([{"space": 10**30, "numbers": FINE}]), "Line 2"),
         (vectored([{"space": False, "numbers": FINE}]), "Line 2"),
-        (vectored([{"space": "0", "numbers": FINE}]), "Line 2"),
         (vectored([{"space": 0, "numbers": FINE}] * 2), "Line 2.*two vectors"),
         (vectored([{"numbers": FINE}]), "Line 2"),
-        (vectored({"0": FINE}), "Line 2"),
         (vectored(head=[]), "no embedding space 0"),
-        (vectored(head=7), "Line 1"),
         (vectored(head=[{}]), "Line 1"),
         (vectored(dimensions=0), "Line 1"),
-        (vectored(dimensions=23), "Line 1"),
-        (vectored(dimensions="24"), "Line 1"),
         (vectored(dimensions=10**12), "Line 1"),
         (vectored(name=""), "Line 1"),
         (vectored(name="a\0b"), "Line 1"),
-        (vectored(name="n" * 5000), "Line 1"),
         (vectored(name="external-7"), "Line 1"),
         (vectored(state="retired"), "Line 1"),
         (vectored(probe=[float("nan")] * 24), "Line 1"),
-        (vectored(probe=[0] * 24), "Line 1"),
         (vectored(surprise=1), "Line 1"),
         (lambda lines: [lines[0].replace('"version": 2', '"version": 3'), *lines[1:]], "version 3"),
     ],
@@ -594,22 +576,6 @@ async def test_hostile_vectors_are_refused_before_anything_is_written(damage, sa
         with pytest.raises(InvalidInput, match=said):
             await other.import_(path)
         assert (await other.scopes(), await other.store.embedding_spaces()) == ([], [])
-
-
-async def test_more_widths_than_a_tenant_may_keep_are_refused_before_anything_is_written(tmp_path):
-    async with await opened() as memories, await opened() as other:
-        for width in range(2, 6):
-            scope = Scope("acme", f"user {width}", "notes")
-            await memories.add(scope, [f"Width {width}"], embedding=[unit(width, 1)])
-            await other.add(scope, [f"Other {width}"], embedding=[unit(width + 20, 1)])
-            await other.add(scope, [f"More {width}"], embedding=[unit(width + 20, 1)])
-        await memories.add(ADA, ["One more"], embedding=[unit(9, 1)])
-        path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
-        before = await exported(other, tmp_path / "b.jsonl")
-        for dry_run in (True, False):
-            with pytest.raises(InvalidInput, match="more than 8 widths"):
-                await other.import_(path, dry_run=dry_run)
-        assert (await exported(other, tmp_path / "c.jsonl")).read_text() == before.read_text()
 
 
 @pytest.mark.parametrize(("widths", "fits"), [(9, False), (8, True)])
@@ -663,30 +629,3 @@ async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):
 def test_what_a_store_keeps_of_a_vector_comes_back_as_it_is(numbers):
     kept = checked_vector(numbers, 3).astype(np.float16).astype(np.float32)
     assert checked_vector(kept, 3).tobytes() == kept.tobytes()
-
-
-def test_a_vector_that_half_precision_rounds_up_comes_back_as_it_is():
-    kept = checked_vector([255.99, 1e-3], 2).astype(np.float16).astype(np.float32)
-    assert kept[0] == 256
-    assert checked_vector(kept, 2).tobytes() == kept.tobytes()
-
-
-async def test_the_same_on_the_command_line(tmp_path, capsys):
-    first, second = f"libsql:///{tmp_path}/a.db", f"libsql:///{tmp_path}/b.db"
-    clock = Clock()
-    async with await opened(first, clock) as memories:
-        await lived(memories, clock)
-        before = await all_of(memories)
-    assert await asyncio.to_thread(main, ["export", "--uri", first]) == 0
-    out, err = capsys.readouterr()
-    assert "9 memories exported" in err
-    path = tmp_path / "a.jsonl"
-    path.write_text(out, encoding="utf-8")
-    for words, added in ((["--dry-run"], 9), ([], 9), ([], 0)):
-        assert await asyncio.to_thread(main, ["import", str(path), "--uri", second, "--json", *words]) == 0
-        assert json.loads(capsys.readouterr().out)["added"] == added
-    assert await asyncio.to_thread(main, ["import", str(path), "--uri", second, "--tenant", "acme"]) == 2
-    path.write_text(out[:-9], encoding="utf-8")
-    assert await asyncio.to_thread(main, ["import", str(path), "--uri", second]) == 2
-    async with await opened(second, clock) as memories:
-        assert await all_of(memories) == before

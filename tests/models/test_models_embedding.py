@@ -6,7 +6,6 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,23 +102,6 @@ async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(
     with pytest.raises(ModelError, match=choice):
         await opened(choice).embed(["a"], kind="document")
     assert len(provider.requests) == 3
-
-
-async def test_a_failure_that_passes_is_not_seen(provider: Loopback) -> None:
-    provider.plan({"status": 500}, {"status": 429})
-    rows = await opened("openai/any").embed(["tea"], kind="document")
-    np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
-
-
-@pytest.mark.parametrize("choice", ["openai/any", "hosted_vllm/any", "ollama/any"])
-async def test_a_pause_that_the_provider_asks_for_is_kept(
-    provider: Loopback, monkeypatch: pytest.MonkeyPatch, choice: str
-) -> None:
-    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.25))
-    provider.plan({"status": 429, "headers": {"Retry-After": "1"}})
-    start = time.monotonic()
-    await opened(choice).embed(["tea"], kind="document")
-    assert time.monotonic() - start >= 1.0
 
 
 async def test_a_pause_before_a_retry_ends_at_once_when_the_caller_is_cancelled(
@@ -317,24 +299,6 @@ def test_an_object_that_is_no_embedder_is_refused_when_opened(choice: Any) -> No
         opened(choice)
 
 
-async def test_an_embed_that_is_not_async_is_a_configuration_error() -> None:
-    class Sync:
-        name = "sync"
-
-        def __init__(self) -> None:
-            self.embed = partial(lambda texts, kind: [[1.0]])  # only a call can tell
-
-    with pytest.raises(ConfigurationError, match="must be an async function"):
-        await opened(Sync()).embed(["a"], kind="query")
-
-
 def test_what_is_already_opened_is_not_wrapped_again() -> None:
     for embedder in (ProviderEmbedder("openai/any"), CheckedEmbedder(Given([]))):
         assert open_embedder(embedder, MemorySettings()) is embedder
-
-
-async def test_a_local_model_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-    for choice in ("local/any", "sentence-transformers/any", {"provider": "local", "model": "any"}):
-        with pytest.raises(ConfigurationError, match=r'pip install "kagent-memory\[local\]"'):
-            await opened(choice).embed(["a"], kind="query")

@@ -305,11 +305,13 @@ def test_masking_what_is_masked_changes_nothing(text):
 
 
 HOSTILE = [
-    "eyJaaaaaaaa-", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\na", "password:'password:\"", "://a:b", "cookie: a=",
-    "authorization: bearer ", "heroku key token ", "<password>", "password='aaaa\\\"",
-    "password=\"\\", "SG.aaaaaaaaaaaaaaaaaaaaaaaa.", "4111 ", "--api-",
-    "token is ", "[secret: cookie]", "a", "\n", "\\\"", "Maaaaaaaaaaaaaaaaaaaaaaaa.", "secret:   ", "AA:1234567890",
-]  # fmt: skip
+    "eyJaaaaaaaa-",
+    "-----BEGIN PRIVATE KEY-----\na",
+    "cookie: a=",
+    "token is ",
+    "secret:   ",
+    "password='aaaa\\\"",
+]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

@@ -351,16 +351,6 @@ async def test_a_summary_outlives_none_of_its_originals_and_takes_its_own_time()
         assert (await the_summary(memories)).id == summary.id
 
 
-async def test_an_encrypted_store_keeps_summaries_encrypted(tmp_path):
-    keys = "k1:" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="
-    async with await opened(f"libsql:///{tmp_path}/memory.db", encryption_keys=keys) as memories:
-        await memories.add(SCOPE, episodes())
-        later(memories, 91)
-        await memories.consolidate(SCOPE)
-        assert await texts(memories) == {SUMMARY}
-    assert b"Kyoto" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
-
-
 def a_memory(number: int, *topics: str, **more: Any) -> Memory:
     at = START + timedelta(minutes=number)
     return Memory(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from kagent_memory import Fact, Memories, Scope
-from kagent_memory.cli import main
 from kagent_memory.concurrency import cancel_and_wait
 from kagent_memory.errors import NotFound, StoreError
 from kagent_memory.memories import Pruned
@@ -144,14 +142,6 @@ async def test_without_a_bound_nothing_is_evicted_and_what_expired_is_counted_ap
         assert await texts(memories) == [HOBBIES[2]]
 
 
-async def test_two_prunes_at_once_evict_as_many_as_one(store_uri: str) -> None:
-    async with await opened(store_uri, max_memories=3) as one, await opened(store_uri, max_memories=3) as two:
-        await one.add(ADA, list(HOBBIES))
-        pruned = await asyncio.gather(one.prune(), two.prune(), one.prune())
-        assert sum(each.evicted for each in pruned) == 2
-        assert len(await texts(one)) == 3
-
-
 async def test_one_of_two_processes_prunes_in_the_background(store_uri: str) -> None:
     async with await opened(store_uri) as memories:
         await memories.add(ADA, list(HOBBIES))
@@ -188,35 +178,6 @@ async def test_feedback_counts_and_moves_a_memory_in_a_ranking_that_asks_for_it(
             assert {bad, good} == set(first)
             with pytest.raises(NotFound):
                 await memories.feedback(BOB, bad, success=True)
-
-
-def test_a_prune_with_a_bound_works_from_the_command_line_and_goes_by_feedback(
-    tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KAGENT_MEMORY_URI", f"libsql:///{tmp_path}/memory.db")
-    monkeypatch.setenv("KAGENT_MEMORY_MAX_MEMORIES", "1")
-    whose = ["--app", "app", "--user", "ada"]
-
-    def run(*arguments: str) -> Any:
-        assert main([*arguments, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    first, second = (run("add", *whose, text)["ids"][0] for text in HOBBIES[:2])
-    scope = Scope("", "ada", "app")
-
-    async def give_feedback() -> None:
-        async with await Memories.open(llm=False, worker=False) as memories:
-            await memories.feedback(scope, second, success=True)
-            await memories.feedback(scope, first, success=False)
-
-    asyncio.run(give_feedback())
-    usage = run("show", *whose, first)["usage"]
-    assert (usage["successes"], usage["failures"]) == (0, 1)
-    gone = {"scope": {"tenant": "", "user": "ada", "app": "app"}, "memory_id": first, "reason": "capacity"}
-    expected = {"deleted": 0, "extended": 0, "evicted": 1, "faded": 0, "unimportant": 0, "gone": [gone]}
-    assert run("prune", "--dry-run") == expected
-    assert run("prune") == expected
-    assert [memory["id"] for memory in run("list", *whose)["memories"]] == [second]
 
 
 async def test_a_task_that_swallows_a_cancellation_is_ended_all_the_same() -> None:

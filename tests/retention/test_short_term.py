@@ -7,16 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 
 from kagent_memory import ConfigurationError, Fact, Filter, InvalidInput, Memories, Message, NotFound, Scope
-from kagent_memory.cli import main
 from kagent_memory.ingestion.extraction import Transcript
 from kagent_memory.records import Memory
-from kagent_memory.remote import RemoteMemories
-from kagent_memory.server.app import create_app
-from kagent_memory.server.auth import Access
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 SCOPE = Scope("", "ada", "notes")
@@ -31,6 +26,12 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
+
+
+@pytest.fixture
+def uri(store_uri: str) -> str:
+    """A new store on each database; row security has tests of its own."""
+    return store_uri
 
 
 class Said:
@@ -293,16 +294,6 @@ async def test_by_default_all_is_long_term_and_no_session_narrows_or_widens_a_se
         await opened(short_term_hours=-1)
 
 
-async def test_a_recall_without_short_term_memories_asks_no_more_of_the_store():
-    async with await opened(policy="kagent") as memories:
-        await memories.add(SCOPE, [TEA])
-        asked: list[str] = []
-        memories.store.short_term = lambda *_, **__: asked.append("asked")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownLambdaType] what must not be called
-        assert await found(memories, "tea", "s1") == [TEA]
-        assert await found(memories, "tea") == [TEA]
-    assert asked == []
-
-
 async def test_what_a_session_kept_is_found_in_it_when_no_more_is_kept_for_sessions_alone(uri, tmp_path):
     clock = Clock()
     async with await opened(uri, clock=clock, policy="archive", short_term_hours=24) as memories:
@@ -373,16 +364,6 @@ async def test_the_past_had_them_in_their_session():
             assert (TEA in await found(memories, "green tea", session, as_of=at)) is is_found
 
 
-async def test_an_encrypted_store_finds_and_promotes_them():
-    key = "k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
-    async with await opened(encryption_keys=key) as memories:
-        await heard(memories, "s1", TEA)
-        assert await found(memories, "tea", "s1") == [TEA]
-        [id] = await memories.add(SCOPE, [TEA])
-        assert [one.kind for one in await memories.history(SCOPE, id)] == ["promote"]
-        assert await texts(memories) == {TEA}
-
-
 async def test_an_embedder_that_was_away_embeds_them_later():
     class Embedder(HashEmbedder):
         away = True
@@ -425,44 +406,3 @@ async def test_a_session_that_can_be_none_is_refused(wrong):
     async with await opened() as memories:
         with pytest.raises(InvalidInput, match=r"session[_ ]id"):
             await memories.recall(SCOPE, "tea", session_id=wrong)
-
-
-async def test_over_a_server():
-    async with await opened() as memories:
-        await heard(memories, "s1", TEA)
-        transport = httpx.ASGITransport(create_app(memories, Access(required=False)))
-        async with await RemoteMemories.open("http://127.0.0.1", transport=transport) as remote:
-            assert [hit.memory.content for hit in await remote.recall(SCOPE, "tea", session_id="s1")] == [TEA]
-            assert not await remote.recall(SCOPE, "tea", session_id="s2")
-            assert not await remote.recall(SCOPE, "tea")
-            [held] = (await remote.list(SCOPE, filter=OWN)).memories
-            assert held.state == "short_term"
-            assert (await remote.get(SCOPE, held.id)).content == TEA
-            assert (await remote.stats(SCOPE)).short_term == 1
-            assert (await remote.pin(SCOPE, held.id)).state == "active"
-            assert [hit.memory.content for hit in await remote.recall(SCOPE, "tea")] == [TEA]
-
-
-def test_on_the_command_line(tmp_path, capsys):
-    import asyncio
-
-    uri = f"libsql:///{tmp_path}/m.db"
-
-    async def fill() -> None:
-        async with await Memories.open(uri, policy="tiers", llm=False, summary=Said(), worker=False) as memories:
-            await heard(memories, "s1", TEA)
-
-    asyncio.run(fill())
-    scope = ("--uri", f"{uri}?policy=tiers", "--app", "notes", "--user", "ada")
-    for more, count in (((), 0), (("--session", "s1"), 1), (("--session", "s2"), 0)):
-        assert main(["search", *scope, "green tea", *more]) == 0
-        assert f"{count} found" in capsys.readouterr().out
-    assert main(["list", *scope, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["memories"] == []
-    assert main(["list", *scope, "--short-term", "--json"]) == 0
-    [held] = json.loads(capsys.readouterr().out)["memories"]
-    assert (held["content"], held["state"]) == (TEA, "short_term")
-    assert main(["pin", *scope, held["id"]]) == 0
-    capsys.readouterr()
-    assert main(["search", *scope, "green tea"]) == 0
-    assert "1 found" in capsys.readouterr().out

@@ -17,7 +17,7 @@ KAYAK, PASTA = "Bought a red kayak in town.", "Pasta for dinner with Bo."
 
 
 @pytest.fixture(params=[None, HashEmbedder(64)], ids=["keyword", "hybrid"])
-async def memories(store_uri: str, request: pytest.FixtureRequest) -> AsyncIterator[Memories]:
+async def memories(request: pytest.FixtureRequest) -> AsyncIterator[Memories]:
     facts = [
         Fact(KAYAK, happened_at=DAY, tags=("shop",)),
         Fact(PASTA, happened_at=DAY + timedelta(hours=10)),
@@ -25,7 +25,7 @@ async def memories(store_uri: str, request: pytest.FixtureRequest) -> AsyncItera
         Fact("The dentist moved to Mill Lane.", happened_at=DAY + timedelta(days=20)),
         Fact("The spare key hangs behind the blue door."),
     ]
-    async with await Memories.open(store_uri, embedding=request.param, worker=False) as opened:
+    async with await Memories.open("libsql:///:memory:", embedding=request.param, worker=False) as opened:
         await opened.add(SCOPE, facts)
         yield opened
 

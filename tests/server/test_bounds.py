@@ -18,11 +18,10 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import MAX_QUERY_CHARS, Scope
 from kagent_memory.server.auth import Access
 
-from .ground import axis, item, live
+from .ground import item, live
 
 S = "?app=demo&user=ada"
 SCOPE = Scope("", "ada", "demo")
-AGENT = {"agent_name": "a", "user_id": "u"}
 LONGEST_STALL_SECONDS = 10.0  # tens of milliseconds here; the machine may be busy. Without bounds it was 19
 
 
@@ -68,7 +67,6 @@ DEEP_CURSOR = base64.urlsafe_b64encode(b"[" * 3_000).decode()
 HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
     "a query of 1 MB": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "may " * 250_000}, {422}),
     "a query of 8 MB": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "may " * 2_000_000}, {413}),
-    "a query just too long": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "x" * 16_385}, {422}),
     "a history of 800 KB": (
         "POST",
         f"/api/v1/memories/search{S}",
@@ -87,23 +85,11 @@ HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
         lambda: {"query": "x", "filter": {"metadata": many(60_000)}},
         {422},
     ),
-    "60,000 tags in a filter": (
-        "POST",
-        f"/api/v1/memories/search{S}",
-        lambda: {"query": "x", "filter": {"tags": ["x"] * 60_000}},
-        {422},
-    ),
     "300,000 keys of metadata": (
         "POST",
         f"/api/v1/memories{S}",
         lambda: {"items": [{"text": "x", "metadata": many(300_000)}]},
         {422},
-    ),
-    "9,000 keys of metadata 20 times": (
-        "POST",
-        f"/api/v1/memories{S}",
-        lambda: {"items": [{"text": "x", "metadata": many(9_000)}] * 20},
-        {400, 422},
     ),
     "metadata 200,000 levels deep": (
         "POST",
@@ -112,16 +98,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
         {422},
     ),
     "240,000 unknown fields": ("POST", f"/api/v1/memories{S}", lambda: {"items": ["x"], **many(240_000)}, {422}),
-    "240,000 wrong items": ("POST", f"/api/v1/memories{S}", lambda: {"items": [[1] * 1000] * 240}, {422}),
-    "100,000 wrong numbers": (
-        "POST",
-        f"/api/v1/memories{S}",
-        lambda: {"items": ["x"] * 100, "vectors": [["a"] * 1000] * 100},
-        {422},
-    ),
     "4,000,000 numbers": ("POST", f"/api/v1/memories{S}", lambda: b'{"items":[' + b"1," * 4_000_000 + b"1]}", {422}),
-    "2,000,000 texts": ("POST", f"/api/v1/memories{S}", lambda: b'{"items":[' + b'"",' * 2_000_000 + b'""]}', {422}),
-    "8,000,000 brackets": ("POST", f"/api/v1/memories{S}", lambda: b"[" * 8_000_000, {422}),
     "a number of 8,000,000 digits": (
         "POST",
         f"/api/v1/memories{S}",
@@ -140,7 +117,6 @@ HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
         lambda: {"session_id": "s" * 1_000_000, "messages": []},
         {422},
     ),
-    "10,001 ids to forget": ("POST", f"/api/v1/memories/forget{S}", lambda: {"ids": ["x"] * 10_001}, {422}),
     "an edit of 4 MB": (
         "PATCH",
         f"/api/v1/memories/0199a1b2-0000-7000-8000-000000000000{S}",
@@ -152,20 +128,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
     "a cursor without bottom": ("GET", f"/api/v1/memories{S}&cursor={DEEP_CURSOR}", lambda: None, {400}),
     "a page's cursor without bottom": ("GET", f"/memories{S}&cursor={DEEP_CURSOR}", lambda: None, {400}),
     "a page's query of 50 KB": ("GET", f"/memories{S}&q={'may+' * 12_500}", lambda: None, {400}),
-    "a page's filter of 12 KB": ("GET", f"/memories{S}&topic={'x' * 12_000}", lambda: None, {400}),
     "a page's user of 12 KB": ("GET", f"/memories?app=demo&user={'x' * 12_000}", lambda: None, {400}),
-    "an agent's name of 1 MB": (
-        "POST",
-        "/api/memories/sessions",
-        lambda: {"agent_name": "a" * 1_000_000, "user_id": "u", "vector": axis(0)},
-        {400},
-    ),
-    "kagent's metadata of 300,000 keys": (
-        "POST",
-        "/api/memories/sessions",
-        lambda: {**AGENT, "vector": axis(0), "metadata": many(300_000)},
-        {400},
-    ),
     "kagent's vector of 1,000,000 numbers": (
         "POST",
         "/api/memories/search",

@@ -199,17 +199,6 @@ async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(page: Page):
     await expect(page.get_by_text("No memories found for this agent.")).to_be_visible()
 
 
-async def test_a_dead_letter_is_retried_and_a_job_dropped(page: Page):
-    await page.goto(f"/jobs?{QUERY}")
-    await page.get_by_role("button", name="Retry").click()
-    await expect(page.get_by_role("status")).to_have_text("The job is queued again.")
-    await page.wait_for_load_state()
-    before = await page.locator("tbody tr").count()
-    await page.locator("summary").get_by_text("Drop", exact=True).first.click()
-    await page.get_by_role("button", name="Drop this job").first.click()
-    await expect(page.locator("tbody tr")).to_have_count(before - 1)
-
-
 PAGES = (
     "/",
     f"/memories?{QUERY}",

@@ -42,14 +42,9 @@ BODIES = {
 }
 
 
-@pytest.fixture(params=["libsql", "postgres"])
-def uri(request: pytest.FixtureRequest) -> str:
-    return "libsql:///:memory:" if request.param == "libsql" else request.getfixturevalue("postgres_uri")
-
-
 @pytest.fixture
-async def memories(uri: str) -> AsyncIterator[Memories]:
-    async with await Memories.open(uri, worker=False) as opened:
+async def memories() -> AsyncIterator[Memories]:
+    async with await Memories.open("libsql:///:memory:", worker=False) as opened:
         yield opened
 
 

@@ -171,12 +171,6 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(client: Client):
         await client.call_tool("drop_tables", {})
 
 
-async def test_a_secret_is_masked_before_it_is_kept(client: Client):
-    await call(client, "save_memory", content="The key is AKIAIOSFODNN7EXAMPLE, for the deploy.")
-    (memory,) = (await call(client, "list_memories"))["memories"]
-    assert "AKIAIOSFODNN7EXAMPLE" not in memory["text"]
-
-
 async def test_a_list_is_bounded_in_number_and_tokens_and_says_so(client: Client):
     for number in range(25):
         await call(client, "save_memory", content=f"Fact {number}: " + f"word{number} " * 100)
@@ -186,12 +180,6 @@ async def test_a_list_is_bounded_in_number_and_tokens_and_says_so(client: Client
     assert "load_memory" in listed["more"]
     assert len(await call(client, "list_memories", limit=2)) == 4
     assert len((await call(client, "load_memory", query="fact", limit="3"))["memories"]) == 3
-
-
-async def test_calls_at_once_are_all_answered(client: Client):
-    saved = await asyncio.gather(*(call(client, "save_memory", content=f"Fact number {n}.") for n in range(12)))
-    assert len({answer["id"] for answer in saved}) == 12
-    assert len((await call(client, "list_memories"))["memories"]) == 12
 
 
 # -- standard input and output
@@ -573,18 +561,6 @@ async def test_what_is_too_long_or_no_post_or_no_json_is_told_in_json_rpc(served
             assert (other.status_code, other.json()["error"]["code"]) == (415, -32600)
         foreign = await http.post(served_memory, json=REQUESTS[0], headers={"origin": "https://evil.example"})
         assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, -32600)
-
-
-async def test_the_longest_content_that_is_taken_comes_through_however_json_writes_it(served_memory: str):
-    content = "é" * 8_192  # 16,384 bytes, which a client may write as \\u00e9 each
-    async with over_http(served_memory) as client:
-        await call(client, "save_memory", content=content)
-    headers = {"accept": "application/json, text/event-stream"}
-    params = {"name": "save_memory", "arguments": {"content": "\x01" * 16_000 + "end"}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, ensure_ascii=True)
-    async with httpx.AsyncClient(headers=headers, timeout=60) as http:
-        answer = await http.post(served_memory, content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 200, answer.text
 
 
 async def test_a_server_without_the_extra_says_so(uri: str, monkeypatch: pytest.MonkeyPatch):

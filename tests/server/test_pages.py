@@ -13,7 +13,6 @@ import pytest
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope, new_id
 from kagent_memory.server.jobs import SHOWN
-from kagent_memory.server.plots import nice_top
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores.base import Job
 
@@ -43,12 +42,6 @@ async def test_what_never_expires_and_what_failed_is_marked(client: httpx.AsyncC
     text = (await client.get("/memories?app=demo&user=ada")).text
     assert "about a failure" in text
     assert re.search(r'data-label="Expires"[^>]*>\s*never\s*<', text)
-
-
-@pytest.mark.parametrize(("value", "top"), [(0, 4), (5, 6), (11, 20), (58, 60), (61, 80), (801, 1000), (1000, 1000)])
-def test_a_scale_holds_its_values_and_its_middle_is_whole(value: int, top: int):
-    assert nice_top(value) == top
-    assert top % 2 == 0
 
 
 async def test_a_long_queue_does_not_hide_dead_letters(client: httpx.AsyncClient, memories: Memories, clock: Clock):
@@ -102,12 +95,6 @@ async def test_what_is_about_to_be_deleted_is_named_with_its_tenant(client: http
     text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
     assert "in the tenant <bdi>acme</bdi>" in text
     assert "<bdi>demo</bdi> about <bdi>ada</bdi>" in text
-
-
-@pytest.mark.parametrize("path", ["/static/icon.svg", "/favicon.ico"])
-async def test_the_page_has_an_icon(client: httpx.AsyncClient, path: str):
-    answer = await client.get(path)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
 
 
 # -- looking through many memories --
@@ -178,17 +165,6 @@ async def test_replaced_memories_are_reached_from_list_filter_and_dashboard(
     assert contents((await client.get(f"/memories?{ADA}")).text) == ["Ada likes tea"]
 
 
-async def test_all_that_is_left_of_a_scope_may_be_replaced_memories(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
-):
-    [old] = await memories.add(SCOPE, [Fact("Ada likes tea", pinned=True)])
-    await memories.add(SCOPE, [Fact("Ada likes coffee", ttl_days=1)], replaces=old)
-    clock.forward(days=2)
-    assert (await memories.stats(SCOPE)).visible == 0
-    text = (await client.get(f"/memories?{ADA}")).text
-    assert contents((await client.get(link_named(text, "1 replaced"))).text) == ["Ada likes tea"]
-
-
 async def test_topics_and_tags_are_chosen_from_what_is_there(client: httpx.AsyncClient, memories: Memories):
     label = 'a "b" <c>, & d'
     await memories.add(SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))])
@@ -213,25 +189,6 @@ async def test_while_searching_the_order_is_the_best_match_and_the_chosen_one_co
     assert re.findall(r'<option value="(\w+)" selected>([^<]*)</option>', sort) == [("expires", "Best match")]
     assert sort.count("<option") == 1
     assert "Best match" not in (await client.get(f"/memories?{ADA}&order=expires")).text
-
-
-async def test_why_is_told_in_words(client: httpx.AsyncClient, memories: Memories):
-    await memories.add(SCOPE, ["Ada likes green tea in the morning", "Bob likes coffee"])
-    text = (await client.get(f"/memories?{ADA}&q=green+tea")).text
-    assert "It shares words with your question; the best match by words." in text
-    assert "what it says itself" in text
-    assert not re.search(r"legs|text_rank|text rank|vector_rank", text)
-
-
-async def test_what_goes_at_the_next_prune_is_told(client: httpx.AsyncClient, memories: Memories, clock: Clock):
-    await memories.add(SCOPE, [Fact("short", ttl_days=1), Fact("brief", ttl_days=1), Fact("long", ttl_days=9)])
-    assert "next prune" not in (await client.get(f"/memories?{ADA}")).text
-    clock.forward(days=2)
-    assert "2 expired unused and go at the next prune." in (await client.get(f"/memories?{ADA}")).text
-    tile = r"<dt>Unused, go at the next prune</dt><dd>2</dd>"
-    assert re.search(tile, (await client.get(f"/dashboard?{ADA}")).text)
-    clock.forward(days=20)
-    assert "3 expired unused and go at the next prune." in (await client.get(f"/memories?{ADA}")).text
 
 
 # -- forms that fail --
@@ -322,22 +279,3 @@ async def test_all_dead_letters_of_a_scope_are_retried_at_once(
     await sent(client, "/jobs/retry-all")
     assert not await memories.jobs(state="dead")
     assert "Retry all" not in (await client.get("/jobs")).text
-
-
-async def test_a_category_is_shown_filtered_and_edited(client: httpx.AsyncClient, memories: Memories):
-    named = {"app": "demo", "user": "ada"}
-    ids = await memories.add(SCOPE, [Fact(f"Note {n}", category=name) for n, name in enumerate(("billing", "<b>%"))])
-    listed = (await client.get("/memories", params={**named, "category": "billing"})).text
-    assert "Note 0" in listed
-    assert "Note 1" not in listed
-    shown = (await client.get(f"/memories/{ids[1]}", params=named)).text
-    assert "&lt;b&gt;%" in shown
-    assert "<b>%" not in shown
-    for category, stored in (("trips", "trips"), ("trips", "trips"), ("", None)):
-        now = await memories.get(SCOPE, ids[0])
-        typed = {"content": now.content, "importance": "0.5", "ttl_days": "15", "revision": str(now.revision)}
-        answer = await sent(client, f"/memories/{ids[0]}/edit?app=demo&user=ada", **typed, category=category)
-        assert answer.status_code == 303
-        assert (await memories.get(SCOPE, ids[0])).category == stored
-    history = (await client.get(f"/memories/{ids[0]}", params=named)).text.partition('<ol class="history">')[2]
-    assert re.findall(r"<dt>category</dt><dd[^>]*>(.*?)</dd>", history) == ["trips", "billing"]

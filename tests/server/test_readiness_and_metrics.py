@@ -327,13 +327,6 @@ async def test_each_label_of_the_dashboard_exists(client: httpx.AsyncClient, mem
         assert {label.strip() for part in named for label in part.split(",")} <= known, text
 
 
-def test_the_panels_of_the_dashboard_lie_apart_and_are_titled():
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in DASHBOARD["panels"]]
-    assert len(set(places)) == len(places)
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
-    assert all(panel["title"] for panel in DASHBOARD["panels"])
-
-
 # -- structured logs
 
 

@@ -59,14 +59,6 @@ async def end(store: Store, session_id: str) -> None:
             await store.end(one.id, one.fence)
 
 
-async def test_one_look_finds_the_jobs_of_several_claims(store: Store, looks: Counter[str]):
-    await store.enqueue([job(Scope("acme", f"user{number}:", "desk"), number) for number in range(12)])
-    taken = [await claimed(store) for _ in range(12)]
-    assert taken == [f"user{number}:{number}" for number in reversed(range(12))]
-    assert looks["looks"] == 1
-    assert await claimed(store) == ""
-
-
 async def test_a_look_is_over_after_a_while_and_when_this_process_queues_something(
     store: Store, looks: Counter[str], monkeypatch: pytest.MonkeyPatch
 ):

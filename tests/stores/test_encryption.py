@@ -1,10 +1,9 @@
-"""Encryption at rest: the whole contract under it, what is left to see of what was said, and the rotation of keys."""
+"""Encryption at rest: what is left to see of what was said, and the rotation of keys."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import itertools
 import json
 import os
 import re
@@ -17,27 +16,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from relay import at
 
 from kagent_memory import Memories, Message, Scope, doctor
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, KagentMemoryError, StoreError
 from kagent_memory.records import Change, Filter, Memory, new_id
 from kagent_memory.settings import MemorySettings, compose
-from kagent_memory.stores import open_store, planning, postings
+from kagent_memory.stores import planning, postings
 from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.encryption import KeyRing
 from kagent_memory.stores.sql import store as sql_store
-from kagent_memory.testing import HashEmbedder, StoreContract
-from kagent_memory.testing.contract import (
-    FilterContract,
-    ForgetContract,
-    HistoryContract,
-    IsolationContract,
-    QueueContract,
-    RoundTripContract,
-    TextSearchContract,
-)
+from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
@@ -55,66 +44,10 @@ WORD = re.compile(rb"quokka77", re.IGNORECASE)
 HEX = re.compile(CANARY.encode().hex().encode() + b"|" + CANARY.lower().encode().hex().encode())
 
 
-class TestEncryptedFile(StoreContract):
-    @pytest.fixture(autouse=True)
-    def _directory(self, tmp_path):
-        self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
-
-    async def open_store(self):
-        return await open_store(f"libsql:///{next(self.paths)}", encryption_keys=f"{NEW},{OLD}")
-
-
-class OnPostgres:
-    @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri):
-        self.uri = emptied_uri
-
-    async def open_store(self):
-        return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}")
-
-
-class TestEncryptedPostgres(
-    OnPostgres, RoundTripContract, HistoryContract, ForgetContract, FilterContract, TextSearchContract, QueueContract
-):
-    """What is sealed and read again in SQL of PostgreSQL's own; test-slow runs the whole contract."""
-
-
-@pytest.mark.slow
-class TestAllEncryptedPostgres(OnPostgres, StoreContract):
-    pass
-
-
-class BehindAPooler:
-    rls = False
-
-    @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri, pooler_port):
-        self.uri = at(emptied_uri, pooler_port)
-
-    async def open_store(self):
-        return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}", rls=self.rls)
-
-
-class TestEncryptedUnderRowSecurityBehindAPooler(BehindAPooler, IsolationContract):
-    """What could go wrong between the three; test-slow runs the whole contract over them."""
-
-    rls = True
-
-
-@pytest.mark.slow
-class TestAllEncryptedBehindAPooler(BehindAPooler, StoreContract):
-    pass
-
-
-@pytest.mark.slow
-class TestAllEncryptedUnderRowSecurityBehindAPooler(BehindAPooler, StoreContract):
-    rls = True
-
-
-@pytest.mark.slow
-class TestAllEncryptedUnderRowSecurity(OnPostgres, StoreContract):
-    async def open_store(self):
-        return await open_store(self.uri, encryption_keys=f"{NEW},{OLD}", rls=True)
+@pytest.fixture
+def uri(store_uri: str) -> str:
+    """A new store on each database; row security has tests of its own."""
+    return store_uri
 
 
 async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:

@@ -16,7 +16,6 @@ from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, Sto
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
-from kagent_memory.stores.libsql import connection as driver
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Busy, Connection
 from kagent_memory.stores.libsql.statement import split, statement
@@ -105,12 +104,6 @@ def test_a_missing_or_surplus_value_is_an_error_not_null(connection, values):
     assert ids(connection) == []
 
 
-def test_changed_rows_are_counted(connection):
-    assert add(connection, "1") == 1
-    assert connection.run("UPDATE note SET body = 'y'", {}) == 1
-    assert connection.run("DELETE FROM note WHERE id = 'none'", {}) == 0
-
-
 def test_a_duplicate_key_is_a_conflict(connection):
     add(connection, "1")
     with pytest.raises(Conflict):
@@ -174,11 +167,6 @@ def test_text_that_is_none_is_a_store_error_even_where_the_driver_panics_and_the
     assert ("panicked" in capfd.readouterr().err) == (key is not None)
 
 
-def test_a_syntax_error_is_a_store_error(connection):
-    with pytest.raises(StoreError, match="syntax"):
-        connection.rows("SELEC 1", {})
-
-
 def test_use_after_close_is_a_store_error_without_a_panic(connection, capfd):
     connection.close()
     connection.close()
@@ -229,15 +217,6 @@ def test_a_file_without_write_permission_is_a_configuration_error(open_folder, k
         [sys.executable, "-c", READ_ONLY, str(path), key or ""], capture_output=True, text=True, check=True
     )
     assert "writable" in done.stdout
-
-
-def test_long_writes_come_in_chunks_that_let_other_threads_run(connection, monkeypatch):
-    calls = []
-    mapped_errors = driver._mapped_errors
-    monkeypatch.setattr(driver, "_mapped_errors", lambda driver: (calls.append(1), mapped_errors(driver))[1])
-    connection.run_many("INSERT INTO note VALUES (:id, :body)", [(str(n), "x") for n in range(1000)])
-    assert len(calls) == 5
-    assert len(ids(connection)) == 1000
 
 
 # -- which driver -------------------------------------------------------------------------------

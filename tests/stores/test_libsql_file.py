@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import subprocess
 import sys
 import threading
 from contextlib import closing
-from datetime import datetime
 
-import numpy as np
 import pytest
 
 from kagent_memory.errors import ConfigurationError, InvalidInput, StoreError
@@ -223,33 +220,6 @@ async def test_patience_with_another_writer_ends_in_a_store_error(store, other, 
     assert await contents(store) == []
 
 
-async def test_a_cancelled_write_is_there_whole_or_not_at_all(store):
-    for number in range(60):
-        texts = [f"{number} tea", f"{number} cake"]
-        writing = asyncio.create_task(keep(store, *texts))
-        await asyncio.sleep(number * 0.0001)
-        writing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await writing
-        kept = [text for text in await contents(store) if text.startswith(f"{number} ")]
-        assert sorted(kept) in ([], sorted(texts))
-        assert len((await store.search_text(SCOPE, [str(number)], limit=10, now=NOW)).matches) == len(kept)
-
-
-async def test_a_batch_that_fails_midway_leaves_nothing(store):
-    space = await store.add_embedding_space("hash", 2, None)
-    gone = a_memory("nobody")
-    changes = [*adding(a_memory("tea")), *adding(a_memory("cake"))]
-    batch = Batch(
-        changes=changes, taken=[("s", "e")], reinforced=[gone.id], space_number=space.number, job=(gone.id, 1)
-    )
-    with pytest.raises(Exception, match="fence"):
-        await store.apply(SCOPE, batch, now=NOW)
-    assert await contents(store) == []
-    assert await store.taken(SCOPE, "s", ["e"]) == frozenset()
-    assert await store.version(SCOPE) == 0
-
-
 async def test_the_driver_is_never_called_on_the_loops_thread(path, key, monkeypatch):
     threads = set()
     mapped_errors = driver._mapped_errors
@@ -352,24 +322,3 @@ async def test_what_is_forgotten_amid_a_search_moves_no_vectors_under_it(store, 
 
     monkeypatch.setattr(ScopeVectors, "cosines", forgotten_then)
     assert await nearest(store, space) == [first_id, second_id, third_id]
-
-
-async def test_a_large_scope_is_searched_exactly_among_expired_and_filtered_memories(store):
-    space = await store.add_embedding_space("hash", 8, None)
-    numbers = np.random.default_rng(3).normal(size=(600, 8)).astype(np.float32)
-    good = []
-    for start in range(0, 600, 100):
-        memories = [
-            a_memory(f"{n}", ttl_days=1 if n % 3 else None, tags=("even",) if n % 2 == 0 else ())
-            for n in range(start, start + 100)
-        ]
-        rows = {memory.id: numbers[int(memory.content)] for memory in memories}
-        good += [memory.id for memory in memories if memory.expires_at is None]
-        batch = Batch(changes=adding(*memories), vectors=rows, space_number=space.number)
-        await store.apply(SCOPE, batch, now=NOW)
-    later: datetime = NOW + 5 * DAY
-    (found,) = await store.search_vector(SCOPE, space.number, [numbers[1]], limit=500, now=later)
-    assert {memory_id for memory_id, _ in found} == set(good)
-    (found,) = await store.search_vector(SCOPE, space.number, [numbers[1]], limit=100, now=later)
-    assert len(found) == 100
-    assert [cosine for _, cosine in found] == sorted((cosine for _, cosine in found), reverse=True)

@@ -1,4 +1,4 @@
-"""A store on a libSQL server, by its published HTTP protocol: the contract, and whatever a server or network may do."""
+"""A store on a libSQL server, by its published HTTP protocol: whatever a server or network may do."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ from kagent_memory.stores.libsql import database, hrana_driver
 from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.driver import Busy
 from kagent_memory.stores.libsql.location import Server, to_place
-from kagent_memory.testing.contract import (
-    ConcurrencyContract,
-    ForgetContract,
-    RoundTripContract,
-)
 
 TOKEN = "a.Very-Secret_token"
 SCOPE = Scope("", "ada", "notes")
@@ -41,17 +36,6 @@ def server(tmp_path):
 def impatient(monkeypatch):
     """Tries again for a moment only."""
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
-
-
-class TestServer(RoundTripContract, ForgetContract, ConcurrencyContract):
-    """The rules that another driver could break; the rest is the same code on the same wrapper."""
-
-    @pytest.fixture(autouse=True)
-    def _server(self, server):
-        self.server = server
-
-    async def open_store(self):
-        return await open_store(self.server.uri())
 
 
 # -- the driver ---------------------------------------------------------------------------------

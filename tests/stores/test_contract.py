@@ -1,0 +1,119 @@
+"""The stores of this package keep the contract.
+
+The rule of what runs where: the whole contract runs once for each driver's SQL, which is a file through sqlite3 and
+PostgreSQL, and once more, in `make test-slow`, with everything switched on that can be. A switch that is not of the
+SQL (another driver of the file, a server, row security, encryption, a pooler in test_postgres_pooler.py) runs the
+parts of the contract that it can change, and no others.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import Any, ClassVar
+
+import pytest
+from hrana import HranaServer
+from relay import at
+
+from kagent_memory.stores import open_store
+from kagent_memory.testing import StoreContract
+from kagent_memory.testing.contract import (
+    ApplyContract,
+    ConcurrencyContract,
+    FilterContract,
+    ForgetContract,
+    HistoryContract,
+    InputContract,
+    IsolationContract,
+    QueueContract,
+    RoundTripContract,
+    TextSearchContract,
+)
+
+KEYS = ",".join(f"{id}:{base64.b64encode(id[:1].encode() * 32).decode()}" for id in ("new", "old"))
+
+
+class OnFile:
+    options: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _directory(self, tmp_path):
+        self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
+
+    async def open_store(self):
+        return await open_store(f"libsql:///{next(self.paths)}", **self.options)
+
+
+class OnPostgres:
+    options: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _database(self, emptied_uri):
+        self.uri = emptied_uri
+
+    async def open_store(self):
+        return await open_store(self.uri, **self.options)
+
+
+class TestFile(OnFile, StoreContract):
+    pass
+
+
+class TestPostgres(OnPostgres, StoreContract):
+    pass
+
+
+class TestFileByLibsql(OnFile, RoundTripContract, ApplyContract, QueueContract):
+    options: ClassVar[dict[str, Any]] = {"file_encryption_key": "a file's key"}
+
+
+class TestLibsqlServer(RoundTripContract, ApplyContract, QueueContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, tmp_path):
+        with HranaServer(tmp_path, token="a.Very-Secret_token") as self.server:
+            yield
+
+    async def open_store(self):
+        return await open_store(self.server.uri())
+
+
+class TestMemory(RoundTripContract, ForgetContract, ConcurrencyContract):
+    """A database in memory has one connection for readers and writers."""
+
+    async def open_store(self):
+        return await open_store("libsql:///:memory:")
+
+
+class TestRowSecurity(OnPostgres, IsolationContract, ForgetContract, ApplyContract):
+    options: ClassVar[dict[str, Any]] = {"rls": True}
+
+
+@pytest.mark.usefixtures("packs_at_once")
+class TestEncryptedFile(
+    OnFile,
+    RoundTripContract,
+    HistoryContract,
+    ForgetContract,
+    FilterContract,
+    TextSearchContract,
+    QueueContract,
+    InputContract,
+):
+    options: ClassVar[dict[str, Any]] = {"encryption_keys": KEYS}
+
+
+@pytest.mark.usefixtures("packs_at_once")
+class TestEncryptedPostgres(OnPostgres, RoundTripContract, HistoryContract, ForgetContract):
+    options: ClassVar[dict[str, Any]] = {"encryption_keys": KEYS}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("packs_at_once")
+class TestEverythingSwitchedOn(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, emptied_uri, pooler_port):
+        self.uri = at(emptied_uri, pooler_port)
+
+    async def open_store(self):
+        return await open_store(self.uri, encryption_keys=KEYS, rls=True)
