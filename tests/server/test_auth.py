@@ -222,6 +222,12 @@ async def test_another_site_can_write_nothing(client: httpx.AsyncClient, headers
     assert answer.status_code == 403
 
 
+async def test_a_server_without_auth_answers_to_loopback_names_only(client: httpx.AsyncClient):
+    for host in ("evil.example", "[", "[::1", "localhost.evil.example"):
+        assert (await client.get("/", headers={"host": host})).status_code == 403
+    assert (await client.get("/", headers={"host": "127.0.0.1:8080"})).status_code == 200
+
+
 async def test_a_form_of_the_page_needs_the_secret_of_its_cookie(client: httpx.AsyncClient, memories: Memories):
     path = f"/memories/add{ADA}"
     assert (await client.post(path, data={"content": "x"})).status_code == 400
