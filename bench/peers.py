@@ -2,7 +2,7 @@
 
     python -m venv peers && peers/bin/pip install -r bench/peers-requirements.txt
     python bench/peers.py --peers peers/bin/python                  # on a private PostgreSQL
-    python bench/peers.py --peers peers/bin/python --markdown docs/benchmarks.md
+    python bench/peers.py --peers peers/bin/python --markdown bench/NOTES.md
 
 Every system is a process of its own, so that none has to get along with another's requirements, and none works while
 another is measured: rounds go from system to system, and figures are medians over the rounds. All are given the same

@@ -30,7 +30,7 @@ SETTINGS = """# Settings
 
 A setting has one name everywhere: an argument of `KagentMemoryService` and `Memories.open`, a query parameter of the
 URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`),
-and `--set search_limit=8` on the [command line](index.md). Arguments win over the URI's query, that over the
+and `--set search_limit=8` on the command line. Arguments win over the URI's query, that over the
 environment. An unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit. A
 value of several fields is a mapping, or JSON in text (`KAGENT_MEMORY_PII='{{"mode": "mask", "kinds": ["email"]}}'`).
 
@@ -299,7 +299,6 @@ def openapi() -> str:
 
 
 SITE_PAGES = {"python.md": python_page, "cli.md": cli_page, "openapi.json": openapi}
-SITE_LINKS = "\nOn this site: [Python](python.md) · [command line](cli.md) · [openapi.json](openapi.json)\n"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from reference_pages import SITE_LINKS, SITE_PAGES
+from reference_pages import SITE_PAGES
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -49,8 +49,6 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         relative = posixpath.relpath(path, posixpath.dirname(page.file.src_uri) or ".")
         return relative + (link[2] or (f"#{anchor}" if anchor else ""))
 
-    if page.file.src_uri == f"{REFERENCE}/index.md":
-        markdown += SITE_LINKS
     return LINK.sub(on_site, markdown)
 
 
@@ -59,7 +57,7 @@ def _page(path: str) -> str | None:
         return path.removeprefix("docs/")
     if path == "samples" or path.startswith("samples/"):
         return "samples.md" + path.removeprefix("samples").replace("/", "#").replace(".", "")
-    return PAGES.get(path)
+    return "quickstart.md" if path == "docs" else PAGES.get(path)
 
 
 def _samples() -> str:

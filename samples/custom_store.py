@@ -1,4 +1,4 @@
-"""A store of your own: memories in a dict. See docs/how-to/writing-a-store.md.
+"""A store of your own: memories in a dict. See docs/how-to/testing.md.
 
 It keeps every promise of `MemoryStore` and passes the contract suite (tests/stores/test_custom_store.py). What it does
 not have, a queue and tokens, a libSQL file beside it has.

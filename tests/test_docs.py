@@ -123,8 +123,8 @@ def test_the_site_has_every_page_and_its_links_lead_somewhere(tmp_path: Path):
         built_page = tmp_path / "reference" / (name if name.endswith(".json") else f"{name[:-3]}/index.html")
         assert built_page.exists(), name
         assert (built_page.read_text(encoding="utf-8") == page()) is name.endswith(".json")
-    links = re.findall(r'href="([^"]+)"', (tmp_path / "reference/index.html").read_text(encoding="utf-8"))
-    assert {"python/", "cli/", "openapi.json", "settings/", "http/"} <= set(links)
+    links = re.findall(r'href="([^"]+)"', (tmp_path / "reference/http/index.html").read_text(encoding="utf-8"))
+    assert {"../python/", "../cli/", "../openapi.json", "../settings/"} <= set(links)
     samples = (tmp_path / "samples/index.html").read_text(encoding="utf-8")
     assert all(f'id="{sample.stem}py"' in samples for sample in (ROOT / "samples").glob("*.py"))
 

@@ -126,7 +126,7 @@ class MemorySettings:
             `{"types": ["semantic"], "min_importance": 0.5}`; empty: all.
         policy: how memories age where the settings do not say otherwise: "kagent" (15 days, and what
             is popular lives on), "archive" (nothing expires that names no TTL of its own), or "tiers"
-            (90 days, decay, capacity, importance in ranking). See docs/how-to/ageing.md.
+            (90 days, decay, capacity, importance in ranking). See docs/how-to/keeping.md.
         ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0,
             "tiers": 90.
         quarantine: origins (tool, agent, user, import) whose new memories no search finds until
@@ -153,7 +153,7 @@ class MemorySettings:
             memory has, the first named here counts.
         short_term_hours: hours that what is learnt from a session is kept for that session only;
             meanwhile what proves important or is repeated elsewhere becomes a long-term memory. 0: all
-            is long-term at once. "tiers": 24. See docs/how-to/ageing.md.
+            is long-term at once. "tiers": 24. See docs/how-to/keeping.md.
         popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
         half_life_days: the prune erases what has faded: a memory's own importance, halved every so
             many days in which it was not added, changed or delivered, is below 0.05, after one
@@ -162,7 +162,7 @@ class MemorySettings:
             important are erased, pinned ones never. 0: no bound. "tiers": 10,000.
         summarize_after_days: consolidation summarizes episodic memories that are older than so many
             days and share a topic, five at least; they stay as the summary's history. 0: off. Needs a
-            model. See docs/how-to/ageing.md.
+            model. See docs/how-to/keeping.md.
         prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
         secrets_file: a TOML table of further vendors' secrets to mask, in the form of
             `redaction/vendors.toml`.

@@ -139,7 +139,7 @@ done
 def test_what_adk_deploys_knows_our_scheme_and_takes_the_store_from_the_environment(tmp_path: Path) -> None:
     from google.adk.cli.cli_tools_click import main as adk
 
-    page = (Path(__file__).parents[2] / "docs/how-to/adk-command-line.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/adk-integration.md").read_text(encoding="utf-8")
     (module,) = re.findall(r"^```python\n(import kagent_memory\n.*?)^```", page, re.MULTILINE | re.DOTALL)
     (shown,) = re.findall(r"^\$ adk (deploy cloud_run .*?[^\\])$", page, re.MULTILINE | re.DOTALL)
     write_agent(tmp_path / "assistant")

@@ -15,7 +15,7 @@ PROMISES = [name for name in vars(AdkMemoryConformance) if name.startswith("test
 COLUMNS = {"in memory": 1, "sqlite": 2, "ours": 3}  # of the page's table, which is of ADK 2.13
 if not hasattr(memory, "SqliteMemoryService"):  # what it says of ADK's own need not be so before
     COLUMNS = {"ours": 3}
-PAGE = Path(__file__).parents[2] / "docs/how-to/conformance.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/testing.md"
 
 
 class TestOurs(AdkMemoryConformance):

@@ -113,7 +113,7 @@ async def page(browser: Browser, server: str) -> AsyncIterator[Page]:
 
 
 async def tour(page: Page, name: str, *, whole: bool = False) -> None:
-    """Keeps an image for docs/tour.md, when asked to."""
+    """Keeps an image for docs/how-to/server.md, when asked to."""
     if TOUR:
         await page.screenshot(path=Path(TOUR) / f"{name}.png", full_page=whole)
 

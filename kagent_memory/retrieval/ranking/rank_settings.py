@@ -1,4 +1,4 @@
-"""The weights of ranking, each with its reason. Figures are in docs/benchmarks.md."""
+"""The weights of ranking, each with its reason. Figures are in bench/NOTES.md."""
 
 from __future__ import annotations
 
