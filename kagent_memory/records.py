@@ -339,6 +339,10 @@ class Usage:
     failures: int = 0
 
 
+MAX_LINKS = 4
+"""Memories that one may be linked with as saying the same."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """One stored memory as it is now. Times are aware UTC.
@@ -349,6 +353,8 @@ class Memory:
         said_at: when it was said; None: unknown, then when it was added.
         category: a label of the caller's own beside the type.
         explicit: a caller saved it as it is; nothing unites it with another in the background.
+        links: ids of memories that say the same in other words, or contradict what was saved here; at most
+            `MAX_LINKS`. Each lives by itself, and an answer hands over one of two that are linked.
         revision: 1 when added, one more with every change.
     """
 
@@ -380,6 +386,7 @@ class Memory:
     explicit: bool = False
     state: State = "active"
     superseded_by: str | None = None
+    links: tuple[str, ...] = ()
     revision: int = 1
     category: str | None = None
     usage: Usage = Usage()
@@ -401,7 +408,7 @@ class Change:
         explicit: a caller asked for exactly this text; tombstones do not hold it back.
     """
 
-    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "undo", "confirm", "promote"]
+    kind: Literal["add", "edit", "pin", "update", "supersede", "merge", "link", "undo", "confirm", "promote"]
     memory: Memory
     who: str = ""
     why: str = ""
@@ -547,6 +554,7 @@ class LeftOut:
         "below_min_score",
         "irrelevant",
         "duplicate",
+        "same",
         "budget",
         "limit",
         "gap",

@@ -71,11 +71,7 @@ class Consolidation:
         self._scheduler = MergeScheduler(store, settings)
 
     async def prepare(self, scope: Scope, facts: Sequence[Fact], *, llm: Llm | None) -> Prepared:
-        """Looks up what the facts meet, and asks the model about them.
-
-        Raises:
-            ModelError: the model is unavailable or its answer cannot be used.
-        """
+        """Look up what the facts meet, and ask the model about them; where it fails, they are added undecided."""
         now = self._clock()
         settings = self._settings
         new = [
@@ -94,7 +90,12 @@ class Consolidation:
             similar, _ = await neighbours(own, None, scope, list(meeting.values()), now=now)
             alike = {place: similar[number] for number, place in enumerate(meeting)}
         near = await self._with_short_term(new, near, alike, held)
-        return Prepared(new, near, alike, await decisions(new, near, llm), made, llm)
+        asked: Mapping[int, Decision] = {}
+        try:
+            asked = await decisions(new, near, llm)
+        except ModelError as error:  # what was extracted is kept, and not extracted again
+            logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
+        return Prepared(new, near, alike, asked, made, llm)
 
     async def _short_term(self, scope: Scope, new: Sequence[Memory], now: datetime) -> Mapping[str, Memory]:
         """The short-term memories that new ones may meet, by their ids: the newest, and all of the same sessions."""
@@ -131,7 +132,8 @@ class Consolidation:
         held = await self._short_term(scope, prepared.new, now)
         near = await self._with_short_term(prepared.new, near, prepared.alike, held)
         asked = dict[int, Decision]() if by_rule else prepared.asked
-        work = partial(settled, prepared.new, near, asked, now=now)
+        visible = (await self._store.stats(scope, now=now)).visible if any(near.values()) else 0
+        work = partial(settled, prepared.new, near, asked, visible=visible, now=now)
         planned = await run_in_thread(size_of(prepared.new, near), work)
         if hours := self._settings.short_term_hours:
             planned = await run_in_thread(
@@ -139,7 +141,9 @@ class Consolidation:
                 partial(tiered, planned, prepared.new, held, hours=hours, now=now),
             )
         if planned.vetoed:
-            logger.info("%d decision(s) of the model were vetoed: they would have lost information.", planned.vetoed)
+            logger.info("%d decision(s) of the model were not carried out as it made them.", planned.vetoed)
+        if planned.spared:
+            logger.warning("%d memories more than one job may supersede stay beside new facts.", planned.spared)
         # what will be visible has the vectors that were made before, and new ones for new words
         stands = {change.memory.id: change.memory for change in planned.changes}
         visible = {id: memory for id, memory in stands.items() if memory.state in ("active", "short_term")}

@@ -226,6 +226,8 @@ def taken_back(
     elif any(revision.final for revision in revisions):
         raise Conflict("Another memory that this change touched has expired or was erased; it cannot be undone.")
     group = new_id(now)
+    if any(revision.kind == "link" for revision in revisions):
+        return _separated(revisions, current, now=now, who=who, group=group)
     return [
         Change(
             kind="undo",
@@ -235,6 +237,28 @@ def taken_back(
             group=group,
         )
         for revision in back
+    ]
+
+
+def _separated(
+    revisions: Sequence[Revision], current: Mapping[str, Memory], *, now: datetime, who: str, group: str
+) -> list[Change]:
+    """Return the changes that undo a link: all memories stay, and none is linked with the others."""
+    apart = {revision.memory_id for revision in revisions}
+    return [
+        Change(
+            kind="undo",
+            memory=replace(
+                row,
+                links=tuple(link for link in row.links if link not in apart),
+                updated_at=now,
+                revision=row.revision + 1,
+            ),
+            who=who,
+            why="undo link",
+            group=group,
+        )
+        for row in current.values()
     ]
 
 

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..language.guard import adds
-from ..language.handing_on import core_of, telling_terms
-from ..language.tokenizer import normalised
+from ..language.tokenizer import EDGES, STOP_WORDS, normalised, tokens
+from ..language.word_lists import all_words, table
 from ..records import Message
 from .extraction.splitting import SENTENCE_END
 
-_PART = re.compile(r"[,;:—–](?=\s)|[，；、]|\s(?=(?:and|but|while|whereas|although|though|und|aber|et|mais|y|pero)\s)")
-_NAMED = re.compile(
-    r"\b(?:name is|name's|user is called|user is named|I am called|I'm called|call me)\s"
-    r"([A-Z][\w'’-]{1,30}(?:\s[A-Z][\w'’-]{1,30})?)"
+_CLAUSE_END = re.compile(r"[,;:—–!](?=\s)|[，；、！]|\s-\s")
+_LABEL = re.compile(r"\[[^\[\]\n]{0,20}\d{4}-\d\d-\d\d[^\[\]\n]{0,80}\]")  # as recalled memories are shown with
+_MARK = re.compile(r"\d|\w[./_:@\\#+]\w")
+_FIRST_UNSPACED = "\u0e00"  # Thai, and Chinese, Japanese and Korean behind it
+_IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
+    "|".join(
+        sorted((word for word in table("echo_words")["idle"].split() if word >= _FIRST_UNSPACED), key=len, reverse=True)
+    )
 )
+_DENIAL = "not"
 _LEAST_CHARS = 3
-_LEAST_TERMS = 2  # of a part that is compared by itself
 _WINDOW = 500  # characters that are compared at once
-_RAREST = 3  # terms of a sentence, by which statements are looked up that may hold it
-_MOST_HOLDERS = 128  # statements that are looked at for each of these
-_MOST_COMPARED = 6
-_HELD = 0.8  # of the terms of a text of several sentences that one sentence must hold to repeat them all
+_STEM = 4  # letters that the forms of a word share: "wohnst", "wohnt"
+_MOST_SOURCES = 3  # memories that one sentence may repeat
+_RAREST = 4  # terms of a sentence by which sources are looked up
+_MOST_HOLDERS = 64  # sources that are looked at for each of these
+MOST = 0.8
+"""Share of the content words of a sentence, or of a recalled text, that makes one an echo of the other."""
+HALF = 0.5
+"""Share of a sentence's content words that must be recalled where it holds a whole recalled text."""
 
 
 class KnownMemory(NamedTuple):
@@ -43,26 +52,43 @@ class KnownMemory(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
-    """A sentence of something known, or the whole of it."""
+class _Sentence:
+    """What a sentence says, by its words.
 
-    text: str
+    Attributes:
+        content: its content words in order, clause by clause.
+        marks: its numbers, identifiers, names and denials, which no echo adds.
+    """
+
+    content: tuple[tuple[str, ...], ...]
+    marks: frozenset[str]
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """All content words."""
+        return frozenset(term for clause in self.content for term in clause)
+
+
+@dataclass(slots=True)
+class _Source:
+    """A sentence of something known, and the memories that say it."""
+
     terms: frozenset[str]
-    ids: frozenset[str]
-    beside: str
-    whole: bool = False
+    marks: frozenset[str]
+    ids: dict[str, None]
 
 
 def mask_recalled(
     messages: Sequence[Message], known: Sequence[KnownMemory], *, names: Iterable[str] = ()
 ) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages without what memory had said, and the ids of the memories that were said again.
+    """Return the messages without what memory had said, and the ids of the memories said again.
 
-    A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every sentence goes that says
-    nothing beyond something recalled or known, whatever courtesies, names and dates of telling stand around it: no
-    other word that tells, number, date, unit, name, identifier, denial or order. What the user says stays, but for an
-    injected block that fills whole lines, and for the exact repeat of what memory said in the same turn.
-    Messages that nothing is left of are left out.
+    A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
+    sentence goes that is an echo: four of five of its content words were recalled, or it holds four
+    of five of a recalled text's and not as many others, it ends in recalled words, and adds no
+    number, identifier, name or denial. What the user says stays, but for an injected block that
+    fills whole lines, and for the exact repeat of what memory said in the same turn. Messages that
+    nothing is left of are left out.
 
     Args:
         messages: a transcript in its order.
@@ -70,7 +96,7 @@ def mask_recalled(
         names: what the user is called.
     """
     recalled = list(dict.fromkeys(text for message in messages for text in message.recalled if text.strip()))
-    statements = _Statements(known, recalled, _names(messages, known, recalled, names))
+    statements = _Statements(known, recalled, names)
     left: list[Message] = []
     turns = [number for number, message in enumerate(messages) if number and message.role == "user"]
     for start, end in pairwise((0, *turns, len(messages))):
@@ -85,14 +111,16 @@ def mask_recalled(
 
 
 def _unmasked(message: Message, statements: _Statements, handed_over: set[str]) -> str:
-    """What a message says that is not of memory."""
+    """Return what a message says that is not of memory."""
     if message.role == "tool" and message.recalled:
         statements.note(message.recalled)
         return ""
     if message.role != "user":
+        if statements.is_empty:
+            return message.text
         pieces = sentences_of(message.text)
         left = [piece for piece in pieces if not statements.hold(piece)]
-        if len(left) < len(pieces) and not any(statements.core(piece) for piece in left):
+        if len(left) < len(pieces) and not any(_sentence(piece).content for piece in left):
             return ""
         return "".join(left)
     if normalised(message.text) in handed_over:
@@ -106,121 +134,155 @@ def _unmasked(message: Message, statements: _Statements, handed_over: set[str]) 
 
 
 class _Statements:
-    """What was recalled and what is known, sentence by sentence, ready to be compared with others.
+    """What was recalled and what is known, by the content words of its sentences.
 
-    Every sentence is compared with a bounded number of bounded statements, so that the work is linear.
+    A sentence is compared with a bounded number of sources, so that the work is linear.
     """
 
-    def __init__(self, known: Sequence[KnownMemory], recalled: Sequence[str], names: frozenset[str]) -> None:
+    def __init__(self, known: Sequence[KnownMemory], recalled: Sequence[str], names: Iterable[str]) -> None:
         self.echoed: dict[str, None] = {}
-        self._names = names
         self._ids: dict[str, str] = {normalised(memory.text): memory.id for memory in known}
-        self._all: list[_Statement] = []
+        self._sources: list[_Source] = []
+        self._by_words: dict[frozenset[str], _Source] = {}
         self._by_term: dict[str, list[int]] = {}
-        self._by_key: dict[str, int] = {}
-        self._cores: dict[str, str] = {}
-        self._holds: dict[str, bool] = {}
-        called = " ".join(name.capitalize() for name in sorted(names))
+        self._called = frozenset(key for name in names for key in map(_key, tokens(name)))
         for memory in known:
-            self._add(memory.text, frozenset((memory.id,)), f"{memory.beside} {called}".strip())
+            self._add(memory.text, memory.id, frozenset(map(_key, tokens(memory.beside))))
         for text in recalled:
-            self._add(text, frozenset(), called)
+            self._add(text, "", frozenset())
 
-    def _add(self, text: str, ids: frozenset[str], beside: str) -> None:
-        pieces: list[str] = []
-        for sentence in dict.fromkeys(_split(SENTENCE_END, text)):
-            if len(sentence) <= _WINDOW:
-                pieces.append(sentence)
-            else:  # every part that is shorter than the window is within one of two neighbours
-                pieces += (first + second for first, second in pairwise(_cut(sentence, _WINDOW)))
-        for piece in pieces:
-            self._keep(self.core(piece), ids, beside)
-        if len(pieces) > 1 and len(text) <= _WINDOW:
-            self._keep(text, ids, beside, whole=True)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not self._sources
 
-    def _keep(self, text: str, ids: frozenset[str], beside: str, *, whole: bool = False) -> None:
-        key = normalised(text)
-        if not key:
-            return
-        number = self._by_key.setdefault(key, len(self._all))
-        if number < len(self._all):
-            former = self._all[number]
-            days = (
-                former.beside
-                if beside in former.beside or len(former.beside) > _WINDOW
-                else f"{former.beside} {beside}"
-            )
-            self._all[number] = replace(former, ids=former.ids | ids, beside=days)
-            return
-        terms = frozenset(telling_terms(text))
-        self._all.append(_Statement(text, terms, ids, beside, whole))
-        for term in terms:
-            self._by_term.setdefault(term, []).append(number)
+    def _add(self, text: str, id: str, beside: frozenset[str]) -> None:
+        sentences = [_sentence(piece) for piece in sentences_of(text)]
+        for sentence in sentences:
+            if not (terms := sentence.terms):
+                continue
+            source = self._by_words.get(terms)
+            if source is None:
+                source = self._by_words[terms] = _Source(terms, frozenset(), {})
+                for term in terms:
+                    self._by_term.setdefault(term, []).append(len(self._sources))
+                self._sources.append(source)
+            source.marks |= sentence.marks | beside
+            if id:
+                source.ids[id] = None
 
     def note(self, texts: Iterable[str]) -> None:
-        """Takes note of the memories that these texts are, word for word or as lines."""
+        """Take note of the memories that these texts are, word for word or as lines."""
         for text in (*texts, *_lines(texts)):
             if (id := self._ids.get(normalised(text))) is not None:
                 self.echoed[id] = None
 
-    def core(self, piece: str) -> str:
-        """What a sentence says of anything that could be remembered."""
-        if piece not in self._cores:
-            self._cores[piece] = core_of(piece, self._names)
-        return self._cores[piece]
-
     def hold(self, piece: str) -> bool:
-        """Whether a sentence says nothing beyond what is known; the memories that say it are noted."""
-        core = self.core(piece)
-        if not core:
+        """Return True for a sentence that is an echo; take note of the memories that it repeats."""
+        sentence = _sentence(piece)
+        if len(sentence.terms) < 2:
+            return normalised(piece) in self._ids
+        sources = self._repeated(sentence)
+        if not sources:
             return False
-        if core not in self._holds:
-            sources = self._sources(core) or self._sources_of_parts(core)
-            self._holds[core] = bool(sources)
-            self.echoed.update((id, None) for source in sources for id in sorted(source.ids))
-        return self._holds[core]
+        held = frozenset[str]().union(*(source.terms for source in sources))
+        terms = sentence.terms
+        vocative = (clause[0] for clause in sentence.content if len(clause) == 1 and clause[0] in self._by_term)
+        known = held.union(self._called, vocative, *(source.marks for source in sources))
+        new, missing = terms - known, held - terms
+        shared = len(terms) - len(new)
+        if _spaced(new) and _spaced(missing) and len(sources) == 1:  # another value in place of what was recalled
+            return False
+        holds_whole = all(len(terms & one.terms) >= MOST * len(one.terms) for one in sources)
+        least = HALF if holds_whole else MOST
+        denied = _DENIAL in sentence.marks
+        if denied != any(_DENIAL in source.marks for source in sources):
+            return False
+        if shared < least * len(terms) or not sentence.marks <= known or not _ends_in(sentence, known):
+            return False
+        self.echoed.update((id, None) for source in sources for id in source.ids)
+        return True
 
-    def _sources_of_parts(self, core: str) -> list[_Statement]:
-        """What says all of it when each part of the sentence has a source of its own; else nothing."""
-        parts = [""]
-        for part in _split(_PART, core):
-            full = len(telling_terms(parts[-1])) >= _LEAST_TERMS
-            parts = [*parts, part] if full else [*parts[:-1], parts[-1] + part]
-        if len(parts) > 1 and len(telling_terms(parts[-1])) < _LEAST_TERMS:
-            parts[-2:] = ["".join(parts[-2:])]
-        cores = [core_of(part.strip(" ,;:—–"), self._names) for part in parts] if len(parts) > 1 else []
-        each = [self._sources(part) for part in cores if part]
-        return [source for sources in each for source in sources] if all(each) else []
-
-    def _sources(self, text: str) -> list[_Statement]:
-        """A statement that says all of it, if there is one."""
-        number = self._by_key.get(normalised(text))
-        if number is not None:
-            return [self._all[number]]
-        terms = frozenset(telling_terms(text))
-        held = sorted((term for term in terms if term in self._by_term), key=lambda term: len(self._by_term[term]))
-        shared: dict[int, int] = {}
-        for term in held[:_RAREST]:
-            for number in self._by_term[term][-_MOST_HOLDERS:]:
-                if number not in shared:
-                    shared[number] = len(terms & self._all[number].terms)
-        nearest = sorted(shared, key=lambda number: (-shared[number], len(self._all[number].terms)))
-        for number in nearest[:_MOST_COMPARED]:
-            source = self._all[number]
-            least = _HELD * len(source.terms) if source.whole or len(terms) < _LEAST_TERMS else 1
-            if shared[number] >= least and not adds(text, source.text, source.beside):
-                return [source]
-        return []
+    def _repeated(self, sentence: _Sentence) -> list[_Source]:
+        """Return the sources that hold most of a sentence, each at least two of its content words."""
+        rest = sentence.terms
+        found: list[_Source] = []
+        while rest and len(found) < _MOST_SOURCES:
+            holders = sorted((self._by_term[term] for term in rest if term in self._by_term), key=len)
+            shared = Counter(number for some in holders[:_RAREST] for number in some[-_MOST_HOLDERS:])
+            if not shared:
+                break
+            candidates = ((len(rest & self._sources[number].terms), number) for number in shared)
+            most, number = max(candidates, key=lambda pair: (pair[0], -len(self._sources[pair[1]].terms)))
+            if found and most < min(2, len(self._sources[number].terms)):
+                break
+            found.append(self._sources[number])
+            rest -= self._sources[number].terms
+        return found
 
 
-def _names(
-    messages: Sequence[Message], known: Sequence[KnownMemory], recalled: Sequence[str], names: Iterable[str]
-) -> frozenset[str]:
-    """What the user is called, by what is known, and by what they say themselves."""
-    said = (message.text for message in messages if message.role == "user")
-    texts = (*(memory.text for memory in known), *recalled, *said)
-    called = (name.group(1) for text in texts for name in _NAMED.finditer(text))
-    return frozenset(word.strip("'’").casefold() for name in (*called, *names) for word in name.split()[:4])
+def _ends_in(sentence: _Sentence, known: frozenset[str]) -> bool:
+    """Return True if every clause that holds known words ends in one: news stands behind what is known."""
+    told = [clause for clause in sentence.content if not known.isdisjoint(clause)]
+    return all(clause[-1] in known or not _spaced(clause[-1:]) for clause in told)
+
+
+def _spaced(terms: Iterable[str]) -> bool:
+    """Return True if a term is a word of a script that is written with spaces."""
+    return any(term < _FIRST_UNSPACED for term in terms)
+
+
+@lru_cache(maxsize=1 << 12)
+def _sentence(text: str) -> _Sentence:
+    """Return what a sentence says."""
+    clauses: list[tuple[str, ...]] = []
+    marks: set[str] = set()
+    bare = _IDLE_PHRASES.sub(" ", _LABEL.sub(" ", text))
+    for clause in _split(_CLAUSE_END, bare):
+        content, told = list[str](), set[str]()
+        for place, chunk in enumerate(clause.split()):
+            word = chunk.strip(EDGES)
+            is_name = place > 0 and word[:1].isupper() and len(word) > 1
+            terms = tokens(word)
+            if not _decisive().isdisjoint(terms):
+                told.add(_DENIAL)
+            keys = [_key(term) for term in terms if term not in (_telling() if is_name else _idle())]
+            content += keys
+            if word[:1].isupper() or word != word.lower() or _MARK.search(word):
+                told.update(keys)
+        if not all(map(_is_number, content)):  # "1.", "Fact 2:"
+            clauses.append(tuple(content))
+            marks |= told
+    return _Sentence(tuple(clauses), frozenset(marks))
+
+
+def _is_number(term: str) -> bool:
+    """Return True for a number that may be one of a list."""
+    return term.isdecimal() and len(term) < 4
+
+
+def _key(term: str) -> str:
+    """Return what the forms of a word share; numbers and identifiers stay whole."""
+    return term[:_STEM] if term.isalpha() else term
+
+
+@cache
+def _telling() -> frozenset[str]:
+    """Return English stop words, and the words of telling, courtesy and denial in any language."""
+    words = (table("echo_words")["idle"].split(), table("echo_words")["decisive"].split())
+    return STOP_WORDS.union(term for some in words for word in some for term in tokens(word))
+
+
+@cache
+def _idle() -> frozenset[str]:
+    """Return the words that an echo may add: `_telling` and function words of all languages."""
+    return _telling().union(term for word in all_words("function_words") for term in tokens(word))
+
+
+@cache
+def _decisive() -> frozenset[str]:
+    """Return the words that make news of a sentence: denials, and what ends or limits it."""
+    return frozenset(term for word in table("echo_words")["decisive"].split() for term in tokens(word))
 
 
 def _lines(texts: Iterable[str]) -> list[str]:

@@ -12,7 +12,8 @@ from typing import cast
 from pydantic import BaseModel
 
 from ..concurrency import run_in_thread
-from ..language.guard import denies_otherwise, marks, missing, new_in
+from ..language.tokenizer import EDGES, STOP_WORDS, tokens
+from ..language.word_lists import table
 from ..models.llm import Llm
 from ..models.prompts import MAX_PROMPT_CHARS, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
@@ -23,12 +24,11 @@ from .answer_fields import Text
 from .consolidation import identity_of
 from .consolidation.similarity import said
 from .editing import retired
-from .firewall import sentences_of
 
 LEAST = 5
 MOST = 50
 GROUPS_AT_MOST = 10  # of a scope at a time: each costs a call
-_ORDINALS = frozenset(("1st",))  # "first" tells an order that the memories stand in anyway
+_DECISIVE = frozenset(table("echo_words")["decisive"].split())
 _TOOLS = ("tools", "tool", "tool_name")
 _OF_EACH = frozenset((*_TOOLS, "success_rate", "session_id", "source"))  # metadata that may differ within a group
 _ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are not a topic
@@ -144,22 +144,23 @@ async def plan_summary(
 
 
 def _can_stand(text: str, sources: Sequence[str], max_bytes: int) -> bool:
-    """Whether a text is shorter than its sources, about the same, and invents nothing: no number, date, unit, name or
-    identifier that they do not have, and no sentence that denies what those nearest to it say, or the reverse.
+    """Return True for a text that is shorter than its sources, about the same, and invents nothing.
+
+    Half of its content words must stand in them, and every number, identifier, capitalised name
+    and denial.
     """
     everything = "\n".join(sources)
     if not text or len(text) >= len(everything) or len(text.encode()) > max_bytes:
         return False
-    ours, theirs = marks(text), marks(everything)
-    invented = any(ours[kind] - theirs[kind] - _ORDINALS for kind in ("number", "date", "unit", "identifier"))
-    if invented or "name" in new_in(text, everything) or 2 * len(missing(everything, text)) >= len(missing("", text)):
-        return False
-    for sentence in sentences_of(text):
-        lacking = [len(missing(source, sentence)) for source in sources]
-        nearest = [source for source, lost in zip(sources, lacking, strict=True) if lost == min(lacking)]
-        if all(denies_otherwise(sentence, source) for source in nearest):
-            return False
-    return True
+    known = frozenset(tokens(everything))
+    words = [word for chunk in text.split() if (word := chunk.strip(EDGES))]
+    content = [term for word in words for term in tokens(word) if term not in STOP_WORDS]
+    denials = [word for word in words if word.casefold() in _DECISIVE]
+    marks = [word for word in words if not word.isalpha() or not word.islower()]
+    invented = any(term not in known for word in denials for term in tokens(word)) or any(
+        term not in known and term not in STOP_WORDS for word in marks for term in tokens(word)
+    )
+    return not invented and 2 * sum(term in known for term in content) > len(content)
 
 
 def _summary(group: Sequence[Memory], text: str, *, settings: MemorySettings, now: datetime) -> Memory:

@@ -10,8 +10,8 @@ from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from functools import cache
 from itertools import chain
 
-from . import months
 from .tokenizer import STOP_WORDS, tokens
+from .word_lists import months
 
 _MONTHS = months("en", "de", "es", "fr")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

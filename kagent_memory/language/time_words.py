@@ -7,20 +7,10 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
-from . import months, weekdays
 from .tokenizer import STOP_WORDS, tokens
+from .word_lists import all_words, months, weekdays
 
 _LANGUAGES = ("en", "de", "es", "fr")
-_OTHERS = """
-yesterday today tonight tomorrow last ago next day days week weeks weekend month months year years morning evening
-spring summer autumn winter recently
-gestern vorgestern heute morgen letzte letzten letztes nächste nächsten nächstes tag tage tagen woche wochen wochenende
-monat monate monaten jahr jahre jahren frühling sommer herbst neulich kürzlich
-ayer anteayer hoy mañana pasado pasada próximo próxima día días semana semanas mes meses año años primavera verano
-otoño invierno
-hier demain dernier dernière prochain prochaine jour jours semaine semaines mois année années
-printemps été automne hiver récemment
-"""
 _SHORT = frozenset(("may", "mai", "ago", "day", "tag", "dia", "mes", "ano", "hoy"))
 _WHEN = re.compile(
     r"(?:(?:(?:and|so|since|until|till|from|by|in|on|at) )?(?:when|how long"
@@ -39,7 +29,9 @@ def asks_when(query: str) -> bool:
     return bool(_WHEN.match(folded)) and not _WHAT_THEN.search(folded)
 
 
-_WORDS = " ".join((*months(*_LANGUAGES), *weekdays(*_LANGUAGES), _OTHERS, *map(str, range(1900, 2100))))
+_WORDS = " ".join(
+    (*months(*_LANGUAGES), *weekdays(*_LANGUAGES), *all_words("time_words"), *map(str, range(1900, 2100)))
+)
 # of the short ones only these: "sun", "sat" and "mar" are other words more often
 TIME_TERMS: Final = frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
 

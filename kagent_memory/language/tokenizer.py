@@ -11,49 +11,20 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final
 
-from . import holds_together, is_acronym, keeps_case
+from .word_lists import all_words, table
 
 MAX_TERM_CHARS = 64
 PIECE_CHARS = 16_384
 
-# Words that say nothing of what a memory is about: function words, question words, contractions' halves, fillers.
-# "may" and "will" stay searchable: a month and a name.
-_STOP = """
-    a about above after again against ah all also although always am among an and another any anybody anyone anything
-    anyway are aren around as at away be became because become been before being below between both but by can cannot
-    cant come could couldn d did didn do does doesn doing don done down during each either else etc even ever every
-    everybody everyone everything few for from further get gets getting give given go goes going gonna got had hadn
-    has hasn have haven having he hello her here hers herself hey hi him himself his hmm how however i if in indeed
-    instead into is isn it its itself just kind know let like likely ll m made make makes making many me might mine
-    more most much must mustn my myself need neither no nobody none nor not nothing now of off oh ok okay on once one
-    only onto or other others otherwise our ours ourselves out over own per perhaps please quite rather re really s
-    said same say says seem seems shall shan she should shouldn since so some somebody someone something sometimes
-    somewhere soon still such sure t tell than thank thanks that the their theirs them themselves then there therefore
-    these they thing things this those though through thus till to together too toward towards try under unless until
-    up upon us use used using various ve very via want wants was wasn way we well were weren what whatever when
-    whenever where whereas wherever whether which whichever while who whoever whole whom whose why with within without
-    won would wouldn wow yeah yep yes yet you your yours yourself yourselves
-    的 了 是 在 我 你 他 她 它 们 吗 呢 吧 就 也 都 很 什么 怎么 哪里 为什么 谁
-    です ます した ました ている から まで こと もの
-"""
-STOP_WORDS: Final = frozenset(_STOP.split())
+STOP_WORDS: Final = all_words("stop_words")
+"""Words that say nothing of what a memory is about."""
+JOINING_WORDS: Final = all_words("joining_words")
+"""Words that a text may add to others that it unites, and say nothing new."""
 
 # The snowball stemmer knows rules; these English past tenses and plurals follow none.
-_PAST = """
-    ate:eat eaten:eat began:begin begun:begin bitten:bite blew:blow blown:blow bought:buy broke:break broken:break
-    brought:bring built:build burnt:burn came:come caught:catch children:child chose:choose chosen:choose dealt:deal
-    drank:drink drunk:drink drawn:draw drew:draw dreamt:dream driven:drive drove:drive dug:dig fallen:fall fed:feed
-    feet:foot fell:fall felt:feel fought:fight flew:fly flown:fly forgot:forget forgotten:forget fought:fight
-    froze:freeze frozen:freeze gave:give gone:go grew:grow grown:grow heard:hear held:hold hid:hide hidden:hide
-    hung:hang kept:keep knew:know known:know laid:lay learnt:learn led:lead lent:lend lit:light lost:lose meant:mean
-    men:man met:meet mice:mouse paid:pay people:person ran:run rang:ring ridden:ride risen:rise rode:ride rose:rise
-    sang:sing sank:sink sat:sit saw:see seen:see sent:send shaken:shake shook:shake shot:shoot shown:show slept:sleep
-    slid:slide sold:sell sought:seek spent:spend spoke:speak spoken:speak stole:steal stolen:steal stood:stand
-    stuck:stick sung:sing swam:swim sworn:swear swept:sweep taken:take taught:teach teeth:tooth thought:think
-    threw:throw thrown:throw told:tell took:take torn:tear understood:understand went:go wives:wife woke:wake
-    woken:wake women:woman wore:wear worn:wear written:write wrote:write
-"""
-_IRREGULAR: dict[str, str] = {past: word for past, _, word in (pair.partition(":") for pair in _PAST.split())}
+_IRREGULAR: dict[str, str] = {
+    past: word for past, _, word in (pair.partition(":") for pair in all_words("irregular_forms"))
+}
 
 # Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) are searched by pairs of characters.
 _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -77,7 +48,7 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _WORD_OF_SLOT = re.compile(r"\w+")
 _ARTICLES = frozenset(("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el"))
 _LONGEST_SLOT_PART = 100  # characters, as the migration that began to keep slots cuts them
-_EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
+EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
 _JOINTS = re.compile("['’-]")
 _LONGEST_SYMBOL = 3  # letters of what a number counts that may be a unit
@@ -158,17 +129,17 @@ def spelling(text: str) -> str:
     if not words:
         return ""
     core = words[-1].rstrip(_ENDS)
-    if (bare := core.strip(_EDGES)) != "":  # "5!", "C#" and a lone dot say something by themselves
+    if (bare := core.strip(EDGES)) != "":  # "5!", "C#" and a lone dot say something by themselves
         words[-1] = core if core[-1].isalpha() and len(bare) > 1 else words[-1].rstrip(".…")
     folded: list[str] = []
     before = "."  # what a text begins after
     for word in words:
         small = word.lower()
         if small != word:  # most words are small already, whatever their case may tell
-            stood = before.strip(_EDGES)
+            stood = before.strip(EDGES)
             begins = before[-1] in _ENDS or not stood
             counted = not stood.isalpha() and any(map(str.isdigit, stood))
-            core = word.strip(_EDGES)
+            core = word.strip(EDGES)
             folded.append(small if core and _is_plain(core, begins=begins, counted=counted) else word)
         else:
             folded.append(word)
@@ -266,12 +237,29 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
     if not letters or (counted and len(word) <= _LONGEST_SYMBOL):
         return False
     if len(word) == 1:
-        return word == "I" or (begins and holds_together(word))
-    if keeps_case(word):
+        return word == "I" or (begins and _holds_together(word))
+    if word.casefold() in _cased_symbols():
         return False
     if word[1:] == word[1:].lower():
         return True
-    return word.isupper() and len(word) > _SHORTEST_SHOUTED and not is_acronym(word)
+    return (
+        word.isupper() and len(word) > _SHORTEST_SHOUTED and not (_holds_together(word) or word.lower() in _acronyms())
+    )
+
+
+def _holds_together(word: str) -> bool:
+    """Return True for a function word of any language."""
+    return word.lower() in all_words("function_words")
+
+
+@cache
+def _acronyms() -> frozenset[str]:
+    return frozenset(table("cased_words")["acronyms"].split())
+
+
+@cache
+def _cased_symbols() -> frozenset[str]:
+    return frozenset(table("cased_words")["symbols"].casefold().split())
 
 
 def _telling(terms: list[str]) -> list[str]:
@@ -332,15 +320,15 @@ def _word(folded: str) -> str:
 @cache
 def _folding() -> dict[int, str | None]:
     """Accents off Latin and Greek letters, points off Arabic and Hebrew ones; invisible joiners away."""
-    table: dict[int, str | None] = {ord(mark): None for mark in "\u00ad\u200c\u200d\u2060\ufeff\u0640"}
+    folded: dict[int, str | None] = {ord(mark): None for mark in "\u00ad\u200c\u200d\u2060\ufeff\u0640"}
     for first, last in ((0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670)):
-        table |= {code: None for code in range(first, last + 1) if unicodedata.combining(chr(code))}
+        folded |= {code: None for code in range(first, last + 1) if unicodedata.combining(chr(code))}
     for first, last in ((0x00C0, 0x024F), (0x0370, 0x03FF), (0x1E00, 0x1FFF)):
         for code in range(first, last + 1):
             base = unicodedata.normalize("NFD", chr(code))[0]
             if base != chr(code):
-                table[code] = base
+                folded[code] = base
     plain = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i", "æ": "ae", "Æ": "AE", "œ": "oe"}
-    table |= {ord(letter): base for letter, base in plain.items()}
-    table[ord("’")] = "'"
-    return table
+    folded |= {ord(letter): base for letter, base in plain.items()}
+    folded[ord("’")] = "'"
+    return folded

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Final, NamedTuple, Protocol
 
 from .tokenizer import STOP_WORDS, tokens
+from .word_lists import table
 
 WORDS_AT_MOST: Final = 8  # of one query
 _MOST_CHARS = 1_000
@@ -42,74 +43,18 @@ class _Language(NamedTuple):
     begins: str = ""
 
 
-_LATIN = (
-    _Language(
-        "german",
-        "der die das den dem des was war waren in an am habe habt "
-        "ein eine einen einem einer und oder nicht ist sind wird werden wurde haben hat hatte "
-        "ich du er sie es wir ihr mein meine meinen dein deine unser unsere auf für von vom zu zum zur bei mit nach "
-        "aus über im ins wo wer wen wem wann wie warum welche welcher welches welchen gibt kann soll sich auch noch",
-        "e en er n s es em ern est et t te ten ung ungen lich",
-    ),
-    _Language(
-        "dutch",
-        "de het een en is in was "
-        "niet zijn heeft hebben ik jij hij zij wij jullie mijn jouw onze van voor met naar bij uit over "
-        "waar wie wanneer hoe waarom welke wat ook nog er aan op",
-        "e en s t er ing ingen de den te ten heid",
-    ),
-    _Language(
-        "french",
-        "le la les un une des est on a "
-        "du et ou est sont était a ont avait je tu il elle nous vous ils elles mon ma mes ton ta "
-        "tes son sa ses notre nos votre leur dans sur pour avec par chez qui que quoi quand où comment pourquoi quel "
-        "quelle quels quelles ne pas au aux ce cette ces l d j qu c s",
-        "s e es é és ée ées er ez ait ais aient ant ent ons era é ement ation ations eur eurs euse x ir it is ie ies",
-    ),
-    _Language(
-        "spanish",
-        "el la los las un una unos unas y o es son está están era fue ha han he yo tú él ella nosotros ellos mi mis tu "
-        "tus su sus nuestro nuestra en de del al con por para sin sobre que qué quién quien cuándo cuando dónde donde "
-        "cómo como cuál cuáles no se me te le lo",
-        "o a os as e es s ar er ir ó aron an aba aban ando iendo ado ada ados adas ido ida idos idas amos emos imos "
-        "ción ciones ía ías é ió ieron",
-    ),
-    _Language(
-        "portuguese",
-        "o a os as um uma e ou é são está estão era foi tem têm eu você ele ela nós meu minha meus minhas seu sua em "
-        "no na nos nas do da dos das de com por para sem sobre que quem quando onde como qual quais não se",
-        "o a os as e es s ar er ir ou aram am ava avam ando endo ado ada ados adas ido ida amos ção ções eu iu",
-    ),
-    _Language(
-        "italian",
-        "il lo la i gli le un una uno e o è sono era ha hanno ho io tu lui lei noi mio mia miei mie suo sua in di del "
-        "della dei delle al alla con per senza su che chi quando dove come quale quali non si nel nella",
-        "o a i e are ere ire ato ata ati ate ito ita uto uta ando endo ava iamo ano ono ò zione zioni",
-    ),
-    _Language(
-        "swedish",
-        "och eller är var har hade jag du han hon vi ni de min mitt mina din ditt en ett den det i på av för med till "
-        "från om som vem när hur varför vilken vilket vilka inte sig",
-        "a ar are at arna e en er erna et n na or orna s t te ade ning ningar",
-    ),
-    _Language(
-        "danish",
-        "og eller er var har havde jeg du han hun vi min mit mine din dit en et den det i på af for med til fra om som "
-        "hvem hvornår hvor hvordan hvorfor hvilken hvilket ikke sig",
-        "e en er erne et ene r s t te ede ning ninger",
-    ),
-)
-_SCRIPTS = (
-    _Language("russian", "", "а я о е ы и у ю ой ей ам ям ах ях ами ями ов ев ом ем ый ая ое ые ого ому ым их ь"),
-    _Language("greek", "", "α ας ες η ης ι ια ο ος ου οι ους ων ω εισ ει"),
-    _Language("arabic", "", "ة ات ون ين ان ه ها ي هم نا", "ال و ب ل وال بال لل ف"),
-)
+_SCRIPT_NAMES = ("russian", "greek", "arabic")
+_STEMMED = {
+    name: _Language(name, words.get("small", ""), words["ends"], words.get("begins", ""))
+    for name, words in table("word_forms").items()
+}
+_LATIN = tuple(language for name, language in _STEMMED.items() if name not in _SCRIPT_NAMES)
+_SCRIPTS = tuple(_STEMMED[name] for name in _SCRIPT_NAMES)
 _LETTERS = (
     re.compile("[а-яё]"),
     re.compile("[α-ω]"),
     re.compile("[ء-ي]"),
 )
-_STEMMED = {language.name: language for language in (*_LATIN, *_SCRIPTS)}
 
 
 def language_of(text: str) -> str | None:

@@ -10,11 +10,10 @@ from typing import cast
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError
 from ..ingestion.consolidation import slot_of
-from ..ingestion.consolidation.similarity import related, says_the_same
+from ..ingestion.consolidation.similarity import is_saved, said
 from ..ingestion.firewall import mask_recalled
 from ..ingestion.recalled_filter import known_memories
-from ..language.guard import differences, missing
-from ..language.tokenizer import identity, query_terms
+from ..language.tokenizer import identity, query_terms, tokens
 from ..records import Filter, Memory, Message, Scope, Scopes, every_state
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
@@ -28,8 +27,6 @@ from .validation import checked_limit
 PART = 200
 SCOPES = 1000
 CANDIDATES = 10  # memories that one is compared with
-_OPPOSED = frozenset(("negation", "opposite"))
-_ONE_WORD = 1  # in which two memories that contradict each other may differ beside that
 
 
 async def audit_each(
@@ -195,11 +192,11 @@ class _ScopeAudit:
                     continue
                 if other.id in self._near[memory.id]:
                     continue  # a recall loop already
-                if says_the_same(memory, other):
+                if _contradicts(memory, other):
+                    self._opposed.add((other.id, memory.id))
+                elif other.id in memory.links or _same_words(memory, other):
                     self._near[memory.id].add(other.id)
                     self._found("near_duplicate", sorted((memory.id, other.id)), "the same in other words")
-                elif _contradict(memory, other):
-                    self._opposed.add((other.id, memory.id))
 
     async def compare_all(self) -> None:
         """What shows only when all memories were read: equal texts, and slots of several values."""
@@ -218,7 +215,7 @@ class _ScopeAudit:
                 of_slots |= {(a, b) for a in ids for b in ids}
                 self._found("contradiction", sorted(values), f"{len(values)} values of one attribute")
         for pair in sorted(self._opposed - of_slots):
-            self._found("contradiction", pair, "one denies or excludes what the other says")
+            self._found("contradiction", pair, "one was to replace the other, which was saved explicitly")
 
     async def look_beside(self) -> None:
         """What the tables beside the memories lack, and what they hold too much."""
@@ -262,20 +259,20 @@ def _came_before(other: Memory, memory: Memory) -> bool:
     return (other.created_at, other.id) < (memory.created_at, memory.id)
 
 
-def _contradict(a: Memory, b: Memory) -> bool:
-    """Whether they say the same but for a denial or an opposite."""
-    kinds = differences(a.content, b.content)
-    if not kinds or not kinds <= _OPPOSED or not related(a, b):
-        return False
-    ours, theirs = len(missing(b.content, a.content)), len(missing(a.content, b.content))
-    longer = abs(len(a.content.split()) - len(b.content.split()))  # a clause more may deny something else
-    return max(ours, theirs) <= _ONE_WORD and (ours == theirs or longer <= _ONE_WORD)
+def _same_words(a: Memory, b: Memory) -> bool:
+    """Return True if two memories hold the same words, whatever their forms and order."""
+    return sorted(tokens(a.content)) == sorted(tokens(b.content))
+
+
+def _contradicts(a: Memory, b: Memory) -> bool:
+    """Return True for linked memories of which the later was to replace the other, which a caller saved."""
+    older, newer = sorted((a, b), key=said)
+    return b.id in a.links and is_saved(older) and newer.valid_from is not None
 
 
 def _values(memories: Sequence[Memory]) -> list[str]:
-    """The ids of memories of which no two say the same."""
-    values: list[Memory] = []
+    """Return the ids of memories of which no two say the same word for word."""
+    values: dict[bytes, str] = {}
     for memory in sorted(memories, key=lambda one: one.id):
-        if not any(says_the_same(memory, other) for other in values):
-            values.append(memory)
-    return [memory.id for memory in values]
+        values.setdefault(_said_by(memory), memory.id)
+    return list(values.values())

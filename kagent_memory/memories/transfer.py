@@ -17,7 +17,18 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
-from ..records import Change, Filter, Memory, Revision, Scope, Vector, checked_text, checked_time, every_state
+from ..records import (
+    MAX_LINKS,
+    Change,
+    Filter,
+    Memory,
+    Revision,
+    Scope,
+    Vector,
+    checked_text,
+    checked_time,
+    every_state,
+)
 from ..retrieval.embedding_spaces import same_model
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, embed_job, external_name
 from ..stores.codec import is_id
@@ -495,6 +506,8 @@ def _check_bounds(memory: Memory) -> None:
         raise InvalidInput(f"ttl_days must be at most {MOST_TTL_DAYS:,}.")
     if memory.superseded_by is not None and not is_id(memory.superseded_by):
         raise InvalidInput(f"superseded_by {memory.superseded_by!r} is not a UUID.")
+    if len(memory.links) > MAX_LINKS or not all(map(is_id, memory.links)):
+        raise InvalidInput(f"The links must be at most {MAX_LINKS} UUIDs.")
 
 
 def _spaces(path: Path, text: str) -> Sequence[_Space]:

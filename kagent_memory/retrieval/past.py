@@ -34,12 +34,20 @@ Nearest = list[tuple[str, float]]
 
 
 def state_at(whole: Whole, at: datetime) -> Memory | None:
-    """A memory as it was at a time, with today's usage; None when it was not there yet."""
-    former = next((revision for revision in whole.revisions if revision.at > at), None)
-    memory = whole.memory if former is None else former.before
-    if memory is None or memory.created_at > at:
+    """Return a memory as it held at a time, with today's usage; None before it was first said.
+
+    What was taken in later than it was said held from then on, and what replaced another value did
+    so when it was said.
+    """
+    today = whole.memory
+    states = [one.before for one in whole.revisions if one.before is not None] or [today]
+    if at < min(one.valid_from or one.said_at or one.created_at for one in (*states, today)):
         return None
-    return replace(memory, usage=whole.memory.usage)
+    former = next((one for one in whole.revisions if one.at > at), None)
+    memory = (today if former is None else former.before) or states[0]
+    if today.state == "superseded" and today.valid_to is not None and memory.state in ("active", "superseded"):
+        memory = replace(memory, state="active" if at < today.valid_to else "superseded")
+    return replace(memory, usage=today.usage)
 
 
 @dataclass(frozen=True, slots=True)

@@ -412,7 +412,6 @@ class Retriever:
                 max_tokens=budget_tokens,
                 settings=self._rank,
                 standing=standing,
-                outline=ranking.outline,
             )
             # near-duplicates that fell together, and what the filter holds off, leave room for what stood further down
             short_on_purpose = (budget_tokens or self._rank.gap) and len(fitting) >= query.limit

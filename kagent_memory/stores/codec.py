@@ -16,7 +16,7 @@ from ..language import tokenizer
 from ..records import Memory
 
 _TIMES = ("created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at")
-_TUPLES = ("topics", "tags", "event_ids")
+_TUPLES = ("topics", "tags", "event_ids", "links")
 _MOST = 1_000_000_000
 _ID_CHARS = 36
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -54,6 +54,7 @@ def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
         tags=_union(existing.tags, added.tags),
         topics=_union(existing.topics, added.topics),
         event_ids=_union(existing.event_ids, added.event_ids),
+        links=_union(existing.links, added.links),
         category=added.category or existing.category,
         importance=max(existing.importance, added.importance),
         pinned=existing.pinned or added.pinned,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, Self, TypeAlias, overload
+from typing import Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,6 @@ from .values import RankFeatures
 NONE = np.iinfo(np.int64).min
 Rows: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-
-
-class Outline(NamedTuple):
-    """What tells most texts apart without looking at their words.
-
-    Attributes:
-        bits: one of 64 for each index term, which others may share.
-        terms: how many index terms there are, at most.
-    """
-
-    bits: int = 0
-    terms: int = 0
 
 
 class Places(Sequence[RankFeatures]):
@@ -42,7 +30,6 @@ class Places(Sequence[RankFeatures]):
         asks: which end with a question.
         names_a_time: which name a time.
         made: makes what each is; called at most once, if ever.
-        outline: of the text in such a place; empty where it is not known.
     """
 
     def __init__(
@@ -56,13 +43,11 @@ class Places(Sequence[RankFeatures]):
         asks: Mask,
         names_a_time: Mask,
         made: Callable[[], Sequence[RankFeatures]],
-        outline: Callable[[int], Outline] = lambda _: Outline(),
     ) -> None:
         self.ids, self.sessions, self.positions = ids, sessions, positions
         self.authors, self.names = authors, names
         self.chars, self.asks, self.names_a_time = chars, asks, names_a_time
         self._make = made
-        self.outline = outline
 
     @classmethod
     def of(cls, features: Sequence[RankFeatures]) -> Self:

@@ -26,7 +26,6 @@ COLUMNS = np.dtype(
         ("happened", "<i8"),
         ("position", "<i8"),
         ("importance", "<f8"),
-        ("outline", "<u8"),
         ("length", "<i4"),
         ("chars", "<i4"),
         ("session", "<i4"),

@@ -220,6 +220,9 @@ class Plan:
         for memory in list(self.standing.values()):
             if memory.superseded_by in self.given:
                 self.standing[memory.id] = replace(memory, superseded_by=self.given[memory.superseded_by])
+            elif not self.given.keys().isdisjoint(memory.links):
+                links = dict.fromkeys(self.given.get(link, link) for link in memory.links)
+                self.standing[memory.id] = replace(memory, links=tuple(one for one in links if one != memory.id))
         seen = {key: id for key, id in self.equal.items() if id not in self.standing}
         for memory in self.standing.values():
             if memory.state == "active" and seen.setdefault(self.texts.identity(memory), memory.id) != memory.id:

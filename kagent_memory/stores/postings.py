@@ -61,15 +61,6 @@ def holding(entries: Sequence[bytes], keys: Keys) -> npt.NDArray[np.bool_]:
     return np.bincount(places[_in_order(keys, terms)], minlength=len(entries)) > 0
 
 
-def outlines_of(entries: Sequence[bytes]) -> Keys:
-    """For each of these packed entries a bit of 64 for each of its terms, which others may share."""
-    terms = np.frombuffer(b"".join(entries), RECORD)["term"].astype(np.uint64)
-    places = np.repeat(np.arange(len(entries)), [len(entry) // RECORD.itemsize for entry in entries])
-    found = np.zeros(len(entries), np.uint64)
-    np.bitwise_or.at(found, places, np.uint64(1) << (terms & np.uint64(63)))
-    return found
-
-
 def _in_order(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
     """Which keys are among others that are in order."""
     if not len(ordered):

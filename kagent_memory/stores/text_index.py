@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from .codec import id_text, is_id
-from .columns import NONE, Mask, Outline, Places, Rows
+from .columns import NONE, Mask, Places, Rows
 from .index_rows import (
     COLUMNS,
     NAMED,
@@ -38,7 +38,7 @@ from .index_rows import (
     rising,
     ticks,
 )
-from .postings import Held, Postings, holding, keys_of, outlines_of, spread
+from .postings import Held, Postings, holding, keys_of, spread
 from .values import RankFeatures, TermMatrix, TextMatches
 
 NEVER = np.iinfo(np.int64).max
@@ -51,7 +51,7 @@ PACKED_SHARE = 4
 PACKED_AT_MOST = 500
 PART_ROWS = 1000
 _TIME_KEYS = keys_of(TIME_TERMS)
-FORMAT = b"kagent_memory index 1\n"  # count up when the columns, the stemming or the terms for times change
+FORMAT = b"kagent_memory index 2\n"  # count up when the columns, the stemming or the terms for times change
 
 
 class Entry(NamedTuple):
@@ -264,7 +264,6 @@ class ScopeIndex:
             return
         rows, gone = self._living_rows(b"".join(ids)), sorted(ids)
         self._columns["alive"][rows] = False
-        self._columns["outline"][rows] = 0
         for row, id in zip(rows, ids, strict=True):
             self._later.pop(id, None)
             self._texts.pop(self._ids[row], None)
@@ -302,7 +301,7 @@ class ScopeIndex:
         fresh = self._columns[first:needed]
         halves = np.frombuffer(ids, ">u8")
         fresh["high"], fresh["low"] = halves[0::2], halves[1::2]
-        fresh["length"], fresh["outline"] = lengths, outlines_of([entry.postings for entry in entries])
+        fresh["length"] = lengths
         fresh["active"] = [entry.active for entry in entries]
         fresh["expires"] = [NEVER if entry.expires_at is None else ticks(entry.expires_at) for entry in entries]
         fresh["created"] = [ticks(place.created_at) for place in places]
@@ -455,9 +454,9 @@ class ScopeIndex:
                 sessions[sessions == empty] = -1
             authors = own["author"].astype(np.int64)
             placed, chars = own["position"].astype(np.int64), own["chars"].astype(np.int64)
-            made, outlines = partial(features_of, named, own, names), partial(_outline, own)
+            made = partial(features_of, named, own, names)
             asks, names_a_time = own["asks"], own["names_a_time"]
-            return Places(named, sessions, placed, authors, names, chars, asks, names_a_time, made, outlines)
+            return Places(named, sessions, placed, authors, names, chars, asks, names_a_time, made)
 
     def _by_id(self, rows: Rows) -> Rows:
         return rows[np.lexsort((self._columns["low"][rows], self._columns["high"][rows]))]
@@ -513,10 +512,6 @@ def _spans(begins: int, ends: int) -> Iterator[tuple[int, int]]:
     """A range of rows, cut into parts of about the same length."""
     bounds = np.linspace(begins, ends, -((begins - ends) // PART_ROWS) + 1).astype(int).tolist()
     yield from pairwise(bounds)
-
-
-def _outline(columns: Columns, place: int) -> Outline:
-    return Outline(int(columns["outline"][place]), int(columns["length"][place]))
 
 
 def _names_a_time(entries: Sequence[Entry]) -> Mask:

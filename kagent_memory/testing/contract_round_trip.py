@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from ..language.tokenizer import index_terms, query_terms
-from ..records import Memory
+from ..records import Memory, new_id
 from ..stores.base import Batch, Store
 from .fixtures import (
     DAY,
@@ -239,6 +239,7 @@ def full_memory() -> Memory:
         valid_to=NOW + DAY,
         pinned=True,
         verbatim=True,
+        links=(new_id(NOW), new_id(NOW)),
     )
 
 

@@ -16,15 +16,12 @@ from typing import Any
 import kagent_memory.stores.libsql
 import kagent_memory.stores.postgres  # noqa: F401 drivers load when used
 from kagent_memory.ingestion import worker
-from kagent_memory.language import tables
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 SESSIONS = 4
 
-# Whoever imports this forks processes that need not read the language's tables again.
-tables.lexeme("parrot", frozenset())
 POINTS = (
     "enqueue:before",
     "enqueue:after",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator
@@ -52,10 +53,8 @@ async def decided(facts: Mapping[int, Memory], near: Mapping[int, Sequence[Memor
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
     """
-    offered = {
-        number: {f"M{place}": memory for place, memory in enumerate(near[number][:MAX_NEIGHBOURS], 1)}
-        for number in facts
-    }
+    numbers = count(1)  # through all facts: each name stands once in a prompt
+    offered = {number: {f"M{next(numbers)}": memory for memory in near[number][:MAX_NEIGHBOURS]} for number in facts}
     lines = (
         (
             number,

@@ -1,4 +1,4 @@
-"""Memories that say the same become one: clusters that hold together, merged under the difference guard."""
+"""Memories that say the same become one: clusters that hold together, merged into a text that holds all of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator
 
 from ...concurrency import run_in_thread
-from ...language.guard import differences
 from ...models.llm import Llm
 from ...models.prompts import batches, filled, prompt
 from ...models.prompts.escaping import escaped, unescaped
 from ...records import Change, Memory, new_id
 from ..answer_fields import Text, objects, truth
 from ..editing import retired
-from .similarity import identity_of, keeps, said, says_the_same, slot_of
+from .similarity import said, slot_of, unites
 
 _WHENCE = frozenset(("session_id", "source"))  # metadata of where it was said: the newest's will do for all
 
@@ -95,7 +94,7 @@ async def plan_merges(
     def whole() -> list[tuple[Sequence[Memory], str]]:
         """The merges whose text keeps what every memory says."""
         merges = ((group, texts[name]) for name, group in named.items())
-        return [(group, text) for group, text in merges if keeps(text, *(memory.content for memory in group))]
+        return [(group, text) for group, text in merges if unites(text, [memory.content for memory in group])]
 
     merges = await run_in_thread(size, whole)
     return tuple(change for group, text in merges for change in _merge(group, text, now=now, who=who))
@@ -134,17 +133,16 @@ def clusters(
 
 
 def _mergeable(a: Memory, b: Memory) -> bool:
-    """Of values of a slot only the same words are the same: one word more or less may be another value."""
-    same_kind = (a.type, a.category, a.origin, a.is_error) == (b.type, b.category, b.origin, b.is_error)
-    if not same_kind or differences(a.content, b.content):
+    """Return True if two memories may become one; of values of a slot none does."""
+    if (a.type, a.category, a.origin, a.is_error) != (b.type, b.category, b.origin, b.is_error):
         return False
     if any(a.metadata[key] != b.metadata[key] for key in a.metadata.keys() & b.metadata.keys() - _WHENCE):
         return False  # their callers labelled them apart, and a merge would lose one label
-    return (slot_of(a) is None and slot_of(b) is None) or says_the_same(a, b)
+    return slot_of(a) is None and slot_of(b) is None
 
 
 def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> list[Change]:
-    """The merged memory first, then its sources; a source that says just that is kept and enriched."""
+    """Return the changes of one merge: the merged memory first, then its sources."""
     name = new_id(now)
     why = f"{len(group)} memories said the same."
     newest = max(group, key=lambda memory: (said(memory), memory.id))
@@ -162,31 +160,13 @@ def _merge(group: Sequence[Memory], text: str, *, now: datetime, who: str) -> li
         said_at=said(newest),
         happened_at=max((memory.happened_at for memory in group if memory.happened_at), default=None),
         expires_at=None if lasting else max(memory.expires_at for memory in group if memory.expires_at is not None),
+        links=(),
         ttl_days=0 if lasting else max(memory.ttl_days or 0 for memory in group),
         updated_at=now,
     )
-    twin = next((memory for memory in group if identity_of(memory) == identity_of(merged)), None)
-    if twin is None:
-        kept = replace(merged, id=new_id(now), created_at=now, revision=1, position=None)
-    else:  # the twin's row with what the merge brings
-        kept = replace(
-            merged,
-            id=twin.id,
-            content=twin.content,
-            created_at=twin.created_at,
-            session_id=twin.session_id,
-            position=twin.position,
-            subject=twin.subject,
-            attribute=twin.attribute,
-            usage=twin.usage,
-            revision=twin.revision + 1,
-        )
+    added = replace(merged, id=new_id(now), created_at=now, revision=1, position=None, valid_from=now)
     how = partial(Change, who=who, why=why, group=name)
     return [
-        how(kind="update" if twin is not None else "add", memory=kept, event_ids=merged.event_ids),
-        *(
-            how(kind="merge", memory=retired(memory, kept.id, now=now, valid_to=now))
-            for memory in group
-            if memory is not twin
-        ),
+        how(kind="add", memory=added, event_ids=merged.event_ids),
+        *(how(kind="merge", memory=retired(memory, added.id, now=now, valid_to=now)) for memory in group),
     ]

@@ -9,31 +9,22 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from ...concurrency import run_in_thread
-from ...language.guard import differences
 from ...models.llm import Llm
-from ...records import Change, Memory, new_id
+from ...records import MAX_LINKS, Change, Memory, new_id
 from ..editing import retired
 from .llm_decisions import Decision, decided
-from .similarity import (
-    covers,
-    dispensable,
-    identity_of,
-    keeps,
-    related,
-    said,
-    same_slot,
-    says_the_same,
-    slot_of,
-    stays_as_saved,
-)
+from .similarity import identity_of, is_outranked, is_saved, said, slot_of, unites
 
-_Kind: TypeAlias = Literal["add", "update", "supersede", "merge"]
+_Kind: TypeAlias = Literal["add", "update", "supersede", "merge", "link"]
 Near: TypeAlias = Mapping[int, Sequence[tuple[Memory, float]]]
-MORE_DETAIL = "The same was said with more detail."
-LATER_VALUE = "A later value of the same attribute was said."
-EARLIER_VALUE = "A value that was said later is known already."
+MIN_REPLACED = 3
+"""Memories that one job may always supersede; of a large scope a tenth."""
+UNITED = "Both were united in one sentence."
+LATER_VALUE = "It was replaced by what was said later."
+EARLIER_VALUE = "It was said before what replaced it."
 SAID_AGAIN = "The same was said again."
-OTHER_WORDS = "The model held that the same was said in other words."
+SAME = "The model found that both say the same."
+BESIDE_SAVED = "It contradicts what was saved explicitly, which stays."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +34,37 @@ class Plan:
     Attributes:
         changes: in the order they must be applied; those of one decision share a group.
         reinforced: ids of memories that were met again.
-        vetoed: how many decisions of the model were turned into plain additions or supersessions.
+        vetoed: how many decisions of the model were not carried out as it made them.
+        spared: how many of those would have superseded more memories than one job may.
     """
 
     changes: tuple[Change, ...] = ()
     reinforced: tuple[str, ...] = ()
     vetoed: int = 0
+    spared: int = 0
 
 
 async def plan(
-    new: Sequence[Memory], neighbours: Near, *, llm: Llm | None = None, now: datetime, who: str = "consolidation"
+    new: Sequence[Memory],
+    neighbours: Near,
+    *,
+    llm: Llm | None = None,
+    visible: int = 0,
+    now: datetime,
+    who: str = "consolidation",
 ) -> Plan:
-    """`decisions`, and at once what they come to: see `settled`.
+    """Ask the model for its decisions and plan with them; see `decisions` and `settled`.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used; nothing is planned.
     """
     asked = await decisions(new, neighbours, llm)
-    return await run_in_thread(size_of(new, neighbours), partial(settled, new, neighbours, asked, now=now, who=who))
+    work = partial(settled, new, neighbours, asked, visible=visible, now=now, who=who)
+    return await run_in_thread(size_of(new, neighbours), work)
 
 
 async def decisions(new: Sequence[Memory], neighbours: Near, llm: Llm | None) -> dict[int, Decision]:
-    """What the model decides about all facts that rules do not settle, in one call; without a model nothing.
+    """Return what the model decides about all facts that rules do not settle, in one call.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
@@ -80,38 +80,43 @@ def settled(
     neighbours: Near,
     asked: Mapping[int, Decision],
     *,
+    visible: int = 0,
     now: datetime,
     who: str = "consolidation",
 ) -> Plan:
-    """Decides for every new memory: add it, or reinforce, update or supersede one that is there.
+    """Decide for every new memory: add it, or reinforce, link, update or supersede another one.
 
-    Equal words reinforce. A later value of the same attribute of the same subject supersedes the earlier, whichever was
-    taken in first. All else is the model's to decide, and what it decides is checked: it may supersede only within a
-    slot; nothing is united across a difference that the guard sees, without a shared word, or when a detail would be
-    lost; what a caller saved or pinned keeps its words; what a tool said changes nothing that the user said. What then
-    rests on the model's word alone is kept as history of the memory that it went into, so that `undo` brings it back.
+    Equal words reinforce. A later value of the same attribute of the same subject supersedes the
+    earlier one, whichever was taken in first. All else is the model's to judge, and made harmless:
+    what it holds to say the same is linked and stays; what it replaces becomes history that ends
+    when the new statement was said; a text that unites two is believed only if it holds both. What
+    a caller saved or pinned stays as it is, what a tool said changes nothing that others said, and
+    one job supersedes a few memories at most.
 
     Args:
-        new: the rows the facts would become (`lifecycle.to_memory`).
-        neighbours: index into `new` → visible memories that may be the same, most similar first, with their cosine.
-            Exact duplicates and those of the same slot must be among them to be seen.
-        asked: index into `new` → what the model decided; a memory that it names counts as it is among the neighbours.
+        new: the rows that the facts would become (`lifecycle.to_memory`).
+        neighbours: index into `new` → visible memories that may be the same, most similar first,
+            with their cosine. Exact duplicates and those of the same slot must be among them.
+        asked: index into `new` → what the model decided; a memory that it names counts as it is
+            among the neighbours.
+        visible: how many memories of the scope readers see; a tenth of them may be superseded.
         now: when the plan is made.
         who: stands in the history of what is changed.
     """
-    order = list(range(len(new)))  # as given, but for the values of one slot: the later finds the earlier one there
+    order = list(range(len(new)))  # as given, but values of one slot by the time they were said
     slots: dict[str, list[int]] = {}
     for number, fact in enumerate(new):
         if not fact.verbatim and (slot := slot_of(fact)) is not None:
             slots.setdefault(slot, []).append(number)
     for numbers in slots.values():
-        for place, number in zip(numbers, sorted(numbers, key=lambda number: said(new[number])), strict=True):
+        by_time = sorted(numbers, key=lambda number: said(new[number]))
+        for place, number in zip(numbers, by_time, strict=True):
             order[place] = number
-    draft = _Draft(now=now, who=who)
+    draft = _Draft(now=now, who=who, replaceable=max(MIN_REPLACED, visible // 10))
     for number in order:
         fact = new[number]
         draft.take(fact, _meetable(fact, neighbours.get(number, ())), asked.get(number))
-    return Plan(tuple(draft.changes), tuple(draft.reinforced), draft.vetoed)
+    return Plan(tuple(draft.changes), tuple(draft.reinforced), draft.vetoed, draft.spared)
 
 
 def size_of(new: Sequence[Memory], neighbours: Near) -> int:
@@ -121,12 +126,16 @@ def size_of(new: Sequence[Memory], neighbours: Near) -> int:
 
 
 def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
-    """The facts that a model is asked about, by their number, with what may be the same."""
+    """Return the facts that a model is asked about, by their number, with what may be the same."""
     near = {number: _meetable(new[number], some) for number, some in neighbours.items()}
-    return {
-        number: some
+    shown = {
+        number: [memory for memory in some if not (memory.verbatim or memory.is_summary)]
         for number, some in sorted(near.items())
-        if some
+    }
+    return {
+        number: shown[number]
+        for number, some in near.items()
+        if shown[number]
         and new[number].state == "active"
         and not new[number].verbatim
         and not new[number].is_summary
@@ -135,7 +144,7 @@ def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
 
 
 def _meetable(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
-    """Turns as they were said are never changed: they meet only their exact like."""
+    """Return the active memories near a fact; of turns as they were said only its exact like."""
     return [
         memory
         for memory, _ in sorted(near, key=lambda pair: -pair[1])
@@ -144,28 +153,20 @@ def _meetable(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory
 
 
 def checked(fact: Memory, decision: Decision) -> Decision:
-    """The decision, or the safe one in its place: nothing is united that differs, and no detail is lost."""
+    """Return the decision, or a harmless one in its place.
+
+    That is ADD for what a tool must not change, and NOOP (a link) for a united text that does not
+    hold both.
+    """
     memory = decision.memory
-    if memory is None or decision.action == "ADD" or _outranked(fact, memory):
+    if memory is None or decision.action == "ADD" or is_outranked(fact, memory):
         return Decision("ADD")
-    apart = Decision("SUPERSEDE", memory) if same_slot(fact, memory) else Decision("ADD")
-    if decision.action == "SUPERSEDE":
-        return apart
-    if differences(fact.content, memory.content) or not related(fact, memory):
-        return apart
-    if decision.action == "UPDATE" and not stays_as_saved(memory):
+    if decision.action == "UPDATE":
         text = " ".join((decision.text or "").split())
-        for told in (text, fact.content):
-            if keeps(told, fact.content, memory.content):
-                return Decision("UPDATE", memory, told)
-    # a value that is put otherwise takes the former one's place; beside it, it would be a second one
-    fits = covers(memory.content, fact.content) if apart.action == "SUPERSEDE" else dispensable(fact, memory)
-    return Decision("NOOP", memory) if fits else apart
-
-
-def _outranked(fact: Memory, memory: Memory) -> bool:
-    """What a tool said changes nothing that somebody else said."""
-    return fact.origin == "tool" and memory.origin != "tool" and identity_of(fact) != identity_of(memory)
+        if is_saved(memory) or not unites(text, (memory.content, fact.content)):
+            return Decision("NOOP", memory)
+        return replace(decision, text=text)
+    return decision
 
 
 @dataclass(slots=True)
@@ -176,10 +177,12 @@ class _Draft:
         standing: the rows that it has changed or added so far, by their ids.
         added: the ids of those that it adds → where in `changes`.
         identities, slots: of the active ones among those that it adds → their ids.
+        replaceable: how many stored memories it may still supersede.
     """
 
     now: datetime
     who: str
+    replaceable: int
     changes: list[Change] = field(default_factory=list[Change])
     reinforced: dict[str, None] = field(default_factory=dict[str, None])
     standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
@@ -187,6 +190,7 @@ class _Draft:
     identities: dict[bytes, str] = field(default_factory=dict[bytes, str])
     slots: dict[str, str] = field(default_factory=dict[str, str])
     vetoed: int = 0
+    spared: int = 0
 
     def take(self, fact: Memory, near: Sequence[Memory], asked: Decision | None) -> None:
         """Adds the changes of one fact; one in quarantine changes nothing that is there."""
@@ -201,21 +205,38 @@ class _Draft:
             return
         decision = self._decision(fact, [memory for memory in active if not memory.verbatim], asked)
         if decision.action == "UPDATE" and decision.memory is not None:
-            # no update makes one memory the exact like of another; then that other one is what was met again
+            # no update makes one memory the exact like of another
             wanted = replace(decision.memory, content=decision.text or decision.memory.content)
-            twin = self._twin(wanted, [other for other in active if other.id != decision.memory.id])
-            decision = Decision("NOOP", twin) if twin is not None and twin.id != decision.memory.id else decision
+            others = [other for other in active if other.id != decision.memory.id]
+            twin = self._twin(wanted, others)
+            if twin is not None and twin.id != decision.memory.id:
+                decision = Decision("NOOP", twin)
+        self._carry_out(decision, fact)
+
+    def _carry_out(self, decision: Decision, fact: Memory) -> None:
         memory = decision.memory
         if memory is None or decision.action == "ADD":
             self._change("add", fact, fact)
         elif decision.action == "NOOP":
-            self._reinforce(memory, fact)
+            self._link(memory, fact, why=SAME)
         elif decision.action == "UPDATE":
             self._update(memory, fact, decision.text or fact.content)
+        elif is_saved(memory):
+            self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
+        elif not self._may_supersede(memory):
+            self._change("add", fact, fact)
         elif said(fact) < said(memory):
-            self._retire(fact, memory, fact, why=EARLIER_VALUE, until=memory.valid_from or said(memory))
+            self._retire(fact, memory, why=EARLIER_VALUE, until=_began(memory))
         else:
             self._supersede(memory, fact)
+
+    def _may_supersede(self, memory: Memory) -> bool:
+        """Return False once the plan supersedes all that one job may; its own and summaries are free."""
+        if memory.id in self.added or memory.is_summary:
+            return True
+        self.replaceable -= 1
+        self.spared += self.replaceable < 0
+        return self.replaceable >= 0
 
     def _twin(self, fact: Memory, active: Sequence[Memory]) -> Memory | None:
         same = identity_of(fact)
@@ -241,24 +262,37 @@ class _Draft:
         holders = [memory for memory in active if slot is not None and slot_of(memory) == slot]
         if slot is not None and slot in self.slots:
             holders.append(self.standing[self.slots[slot]])
-        holders = [memory for memory in holders if not _outranked(fact, memory)]
+        holders = [memory for memory in holders if not is_outranked(fact, memory)]
         return Decision("SUPERSEDE", max(holders, key=said)) if holders else Decision("ADD")
 
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
-        """The memory says what the fact says; a fact that says it in other words, as the model holds, is kept too."""
+        """Take note that the memory was said again, in the same words."""
         self.reinforced[memory.id] = None
-        if not says_the_same(memory, fact):
-            group = self._retire(fact, memory, fact, why=OTHER_WORDS)
-            self._replace(replace(memory, said_at=max(said(memory), said(fact))), fact, why=OTHER_WORDS, group=group)
-        elif slot_of(memory) is not None and said(fact) > said(memory):
-            self._replace(replace(memory, said_at=said(fact)), fact, why=SAID_AGAIN)
+        if slot_of(memory) is not None and said(fact) > said(memory):
+            self._replace(_said_until(memory, fact), fact, why=SAID_AGAIN)
+
+    def _link(self, memory: Memory, fact: Memory, *, why: str) -> None:
+        """Add the fact beside a memory that says the same, or that it must not replace."""
+        self.reinforced[memory.id] = None
+        if memory.id in self.added or len(memory.links) >= MAX_LINKS:
+            self._change("add", fact, fact)
+            return
+        group = new_id(self.now)
+        self._change("add", replace(fact, links=(memory.id,)), fact, why=why, group=group)
+        linked = replace(
+            memory,
+            links=(*memory.links, fact.id),
+            updated_at=self.now,
+            revision=memory.revision + 1,
+        )
+        self._change("link", linked, fact, why=why, group=group)
 
     def _update(self, memory: Memory, fact: Memory, text: str) -> None:
-        told_anew = says_the_same(memory, fact)
-        group = new_id(self.now) if told_anew else self._retire(fact, memory, fact, why=MORE_DETAIL, kind="merge")
+        """Give the memory the text that holds both; the fact is kept as history of it."""
+        group = self._retire(fact, memory, why=UNITED, kind="merge")
         renewed = max(filter(None, (memory.expires_at, fact.expires_at)), default=None)
         updated = replace(
-            memory,
+            _said_until(memory, fact),
             content=text,
             topics=tuple(dict.fromkeys((*memory.topics, *fact.topics))),
             tags=tuple(dict.fromkeys((*memory.tags, *fact.tags))),
@@ -266,21 +300,19 @@ class _Draft:
             event_ids=tuple(dict.fromkeys((*memory.event_ids, *fact.event_ids))),
             metadata={**memory.metadata, **fact.metadata},
             happened_at=fact.happened_at or memory.happened_at,
-            said_at=max(said(memory), said(fact)),
             expires_at=renewed if memory.expires_at and fact.expires_at else None,
         )
-        self._replace(updated, fact, why=MORE_DETAIL, group=group)
+        self._replace(updated, fact, why=UNITED, group=group)
 
     def _supersede(self, memory: Memory, fact: Memory) -> None:
-        """The later value stands, the earlier one is history; what was said last counts, whatever time it is about."""
-        since = fact.happened_at or fact.said_at or self.now
-        began = memory.valid_from or memory.happened_at or memory.created_at
-        old = retired(memory, fact.id, now=self.now, valid_to=since if since >= began else self.now)
+        """Let the later statement stand; the earlier one is history that ends when it was said."""
+        since = max(said(fact), _began(memory))
+        old = retired(memory, fact.id, now=self.now, valid_from=_began(memory), valid_to=since)
         place = self.added.get(old.id)
         if place is None:
             group = new_id(self.now)
-        else:  # what this plan adds is history from the start, and one decision undoes all values that came after it
-            group = self.changes[place].group or new_id(self.now)
+        else:  # what this plan adds is history from the start, and one undo takes all values back
+            group = (not memory.links and self.changes[place].group) or new_id(self.now)
             self._reword(place, replace(old, revision=memory.revision), group)
         self._change("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
         if place is None:
@@ -290,19 +322,18 @@ class _Draft:
         self,
         fact: Memory,
         memory: Memory,
-        source: Memory,
         *,
         why: str,
         kind: Literal["supersede", "merge"] = "supersede",
         until: datetime | None = None,
     ) -> str:
-        """Keeps a fact as history of the memory that stands for it; gives the group of that decision."""
+        """Keep a fact as history of the memory that stands for it; return the decision's group."""
         group = new_id(self.now)
-        since = fact.happened_at or fact.said_at or self.now
-        self._change("add", fact, source)
-        ends = until if until is not None and until >= since else self.now
+        since = said(fact)
+        self._change("add", fact, fact)
+        ends = max(since, until or self.now)
         former = retired(fact, memory.id, now=self.now, valid_from=since, valid_to=ends)
-        self._change(kind, former, source, why=why, group=group)
+        self._change(kind, former, fact, why=why, group=group)
         del self.added[fact.id]
         return group
 
@@ -344,3 +375,13 @@ class _Draft:
             del self.identities[same]
         if (slot := slot_of(memory)) is not None and self.slots.get(slot) == memory.id:
             del self.slots[slot]
+
+
+def _began(memory: Memory) -> datetime:
+    """Return since when a memory has been valid."""
+    return memory.valid_from or said(memory)
+
+
+def _said_until(memory: Memory, fact: Memory) -> Memory:
+    """Return the memory as said last when the fact was; it has been valid since it was said first."""
+    return replace(memory, said_at=max(said(memory), said(fact)), valid_from=_began(memory))

@@ -1,70 +1,68 @@
-"""When two memories fill the same slot, when they say the same, and which of them was said last."""
+"""Compare two memories by structure: their slots, their words, when they were said and what may change them."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ...language.guard import differences, missing, same_words
-from ...language.tokenizer import STOP_WORDS, slot, tokens
+from ...language.tokenizer import EDGES, JOINING_WORDS, slot, tokens
 from ...records import Memory
 from ...stores.planning import identity_of
 
-_GENERIC = frozenset({"user", "users"})  # "The user likes tea" and "Likes tea" are about the same person
-_OTHER_WORDS_AT_MOST = 1  # of a reworded sentence may be synonyms that nobody here knows
-
 
 def slot_of(memory: Memory) -> str | None:
-    """The slot it fills: the attribute of a subject that it states."""
+    """Return the slot a memory fills: the attribute of a subject that it states."""
     return slot(memory.subject, memory.attribute)
 
 
 def same_slot(a: Memory, b: Memory) -> bool:
-    """Whether both state the same attribute of the same subject; spelling, case and articles aside."""
+    """Return True if both state the same attribute of the same subject."""
     ours = slot_of(a)
     return ours is not None and ours == slot_of(b)
 
 
 def said(memory: Memory) -> datetime:
-    """When it was said, as far as that is known."""
+    """Return when a memory was said, or when it was added where that is unknown."""
     return memory.said_at or memory.created_at
 
 
-def related(a: Memory, b: Memory) -> bool:
-    """Whether they share a telling word; without one nobody but a model says that they say the same."""
-    return identity_of(a) == identity_of(b) or not _telling(a.content).isdisjoint(_telling(b.content))
-
-
-def covers(text: str, source: str) -> bool:
-    """Whether a text says all that its source says, and nothing else in its place."""
-    return not missing(text, source) and not differences(text, source)
-
-
-def keeps(text: str, *sources: str) -> bool:
-    """Whether a text says something, and all that its sources say."""
-    return bool(text.strip()) and all(covers(text, source) for source in sources)
-
-
-def dispensable(fact: Memory, memory: Memory) -> bool:
-    """Whether a fact may go for a memory that says the same: it says no more, but for one word that may be another's
-    synonym where the sentence is put otherwise.
-    """
-    lost = missing(memory.content, fact.content)
-    if not lost:
-        return True
-    gained = missing(fact.content, memory.content)
-    few = len(lost) <= min(_OTHER_WORDS_AT_MOST, len(gained))
-    return few and 2 * len(lost) <= len(_telling(fact.content))
-
-
-def says_the_same(a: Memory, b: Memory) -> bool:
-    """Whether they say the same with the same words, whatever their forms and an order without meaning."""
-    return identity_of(a) == identity_of(b) or same_words(a.content, b.content)
-
-
-def stays_as_saved(memory: Memory) -> bool:
-    """Whether its words are not ours to change: a caller saved or pinned it."""
+def is_saved(memory: Memory) -> bool:
+    """Return True if only an explicit call may change a memory: a caller saved or pinned it."""
     return memory.explicit or memory.pinned
 
 
-def _telling(text: str) -> frozenset[str]:
-    return frozenset(term for term in tokens(text) if term not in STOP_WORDS and term not in _GENERIC)
+def is_outranked(fact: Memory, memory: Memory) -> bool:
+    """Return True if a tool said the fact and somebody else the memory, so that it may not change it."""
+    return fact.origin == "tool" and memory.origin != "tool" and identity_of(fact) != identity_of(memory)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in order: plain ones as stems, all others exactly as they are written."""
+    found: list[str] = []
+    for chunk in unicodedata.normalize("NFC", text).split():
+        word = chunk.strip(EDGES)
+        is_plain = word.isalpha() and word[1:] == word[1:].lower()
+        found += tokens(word) if is_plain else [word] if word else []
+    return found
+
+
+def unites(text: str, sources: Sequence[str]) -> bool:
+    """Return True if a merged text can stand for all its sources.
+
+    It holds the words of every source in their order, adds nothing but joining words ("and"), and
+    says more than any single source: a source that already holds another one's words may say
+    something else with them ("The user's wife is vegan.").
+    """
+    merged = words(text)
+    parts = [words(source) for source in sources]
+    added = set(merged).difference(*parts)
+    return (
+        bool(merged) and merged not in parts and all(_holds(merged, part) for part in parts) and added <= JOINING_WORDS
+    )
+
+
+def _holds(words: Iterable[str], part: Iterable[str]) -> bool:
+    """Return True if `part` is a subsequence of `words`."""
+    rest = iter(words)
+    return all(word in rest for word in part)

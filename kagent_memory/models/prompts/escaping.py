@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from ...language.vocabulary.roles import SPEAKERS, STEPS
+from ...language.word_lists import table
 from . import FENCE
 
 LINE_BREAK: Final = " / "
@@ -173,8 +173,16 @@ def _one_of(words: Iterable[str]) -> str:
     return "|".join(sorted(known, key=len, reverse=True)).replace(" ", "[ _]?")
 
 
-_SPOKEN = _one_of(SPEAKERS)
-_LABELS = _one_of(SPEAKERS | STEPS)
+_ROLES = table("roles")
+_SPEAKERS = frozenset(
+    (
+        *(word for line in _ROLES["speakers"].values() for word in line.split()),
+        *(" ".join(phrase.split()) for phrase in _ROLES["others"]["phrases"].split(",")),
+    )
+)
+_STEPS = frozenset((*_ROLES["others"]["steps"].split(), "action input", "final answer"))
+_SPOKEN = _one_of(_SPEAKERS)
+_LABELS = _one_of(_SPEAKERS | _STEPS)
 _ROLE_MARKER = re.compile(
     rf"(?im)^(?:&[gl]t;|[^\w\n]|_)*+(?:\d{{1,3}}[.)] ?)?(?:{_LABELS})"
     r"(?:[ _#-]{1,2}(?:prompt|message|note|override|\d{1,3})){0,3}(?: from \w{1,40})?"

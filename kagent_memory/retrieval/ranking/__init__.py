@@ -6,7 +6,7 @@ from .candidates import Candidates, Nearest, dense_text, in_one_scale, join, kee
 from .filter_match import matches_filter
 from .rank import Ranked, Ranking, rank
 from .rank_settings import RankSettings
-from .selection import Selection, same_in_substance, select
+from .selection import Selection, select
 
 __all__ = [
     "Candidates",
@@ -24,7 +24,6 @@ __all__ = [
     "matches_filter",
     "named_spans",
     "rank",
-    "same_in_substance",
     "select",
     "shortlist",
     "windows",

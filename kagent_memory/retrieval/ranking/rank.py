@@ -18,7 +18,7 @@ from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import LeftOut
 from ...stores.base import RankFeatures
-from ...stores.columns import NONE, Outline, Places
+from ...stores.columns import NONE, Places
 from .candidates import Candidates, Numbers, bm25, fused, share_of_best
 from .rank_settings import RankSettings
 
@@ -45,7 +45,6 @@ class Ranking:
     Attributes:
         explain: what found a memory, and what each sign added to its score.
         signs: what each sign added to the scores before they were brought into 0..1, in the order of the features.
-        outline: of a memory's text; empty where it is not known.
         relevance: how likely a memory answers the query, 0..1: of the first hits with so much that share did, where
             this was measured.
     """
@@ -55,7 +54,6 @@ class Ranking:
     explain: Callable[[str], dict[str, Any]]
     signs: Mapping[str, Numbers]
     relevance: Callable[[str], float]
-    outline: Callable[[str], Outline]
 
 
 def rank(
@@ -112,8 +110,7 @@ def rank(
         left_out += [LeftOut(memory_id=hit.id, reason="irrelevant") for hit in ranked]
         ranked = []
     explain = partial(_why, candidates=candidates, table=table, signs=signs, most=most)
-    outline = partial(_outline, features)
-    return Ranking(ranked, tuple(left_out), explain, signs, relevance, outline)
+    return Ranking(ranked, tuple(left_out), explain, signs, relevance)
 
 
 class _Table:
@@ -230,10 +227,6 @@ def _relevance(
     else:
         weighed = _SCORE * score + _OWN * own + _WINDOW * around + _BIAS
     return 1 / (1 + math.exp(-weighed))
-
-
-def _outline(features: Places, memory_id: str) -> Outline:
-    return features.outline(features.ids.index(memory_id))
 
 
 def _most(settings: RankSettings) -> float:

@@ -28,7 +28,7 @@ _TIMES = (
     "created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at", "last_delivered_at",
     "at", "run_after", "lease_until", "oldest",
 )  # fmt: skip
-_LISTS = ("topics", "tags", "event_ids")
+_LISTS = ("topics", "tags", "event_ids", "links")
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _IDS = ("ids",)
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
+    "unlink_memories": _IDS,
     "erase_memories": _IDS,
     "erase_stats": _IDS,
     "end_decisions": _IDS,

@@ -39,6 +39,7 @@ def memory_of(told: Sequence[Any]) -> Memory:
     memory: Any = _Memory(*told[: len(_MEMORY)], usage)
     memory.topics, memory.tags = tuple(memory.topics or ()), tuple(memory.tags or ())
     memory.event_ids = tuple(memory.event_ids or ())
+    memory.links = tuple(memory.links or ())
     memory.__class__ = Memory
     return memory
 

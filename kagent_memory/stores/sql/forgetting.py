@@ -91,7 +91,7 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
     for row in await session.rows("embedding_spaces", {}):
         await session.run_many("erase_vectors", [values], space_number=row["number"])
     # The memories before their counters: who counts meanwhile is waited for, and what they counted goes too.
-    for statement in ("erase_memories", "erase_stats", "end_decisions", "erase_revisions"):
+    for statement in ("unlink_memories", "erase_memories", "erase_stats", "end_decisions", "erase_revisions"):
         await session.run_many(statement, [values])
     await session.run_many("empty_index_parts", [values])
     await session.run_many("mark_erased", [{"scope_id": scope_id}])

@@ -63,6 +63,19 @@ UPDATE ingest_job SET payload = :payload, sealed = :sealed WHERE scope_id = :sco
 -- Whoever keeps an index of this scope looks which memories are left.
 UPDATE scope SET erased = version WHERE scope_id = :scope_id
 
+-- name: unlink_memories
+-- Take these memories out of the links of others, which links are symmetric to.
+UPDATE memory SET links = (
+    SELECT json_group_array(l.value)
+    FROM json_each(memory.links) AS l
+    WHERE l.value NOT IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+)
+WHERE scope_id = :scope_id AND id IN (
+    SELECT l.value
+    FROM memory AS gone, json_each(gone.links) AS l
+    WHERE gone.scope_id = :scope_id AND gone.id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+)
+
 -- name: erase_memories
 DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
 

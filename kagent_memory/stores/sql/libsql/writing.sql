@@ -81,12 +81,12 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
-    sealed
+    ttl_days, pinned, verbatim, state, superseded_by, links, revision, said_at, explicit, slot, category, postings,
+    touched, sealed
 ) VALUES (
     :scope_id, :id, :content, :content_hash, :type, :topics, :tags, :importance, :is_error, :origin, :author,
     :session_id, :position, :event_ids, :subject, :attribute, :metadata, :created_at, :updated_at, :happened_at,
-    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :revision,
+    :valid_from, :valid_to, :expires_at, :ttl_days, :pinned, :verbatim, :state, :superseded_by, :links, :revision,
     :said_at, :explicit, :slot, :category, :postings, :touched, :sealed
 )
 
@@ -97,7 +97,7 @@ UPDATE memory SET
     position = :position, event_ids = :event_ids, subject = :subject, attribute = :attribute, metadata = :metadata,
     created_at = :created_at, updated_at = :updated_at, happened_at = :happened_at, valid_from = :valid_from,
     valid_to = :valid_to, expires_at = :expires_at, ttl_days = :ttl_days, pinned = :pinned, verbatim = :verbatim,
-    state = :state, superseded_by = :superseded_by, revision = :revision, said_at = :said_at, explicit = :explicit,
+    state = :state, superseded_by = :superseded_by, links = :links, revision = :revision, said_at = :said_at, explicit = :explicit,
     slot = :slot, category = :category, sealed = :sealed,
     postings = coalesce(:postings, postings), touched = :touched
 WHERE scope_id = :scope_id AND id = :id

@@ -64,6 +64,21 @@ UPDATE ingest_job SET payload = %(payload)s, sealed = %(sealed)s::bytea WHERE sc
 -- Whoever keeps an index of this scope looks which memories are left.
 UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
+-- name: unlink_memories
+-- Take these memories out of the links of others, which links are symmetric to.
+UPDATE memory AS t
+SET links = ARRAY(SELECT l FROM unnest(t.links) AS l WHERE l::uuid <> ALL(%(ids)s::uuid[]))
+FROM (
+    SELECT id FROM memory
+    WHERE scope_id = %(scope_id)s AND id IN (
+        SELECT unnest(gone.links)::uuid FROM memory AS gone
+        WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[])
+    )
+    ORDER BY id
+    FOR UPDATE
+) AS linked
+WHERE t.scope_id = %(scope_id)s AND t.id = linked.id
+
 -- name: erase_memories
 -- Locked in the order in which count_usage locks them.
 DELETE FROM memory AS t

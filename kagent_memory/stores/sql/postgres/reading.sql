@@ -40,7 +40,7 @@
 m.id::text AS id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin, m.author, m.session_id,
 m.position, m.event_ids, m.subject, m.attribute, m.metadata, m.created_at, m.updated_at, m.happened_at, m.said_at,
 m.valid_from, m.valid_to, m.expires_at, m.ttl_days, m.pinned, m.verbatim, m.explicit, m.state, m.superseded_by,
-m.revision, m.category, m.retrieved, m.delivered, m.delivered_total, m.last_delivered_at, m.successes, m.failures,
+m.links, m.revision, m.category, m.retrieved, m.delivered, m.delivered_total, m.last_delivered_at, m.successes, m.failures,
 m.sealed
 
 -- name: visible_memories

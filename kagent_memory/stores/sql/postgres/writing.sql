@@ -92,14 +92,14 @@ GROUP BY session_id
 INSERT INTO memory (
     scope_id, id, content, content_hash, type, topics, tags, importance, is_error, origin, author, session_id, position,
     event_ids, subject, attribute, metadata, created_at, updated_at, happened_at, valid_from, valid_to, expires_at,
-    ttl_days, pinned, verbatim, state, superseded_by, revision, said_at, explicit, slot, category, postings, touched,
-    sealed
+    ttl_days, pinned, verbatim, state, superseded_by, links, revision, said_at, explicit, slot, category, postings,
+    touched, sealed
 ) VALUES (
     %(scope_id)s, %(id)s, %(content)s, %(content_hash)s, %(type)s, %(topics)s, %(tags)s, %(importance)s, %(is_error)s,
     %(origin)s, %(author)s, %(session_id)s, %(position)s, %(event_ids)s, %(subject)s, %(attribute)s, %(metadata)s,
     %(created_at)s, %(updated_at)s, %(happened_at)s, %(valid_from)s, %(valid_to)s, %(expires_at)s, %(ttl_days)s,
-    %(pinned)s, %(verbatim)s, %(state)s, %(superseded_by)s, %(revision)s, %(said_at)s, %(explicit)s, %(slot)s,
-    %(category)s, %(postings)s, %(touched)s, %(sealed)s
+    %(pinned)s, %(verbatim)s, %(state)s, %(superseded_by)s, %(links)s, %(revision)s, %(said_at)s, %(explicit)s,
+    %(slot)s, %(category)s, %(postings)s, %(touched)s, %(sealed)s
 )
 
 -- name: replace_memory
@@ -110,7 +110,7 @@ UPDATE memory SET
     attribute = %(attribute)s, metadata = %(metadata)s, created_at = %(created_at)s, updated_at = %(updated_at)s,
     happened_at = %(happened_at)s, valid_from = %(valid_from)s, valid_to = %(valid_to)s, expires_at = %(expires_at)s,
     ttl_days = %(ttl_days)s, pinned = %(pinned)s, verbatim = %(verbatim)s, state = %(state)s,
-    superseded_by = %(superseded_by)s, revision = %(revision)s, said_at = %(said_at)s, explicit = %(explicit)s,
+    superseded_by = %(superseded_by)s, links = %(links)s, revision = %(revision)s, said_at = %(said_at)s, explicit = %(explicit)s,
     slot = %(slot)s, category = %(category)s, sealed = %(sealed)s::bytea,
     postings = coalesce(%(postings)s::bytea, postings), touched = %(touched)s
 WHERE scope_id = %(scope_id)s AND id = %(id)s
