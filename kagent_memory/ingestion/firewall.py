@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from ..language.tokenizer import EDGES, STOP_WORDS, normalised, tokens
+from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, normalised, tokens
 from ..language.word_lists import all_words, table
 from ..records import Message
 from .extraction.splitting import SENTENCE_END
@@ -30,7 +30,8 @@ _WINDOW = 500  # characters that are compared at once
 _STEM = 4  # letters that the forms of a word share: "wohnst", "wohnt"
 _MOST_SOURCES = 3  # memories that one sentence may repeat
 _RAREST = 4  # terms of a sentence by which sources are looked up
-_MOST_HOLDERS = 64  # sources that are looked at for each of these
+_MOST_COMPARED = 8
+_MOST_HOLDERS = 32  # sources that are looked at for each of these
 MOST = 0.8
 """Share of the content words of a sentence, or of a recalled text, that makes one an echo of the other."""
 HALF = 0.5
@@ -52,21 +53,20 @@ class KnownMemory(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class Sentence:
     """What a sentence says, by its words.
 
     Attributes:
         content: its content words in order, clause by clause.
+        terms: all of them.
         marks: its numbers, identifiers, names and denials, which no echo adds.
+        searched: the index terms by which memories that say the same are found.
     """
 
     content: tuple[tuple[str, ...], ...]
+    terms: frozenset[str]
     marks: frozenset[str]
-
-    @property
-    def terms(self) -> frozenset[str]:
-        """All content words."""
-        return frozenset(term for clause in self.content for term in clause)
+    searched: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def _unmasked(message: Message, statements: _Statements, handed_over: set[str]) 
             return message.text
         pieces = sentences_of(message.text)
         left = [piece for piece in pieces if not statements.hold(piece)]
-        if len(left) < len(pieces) and not any(_sentence(piece).content for piece in left):
+        if len(left) < len(pieces) and not any(sentence_of(piece).content for piece in left):
             return ""
         return "".join(left)
     if normalised(message.text) in handed_over:
@@ -157,7 +157,7 @@ class _Statements:
         return not self._sources
 
     def _add(self, text: str, id: str, beside: frozenset[str]) -> None:
-        sentences = [_sentence(piece) for piece in sentences_of(text)]
+        sentences = [sentence_of(piece) for piece in sentences_of(text)]
         for sentence in sentences:
             if not (terms := sentence.terms):
                 continue
@@ -179,10 +179,15 @@ class _Statements:
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo; take note of the memories that it repeats."""
-        sentence = _sentence(piece)
-        if len(sentence.terms) < 2:
-            return normalised(piece) in self._ids
-        sources = self._repeated(sentence)
+        sentence = sentence_of(piece)
+        known_terms = sentence.terms & self._by_term.keys()
+        if len(known_terms) < HALF * len(sentence.terms):
+            return False
+        if len(sentence.terms) > 1:
+            sources = self._repeated(sentence)
+        else:  # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
+            same = self._by_words.get(sentence.terms)
+            sources = [same] if same is not None and len(tokens(piece)) > 1 else []
         if not sources:
             return False
         held = frozenset[str]().union(*(source.terms for source in sources))
@@ -203,17 +208,20 @@ class _Statements:
         self.echoed.update((id, None) for source in sources for id in source.ids)
         return True
 
-    def _repeated(self, sentence: _Sentence) -> list[_Source]:
+    def _repeated(self, sentence: Sentence) -> list[_Source]:
         """Return the sources that hold most of a sentence, each at least two of its content words."""
         rest = sentence.terms
         found: list[_Source] = []
         while rest and len(found) < _MOST_SOURCES:
             holders = sorted((self._by_term[term] for term in rest if term in self._by_term), key=len)
-            shared = Counter(number for some in holders[:_RAREST] for number in some[-_MOST_HOLDERS:])
+            shared = Counter(chain.from_iterable(some[-_MOST_HOLDERS:] for some in holders[:_RAREST]))
             if not shared:
                 break
-            candidates = ((len(rest & self._sources[number].terms), number) for number in shared)
-            most, number = max(candidates, key=lambda pair: (pair[0], -len(self._sources[pair[1]].terms)))
+            candidates = [number for number, _ in shared.most_common(_MOST_COMPARED)]
+            overlap = [len(rest & self._sources[number].terms) for number in candidates]
+            most = max(overlap)
+            equals = [number for number, held in zip(candidates, overlap, strict=True) if held == most]
+            number = min(equals, key=lambda number: len(self._sources[number].terms))
             if found and most < min(2, len(self._sources[number].terms)):
                 break
             found.append(self._sources[number])
@@ -221,7 +229,7 @@ class _Statements:
         return found
 
 
-def _ends_in(sentence: _Sentence, known: frozenset[str]) -> bool:
+def _ends_in(sentence: Sentence, known: frozenset[str]) -> bool:
     """Return True if every clause that holds known words ends in one: news stands behind what is known."""
     told = [clause for clause in sentence.content if not known.isdisjoint(clause)]
     return all(clause[-1] in known or not _spaced(clause[-1:]) for clause in told)
@@ -232,28 +240,64 @@ def _spaced(terms: Iterable[str]) -> bool:
     return any(term < _FIRST_UNSPACED for term in terms)
 
 
-@lru_cache(maxsize=1 << 12)
-def _sentence(text: str) -> _Sentence:
+class _Word(NamedTuple):
+    """What a word is to an echo.
+
+    Attributes:
+        terms: its index terms, all but stop words.
+        keys: what its forms share, of what tells; `name` where it may be one, behind a clause's first word.
+        told: it is a number, an identifier or begins with a capital.
+        denies: it denies, ends or limits what is said.
+    """
+
+    terms: tuple[str, ...]
+    keys: tuple[str, ...]
+    name: tuple[str, ...]
+    told: bool
+    denies: bool
+
+
+@lru_cache(maxsize=1 << 15)
+def _word(chunk: str) -> _Word:
+    """Return what a word is, without the punctuation around it."""
+    word = chunk.strip(EDGES)
+    terms = tokens(word)
+    capital = word[:1].isupper()
+    telling = tuple(_key(term) for term in terms if term not in _idle())
+    names = tuple(_key(term) for term in terms if term not in _telling())
+    told = capital or word != word.lower() or _MARK.search(word) is not None
+    return _Word(
+        tuple(term for term in terms if term not in STOP_WORDS),
+        telling,
+        names if capital and len(word) > 1 else telling,
+        told,
+        not denying_terms().isdisjoint(terms),
+    )
+
+
+@lru_cache(maxsize=1 << 13)
+def sentence_of(text: str) -> Sentence:
     """Return what a sentence says."""
     clauses: list[tuple[str, ...]] = []
     marks: set[str] = set()
-    bare = _IDLE_PHRASES.sub(" ", _LABEL.sub(" ", text))
+    searched: dict[str, None] = {}
+    bare = _LABEL.sub(" ", text) if "[" in text else text
+    bare = bare if bare.isascii() else _IDLE_PHRASES.sub(" ", bare)
     for clause in _split(_CLAUSE_END, bare):
         content, told = list[str](), set[str]()
-        for place, chunk in enumerate(clause.split()):
-            word = chunk.strip(EDGES)
-            is_name = place > 0 and word[:1].isupper() and len(word) > 1
-            terms = tokens(word)
-            if not _decisive().isdisjoint(terms):
-                told.add(_DENIAL)
-            keys = [_key(term) for term in terms if term not in (_telling() if is_name else _idle())]
+        for place, word in enumerate(map(_word, clause.split())):
+            searched.update(dict.fromkeys(word.terms))
+            keys = word.name if place else word.keys
             content += keys
-            if word[:1].isupper() or word != word.lower() or _MARK.search(word):
+            if word.told:
                 told.update(keys)
+            if word.denies:
+                told.add(_DENIAL)
         if not all(map(_is_number, content)):  # "1.", "Fact 2:"
             clauses.append(tuple(content))
             marks |= told
-    return _Sentence(tuple(clauses), frozenset(marks))
+    terms = frozenset(term for clause in clauses for term in clause)
+    return Sentence(tuple(clauses), terms, frozenset(marks), tuple(searched))
 
 
 def _is_number(term: str) -> bool:
@@ -269,8 +313,8 @@ def _key(term: str) -> str:
 @cache
 def _telling() -> frozenset[str]:
     """Return English stop words, and the words of telling, courtesy and denial in any language."""
-    words = (table("echo_words")["idle"].split(), table("echo_words")["decisive"].split())
-    return STOP_WORDS.union(term for some in words for word in some for term in tokens(word))
+    idle = table("echo_words")["idle"].split()
+    return STOP_WORDS.union(denying_terms(), (term for word in idle for term in tokens(word)))
 
 
 @cache
@@ -279,10 +323,22 @@ def _idle() -> frozenset[str]:
     return _telling().union(term for word in all_words("function_words") for term in tokens(word))
 
 
+def _key(term: str) -> str:
+    """Return what the forms of a word share; numbers and identifiers stay whole."""
+    return term[:_STEM] if term.isalpha() else term
+
+
 @cache
-def _decisive() -> frozenset[str]:
-    """Return the words that make news of a sentence: denials, and what ends or limits it."""
-    return frozenset(term for word in table("echo_words")["decisive"].split() for term in tokens(word))
+def _telling() -> frozenset[str]:
+    """Return English stop words, and the words of telling, courtesy and denial in any language."""
+    idle = table("echo_words")["idle"].split()
+    return STOP_WORDS.union(denying_terms(), (term for word in idle for term in tokens(word)))
+
+
+@cache
+def _idle() -> frozenset[str]:
+    """Return the words that an echo may add: `_telling` and function words of all languages."""
+    return _telling().union(term for word in all_words("function_words") for term in tokens(word))
 
 
 def _lines(texts: Iterable[str]) -> list[str]:

@@ -12,8 +12,7 @@ from typing import cast
 from pydantic import BaseModel
 
 from ..concurrency import run_in_thread
-from ..language.tokenizer import EDGES, STOP_WORDS, tokens
-from ..language.word_lists import table
+from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, tokens
 from ..models.llm import Llm
 from ..models.prompts import MAX_PROMPT_CHARS, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
@@ -28,7 +27,6 @@ from .editing import retired
 LEAST = 5
 MOST = 50
 GROUPS_AT_MOST = 10  # of a scope at a time: each costs a call
-_DECISIVE = frozenset(table("echo_words")["decisive"].split())
 _TOOLS = ("tools", "tool", "tool_name")
 _OF_EACH = frozenset((*_TOOLS, "success_rate", "session_id", "source"))  # metadata that may differ within a group
 _ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are not a topic
@@ -131,7 +129,7 @@ async def plan_summary(
     sources = [unescaped(line) for line in lines]
     if not await run_in_thread(size, partial(_can_stand, text, sources, settings.max_content_bytes)):
         return ()
-    summary = _summary(group, text, settings=settings, now=now)
+    summary = replace(_summary(group, text, settings=settings, now=now), valid_from=now)
     if identity_of(summary) in {identity_of(memory) for memory in group}:
         return ()
     name = new_id(now)
@@ -155,12 +153,10 @@ def _can_stand(text: str, sources: Sequence[str], max_bytes: int) -> bool:
     known = frozenset(tokens(everything))
     words = [word for chunk in text.split() if (word := chunk.strip(EDGES))]
     content = [term for word in words for term in tokens(word) if term not in STOP_WORDS]
-    denials = [word for word in words if word.casefold() in _DECISIVE]
     marks = [word for word in words if not word.isalpha() or not word.islower()]
-    invented = any(term not in known for word in denials for term in tokens(word)) or any(
-        term not in known and term not in STOP_WORDS for word in marks for term in tokens(word)
-    )
-    return not invented and 2 * sum(term in known for term in content) > len(content)
+    telling = {term for word in marks for term in tokens(word)} - STOP_WORDS
+    said = denying_terms().intersection(term for word in words for term in tokens(word))
+    return telling | said <= known and 2 * sum(term in known for term in content) > len(content)
 
 
 def _summary(group: Sequence[Memory], text: str, *, settings: MemorySettings, now: datetime) -> Memory:

@@ -11,10 +11,9 @@ from datetime import datetime
 from functools import partial
 
 from ..concurrency import run_in_thread
-from ..language.tokenizer import query_terms
 from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
-from .firewall import KnownMemory, mask_recalled, sentences_of
+from .firewall import KnownMemory, mask_recalled, sentence_of, sentences_of
 from .payload import handed_key
 
 CANDIDATES = 20  # memories that a sentence may be an echo of
@@ -81,9 +80,9 @@ def days_of(times: Iterable[datetime | None]) -> str:
 
 
 def _queries(texts: Sequence[str]) -> list[Sequence[str]]:
-    """The terms of each sentence, of several together where there are very many, and what the user's name stands by."""
-    sentences = dict.fromkeys(" ".join(query_terms(sentence)) for text in texts for sentence in sentences_of(text))
-    together = -(-len(sentences) // MOST_QUERIES) or 1
-    each = list(sentences)
-    groups = (" ".join(each[start : start + together]).split() for start in range(0, len(each), together))
-    return [query_terms("name called"), *(list(dict.fromkeys(terms)) for terms in groups if terms)]
+    """Return the terms of each sentence, of several together where there are very many."""
+    each = list(dict.fromkeys(sentence_of(piece).searched for text in texts for piece in sentences_of(text)))
+    together = -(-len(each) // MOST_QUERIES) or 1
+    groups = (each[start : start + together] for start in range(0, len(each), together))
+    queries = (list(dict.fromkeys(term for terms in group for term in terms)) for group in groups)
+    return [terms for terms in queries if terms]

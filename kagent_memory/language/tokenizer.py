@@ -105,6 +105,12 @@ def pieces(text: str) -> Iterator[str]:
     yield text[at:]
 
 
+@cache
+def denying_terms() -> frozenset[str]:
+    """Return the terms of words that deny, end or limit what is said, in several languages."""
+    return frozenset(term for word in table("echo_words")["decisive"].split() for term in tokens(word))
+
+
 def normalised(text: str) -> str:
     """The text without what its echoes may differ in: NFKC, case folded, white space and closing punctuation aside."""
     found: list[str] = []

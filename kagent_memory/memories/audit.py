@@ -13,7 +13,7 @@ from ..ingestion.consolidation import slot_of
 from ..ingestion.consolidation.similarity import is_saved, said
 from ..ingestion.firewall import mask_recalled
 from ..ingestion.recalled_filter import known_memories
-from ..language.tokenizer import identity, query_terms, tokens
+from ..language.tokenizer import STOP_WORDS, denying_terms, identity, query_terms, tokens
 from ..records import Filter, Memory, Message, Scope, Scopes, every_state
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
@@ -192,9 +192,10 @@ class _ScopeAudit:
                     continue
                 if other.id in self._near[memory.id]:
                     continue  # a recall loop already
-                if _contradicts(memory, other):
+                same_words = _content_words(memory) == _content_words(other)
+                if _contradicts(memory, other) or (same_words and _denials(memory) != _denials(other)):
                     self._opposed.add((other.id, memory.id))
-                elif other.id in memory.links or _same_words(memory, other):
+                elif other.id in memory.links or same_words:
                     self._near[memory.id].add(other.id)
                     self._found("near_duplicate", sorted((memory.id, other.id)), "the same in other words")
 
@@ -215,7 +216,7 @@ class _ScopeAudit:
                 of_slots |= {(a, b) for a in ids for b in ids}
                 self._found("contradiction", sorted(values), f"{len(values)} values of one attribute")
         for pair in sorted(self._opposed - of_slots):
-            self._found("contradiction", pair, "one was to replace the other, which was saved explicitly")
+            self._found("contradiction", pair, "one denies what the other says, or was to replace it")
 
     async def look_beside(self) -> None:
         """What the tables beside the memories lack, and what they hold too much."""
@@ -259,9 +260,14 @@ def _came_before(other: Memory, memory: Memory) -> bool:
     return (other.created_at, other.id) < (memory.created_at, memory.id)
 
 
-def _same_words(a: Memory, b: Memory) -> bool:
-    """Return True if two memories hold the same words, whatever their forms and order."""
-    return sorted(tokens(a.content)) == sorted(tokens(b.content))
+def _content_words(memory: Memory) -> Sequence[str]:
+    """Return the words of a memory that tell what it is about, whatever their forms and order."""
+    return sorted(term for term in tokens(memory.content) if term not in STOP_WORDS | denying_terms())
+
+
+def _denials(memory: Memory) -> bool:
+    """Return True if a memory denies something, or says that it ended."""
+    return not denying_terms().isdisjoint(tokens(memory.content))
 
 
 def _contradicts(a: Memory, b: Memory) -> bool:

@@ -409,6 +409,7 @@ class Retriever:
                 await self._reranked(search, fitting, memories),
                 memories,
                 limit=query.limit,
+                query=query.text,
                 max_tokens=budget_tokens,
                 settings=self._rank,
                 standing=standing,

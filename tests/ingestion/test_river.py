@@ -525,8 +525,8 @@ async def test_a_text_of_the_model_that_an_expired_memory_has_holds_no_session_u
 
 
 async def test_new_memories_are_merged_in_the_background_after_so_many(store_uri: str):
-    texts = ["Grace plays the cello.", "Grace plays every weekend."]
-    united = "Grace plays the cello every weekend."
+    texts = ["Grace plays the cello every single weekend at home.", "Grace plays the old cello every single weekend."]
+    united = "Grace plays the old cello every single weekend at home."
 
     def merging(prompt: str) -> Any:
         return {**stated(prompt), "groups": [{"group": "G1", "merge": True, "text": united}]}

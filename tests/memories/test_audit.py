@@ -93,7 +93,6 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
     slots = [Fact(f"The report is due on {day}", subject="report", attribute="due") for day in ("Monday", "Friday")]
     due = await add(ADA, slots)
     eats = await add(ADA, ["Hector eats shellfish", "Hector does not eat shellfish"])
-    gate = await add(ADA, ["The north gate is closed", "The north gate is open"])
     [echo] = await add(ADA, [Fact("As I remember, the boat is called Meridian.", origin="agent")])
     edited = old("Deploy with care", revision=2)
     former = Revision(
@@ -124,7 +123,7 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
     return {
         "exact_duplicate": {tuple(turns[:2])},
         "near_duplicate": {tuple(likes)},
-        "contradiction": {tuple(due), tuple(eats), tuple(gate)},
+        "contradiction": {tuple(due), tuple(eats)},
         "recall_loop": {(echo, sound[1])},
         "secret": {(token,), (both,), (labelled,), (edited.id,)},
         "personal_data": {(mail,), (both,)},

@@ -6,12 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import SequenceMatcher
+from functools import partial
 from itertools import pairwise
 
 from ...language.tokenizer import estimated_tokens, spelling
 from ...records import LeftOut, Memory
 from .rank import Ranked
 from .rank_settings import RankSettings
+
+_TIE = 0.1  # of a score, within which the words alone do not tell two linked memories apart
+_COMPARED_CHARS = 500
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ def select(
     memories: Mapping[str, Memory],
     *,
     limit: int,
+    query: str = "",
     max_tokens: int | None = None,
     settings: RankSettings = RankSettings(),
     standing: Callable[[Memory], float] = lambda _: 0.0,
@@ -44,6 +50,7 @@ def select(
         ranked: the first of a ranking; `limit` and a few more, so that duplicates can be made up for.
         memories: their contents and usage. One that is not there has expired or was forgotten meanwhile.
         limit: how many at most.
+        query: what was searched for; tells apart linked memories of the same words in another order.
         max_tokens: how much text at most (see `text.estimated_tokens`); the first always stays.
         settings: weights of usage and standing, and the gap.
         standing: the importance formula of a memory, in 0..1.
@@ -55,7 +62,7 @@ def select(
     if share < 1:
         usage = {hit.id: _usage_signs(memories[hit.id], settings, standing, share) for hit in here}
         here = _by_usage(here, usage, share)
-    here = _distinct(here, memories, left_out, limit)
+    here = _distinct(here, memories, left_out, limit, partial(_likeness, query))
     here = _upper(here, settings.gap, left_out)
     left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
     return Selection(_affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out), usage, share)
@@ -84,11 +91,16 @@ def _by_usage(ranked: Sequence[Ranked], usage: Mapping[str, Mapping[str, float]]
 
 
 def _distinct(
-    ranked: Sequence[Ranked], memories: Mapping[str, Memory], left_out: list[LeftOut], limit: int
+    ranked: Sequence[Ranked],
+    memories: Mapping[str, Memory],
+    left_out: list[LeftOut],
+    limit: int,
+    fits: Callable[[Memory], float],
 ) -> list[Ranked]:
     """Leave out what an author says again word for word, and the lower of two linked memories.
 
-    Where the newer of two linked memories contradicts what was saved explicitly, both stay, the newer first.
+    Of two linked ones that score about the same, the one whose text is more like the query stays.
+    Where the newer of both contradicts what was saved explicitly, both stay, the newer first.
     """
     kept: list[Ranked] = []
     seen: set[tuple[str | None, str]] = set()
@@ -97,17 +109,24 @@ def _distinct(
             return [*kept, *ranked[place:]]
         memory = memories[hit.id]
         said = memory.author, spelling(memory.content)
-        linked = [other.id for other in kept if other.id in memory.links]
+        linked = [other for other in kept if other.id in memory.links]
         if said in seen:
             left_out.append(LeftOut(memory_id=hit.id, reason="duplicate"))
-        elif any(not _contradict(memory, memories[id]) for id in linked):
+        elif same := [other for other in linked if not _contradict(memory, memories[other.id])]:
+            other = same[0]
+            if fits(memory) > fits(memories[other.id]) and other.score - hit.score < _TIE * other.score:
+                kept[kept.index(other)], hit = hit, other
             left_out.append(LeftOut(memory_id=hit.id, reason="same"))
         else:
             seen.add(said)
-            older = [id for id in linked if _said(memories[id]) < _said(memory)]
-            at = min((number for number, other in enumerate(kept) if other.id in older), default=len(kept))
+            older = [kept.index(other) for other in linked if _said(memories[other.id]) < _said(memory)]
+            at = min(older, default=len(kept))
             kept.insert(at, hit)
     return kept
+
+
+def _likeness(query: str, memory: Memory) -> float:
+    return SequenceMatcher(None, query[:_COMPARED_CHARS], memory.content[:_COMPARED_CHARS], autojunk=False).ratio()
 
 
 def _contradict(one: Memory, other: Memory) -> bool:

@@ -1,0 +1,58 @@
+"""Measure the CPU time that taking in a conversation's turns costs without a model.
+
+    python bench/taking_in.py beam.json [--turns 188]
+
+Every session is queued and worked off by itself, as `remember` does; shown is the process's CPU time
+a turn, after half of the turns and after all: a cost that grows with what is stored would show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from itertools import groupby
+from pathlib import Path
+
+from conversations import conversations
+
+from kagent_memory import Memories, Scope
+from kagent_memory.records import Message
+
+SCOPE = Scope("", "ada", "bench")
+
+
+async def measure(path: Path, turns: int) -> None:
+    """Take in the first turns of a file and print what they cost."""
+    notes = [note for one in conversations(path, prefix=False) for note in one.notes][:turns]
+    spent, taken = 0.0, 0
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        for session, some in groupby(notes, key=lambda note: note.session):
+            messages = [
+                Message(
+                    text=note.text,
+                    role="user" if note.author.lower() == "user" else "agent",
+                    event_id=note.key,
+                    at=note.at,
+                )
+                for note in some
+            ]
+            begun = time.process_time()
+            await memories.remember(SCOPE, messages, session)
+            await memories.work(until_idle=True)
+            spent += time.process_time() - begun
+            taken += len(messages)
+            print(f"{taken} turns: {1000 * spent / taken:.2f} ms a turn")
+
+
+def main() -> None:
+    """Read the arguments and measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--turns", type=int, default=188)
+    arguments = parser.parse_args()
+    asyncio.run(measure(arguments.file, arguments.turns))
+
+
+if __name__ == "__main__":
+    main()
