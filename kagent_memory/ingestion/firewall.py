@@ -53,20 +53,18 @@ class KnownMemory(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class _Sentence:
     """What a sentence says, by its words.
 
     Attributes:
         content: its content words in order, clause by clause.
         terms: all of them.
         marks: its numbers, identifiers, names and denials, which no echo adds.
-        searched: the index terms by which memories that say the same are found.
     """
 
     content: tuple[tuple[str, ...], ...]
     terms: frozenset[str]
     marks: frozenset[str]
-    searched: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -85,8 +83,8 @@ def mask_recalled(
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
     sentence goes that is an echo: four of five of its content words were recalled, or it holds four
-    of five of a recalled text's and not as many others, it ends in recalled words, and adds no
-    number, identifier, name or denial. What the user says stays, but for an injected block that
+    of five of a recalled text's and not as many others, no clause of it says something new beside them, and
+    it adds no number, identifier, name or denial. What the user says stays, but for an injected block that
     fills whole lines, and for the exact repeat of what memory said in the same turn. Messages that
     nothing is left of are left out.
 
@@ -120,7 +118,7 @@ def _unmasked(message: Message, statements: _Statements, handed_over: set[str]) 
             return message.text
         pieces = sentences_of(message.text)
         left = [piece for piece in pieces if not statements.hold(piece)]
-        if len(left) < len(pieces) and not any(sentence_of(piece).content for piece in left):
+        if len(left) < len(pieces) and not any(_sentence(piece).content for piece in left):
             return ""
         return "".join(left)
     if normalised(message.text) in handed_over:
@@ -157,7 +155,7 @@ class _Statements:
         return not self._sources
 
     def _add(self, text: str, id: str, beside: frozenset[str]) -> None:
-        sentences = [sentence_of(piece) for piece in sentences_of(text)]
+        sentences = [_sentence(piece) for piece in sentences_of(text)]
         for sentence in sentences:
             if not (terms := sentence.terms):
                 continue
@@ -179,9 +177,10 @@ class _Statements:
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo; take note of the memories that it repeats."""
-        sentence = sentence_of(piece)
+        sentence = _sentence(piece)
         known_terms = sentence.terms & self._by_term.keys()
-        if len(known_terms) < HALF * len(sentence.terms):
+        plain = sentence.terms - sentence.marks  # a date beside them is known of each source by itself
+        if len(known_terms) < HALF * len(plain | known_terms):
             return False
         if len(sentence.terms) > 1:
             sources = self._repeated(sentence)
@@ -194,21 +193,18 @@ class _Statements:
         terms = sentence.terms
         vocative = (clause[0] for clause in sentence.content if len(clause) == 1 and clause[0] in self._by_term)
         known = held.union(self._called, vocative, *(source.marks for source in sources))
-        new, missing = terms - known, held - terms
-        shared = len(terms) - len(new)
-        if _spaced(new) and _spaced(missing) and len(sources) == 1:  # another value in place of what was recalled
-            return False
+        shared = len(terms & known)
         holds_whole = all(len(terms & one.terms) >= MOST * len(one.terms) for one in sources)
         least = HALF if holds_whole else MOST
         denied = _DENIAL in sentence.marks
         if denied != any(_DENIAL in source.marks for source in sources):
             return False
-        if shared < least * len(terms) or not sentence.marks <= known or not _ends_in(sentence, known):
+        if shared < least * len(terms) or not sentence.marks <= known or _mixes(sentence, known):
             return False
         self.echoed.update((id, None) for source in sources for id in source.ids)
         return True
 
-    def _repeated(self, sentence: Sentence) -> list[_Source]:
+    def _repeated(self, sentence: _Sentence) -> list[_Source]:
         """Return the sources that hold most of a sentence, each at least two of its content words."""
         rest = sentence.terms
         found: list[_Source] = []
@@ -229,28 +225,24 @@ class _Statements:
         return found
 
 
-def _ends_in(sentence: Sentence, known: frozenset[str]) -> bool:
-    """Return True if every clause that holds known words ends in one: news stands behind what is known."""
+def _mixes(sentence: _Sentence, known: frozenset[str]) -> bool:
+    """Return True if a clause, or the last one, says something new beside what is known.
+
+    Characters of scripts without spaces do not count: they are parts of words.
+    """
     told = [clause for clause in sentence.content if not known.isdisjoint(clause)]
-    return all(clause[-1] in known or not _spaced(clause[-1:]) for clause in told)
-
-
-def _spaced(terms: Iterable[str]) -> bool:
-    """Return True if a term is a word of a script that is written with spaces."""
-    return any(term < _FIRST_UNSPACED for term in terms)
+    return any(term not in known and term < _FIRST_UNSPACED for clause in told for term in clause)
 
 
 class _Word(NamedTuple):
     """What a word is to an echo.
 
     Attributes:
-        terms: its index terms, all but stop words.
         keys: what its forms share, of what tells; `name` where it may be one, behind a clause's first word.
         told: it is a number, an identifier or begins with a capital.
         denies: it denies, ends or limits what is said.
     """
 
-    terms: tuple[str, ...]
     keys: tuple[str, ...]
     name: tuple[str, ...]
     told: bool
@@ -267,7 +259,6 @@ def _word(chunk: str) -> _Word:
     names = tuple(_key(term) for term in terms if term not in _telling())
     told = capital or word != word.lower() or _MARK.search(word) is not None
     return _Word(
-        tuple(term for term in terms if term not in STOP_WORDS),
         telling,
         names if capital and len(word) > 1 else telling,
         told,
@@ -276,17 +267,15 @@ def _word(chunk: str) -> _Word:
 
 
 @lru_cache(maxsize=1 << 13)
-def sentence_of(text: str) -> Sentence:
+def _sentence(text: str) -> _Sentence:
     """Return what a sentence says."""
     clauses: list[tuple[str, ...]] = []
     marks: set[str] = set()
-    searched: dict[str, None] = {}
     bare = _LABEL.sub(" ", text) if "[" in text else text
     bare = bare if bare.isascii() else _IDLE_PHRASES.sub(" ", bare)
     for clause in _split(_CLAUSE_END, bare):
         content, told = list[str](), set[str]()
         for place, word in enumerate(map(_word, clause.split())):
-            searched.update(dict.fromkeys(word.terms))
             keys = word.name if place else word.keys
             content += keys
             if word.told:
@@ -297,7 +286,7 @@ def sentence_of(text: str) -> Sentence:
             clauses.append(tuple(content))
             marks |= told
     terms = frozenset(term for clause in clauses for term in clause)
-    return Sentence(tuple(clauses), terms, frozenset(marks), tuple(searched))
+    return _Sentence(tuple(clauses), terms, frozenset(marks))
 
 
 def _is_number(term: str) -> bool:

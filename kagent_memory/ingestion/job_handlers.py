@@ -19,6 +19,7 @@ from ..records import Change, Fact, Filter, Message, Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
 from ..settings import MemorySettings
 from ..stores.base import SESSION_END, Batch, Job, Store
+from .consolidation import slot_of
 from .consolidator import Consolidation, Prepared
 from .extraction import SummaryProvider, Transcript
 from .fact_validation import storable
@@ -32,6 +33,9 @@ logger = logging.getLogger(__name__)
 REPLANS = 8
 EARLIER_AT_MOST = 50
 EMBED_AT_ONCE = 256
+MAX_SLOTS = 30
+"""Slots of a scope that the extraction prompt shows."""
+SLOTS_AMONG = 200  # newest memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,10 @@ class JobHandlers:
                     job.scope, session_id=job.session_id, limit=EARLIER_AT_MOST, now=now
                 )
                 earlier = (*earlier, *(memory.content for memory in reversed(held)))[:EARLIER_AT_MOST]
-        transcript = Transcript(messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, now=now)
+        slots = await self._slots(job.scope, now) if job.model or self._providers.llm is not None else ()
+        transcript = Transcript(
+            messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, slots=slots, now=now
+        )
         extracted_facts = await provider.facts(transcript) if heard or ended else ()
         kept = partial(
             storable,
@@ -170,6 +177,16 @@ class JobHandlers:
         )
         facts = await run_in_thread(sum(len(fact.text) for fact in extracted_facts), kept)
         return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
+
+    async def _slots(self, scope: Scope, now: datetime) -> tuple[tuple[str, str], ...]:
+        """Return the slots that the newest memories of a scope fill, so that new facts meet them."""
+        page = await self._store.list(scope, order="newest", limit=SLOTS_AMONG, now=now)
+        slots = {
+            slot_of(memory): (memory.subject, memory.attribute)
+            for memory in page.memories
+            if memory.subject and memory.attribute and not memory.is_summary
+        }
+        return tuple(slots.values())[:MAX_SLOTS]
 
     async def _embed(self, job: Job) -> Job:
         if self._vectors is None or not await self._vectors.serves(job.model):

@@ -11,13 +11,13 @@ from datetime import datetime
 from functools import partial
 
 from ..concurrency import run_in_thread
+from ..language.tokenizer import query_terms
 from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
-from .firewall import KnownMemory, mask_recalled, sentence_of, sentences_of
+from .firewall import KnownMemory, mask_recalled
 from .payload import handed_key
 
-CANDIDATES = 20  # memories that a sentence may be an echo of
-MOST_QUERIES = 256
+CANDIDATES = 100  # memories that a message may repeat
 ORDINALS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}  # of the days of a month; else "th"
 
 
@@ -80,9 +80,5 @@ def days_of(times: Iterable[datetime | None]) -> str:
 
 
 def _queries(texts: Sequence[str]) -> list[Sequence[str]]:
-    """Return the terms of each sentence, of several together where there are very many."""
-    each = list(dict.fromkeys(sentence_of(piece).searched for text in texts for piece in sentences_of(text)))
-    together = -(-len(each) // MOST_QUERIES) or 1
-    groups = (each[start : start + together] for start in range(0, len(each), together))
-    queries = (list(dict.fromkeys(term for terms in group for term in terms)) for group in groups)
-    return [terms for terms in queries if terms]
+    """Return the terms of each text that is not empty of them."""
+    return [terms for text in texts if (terms := query_terms(text))]

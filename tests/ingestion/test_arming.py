@@ -21,8 +21,9 @@ from kagent_memory.stores.base import Job
 from kagent_memory.testing import ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
-TEA = ("Ada drinks green tea at her desk.", "At her desk Ada drinks green tea.")
-MERGED = "Ada drinks tea, green tea, at her desk."
+AT_HER_DESK = "tea with honey and milk at her wooden desk every single morning."
+TEA = (f"Ada drinks green {AT_HER_DESK}", f"Ada drinks hot {AT_HER_DESK}")
+MERGED = f"Ada drinks hot green {AT_HER_DESK}"
 BICYCLE = "The bicycle is red."
 
 

@@ -1,75 +1,90 @@
-"""The firewall over a corpus of its own: nothing that memory said is learnt again, and no news is lost beside it."""
+"""What an agent says of what memory holds is not learnt again, and news beside it is."""
 
 import time
-from datetime import UTC, datetime
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from kagent_memory.ingestion.firewall import KnownMemory, mask_recalled
-from kagent_memory.ingestion.recalled_filter import days_of
 from kagent_memory.records import Message
 
-from .parrot import FRAMES, MIXED, NEWS, SAID_ON, SHORTER, STORED, UNITED
-
-DAY = days_of([datetime.fromisoformat(SAID_ON).replace(tzinfo=UTC)])
-NAME = KnownMemory("name", "The user's name is Ada.")
-
-
-def learnt(said, *known, role="agent", more=(NAME,)):
-    """What is left of what an agent or tool says, where this is known."""
-    memories = [KnownMemory(f"m{number}", text, DAY) for number, text in enumerate(known)]
-    kept, echoed = mask_recalled([Message(text="Hm?"), Message(text=said, role=role)], [*more, *memories])
-    return [message.text for message in kept if message.role != "user"], set(echoed) - {"name"}
-
-
-def capital(text):
-    return text[0].upper() + text[1:]
-
-
-@pytest.mark.parametrize(("known", "said"), STORED, ids=range(len(STORED)))
-def test_whatever_is_said_around_an_echo_it_stays_one(known, said):
-    again = [frame.replace("{}", said if not frame.startswith("{}") else capital(said)) for frame in FRAMES]
-    assert [text for text in again if learnt(text, known) != ([], {"m0"})] == []
+ITEMS = tomllib.loads((Path(__file__).parent / "items/echoes.toml").read_text("utf-8"))["item"]
+OSLO, TEA = "The user lives in Oslo with two cats.", "The user's favourite tea is Darjeeling First Flush."
+FRAMES = [
+    "As of 2026-05-06, {}.",
+    "[2026-05-06, from Travel Desk] {}.",
+    "According to what you told me on 2026-05-06, {}.",
+    "I have 3 memories about this: {}.",
+    "Memory #2: {}.",
+    "No problem, {}.",
+    "Yes, Ada, {}.",
+    "{}, isn't it?",
+    "{}, if I remember correctly.",
+    "**{}**",
+    "- {}",
+]
 
 
-@pytest.mark.parametrize(("known", "said"), NEWS)
-def test_news_beside_what_is_known_is_kept(known, said):
+def learnt(said, *known, recalled=False, role="agent"):
+    """Return what is left of what an agent or tool says, and the memories that it repeats."""
+    memories = [KnownMemory(f"m{number}", text, "2026-05-06") for number, text in enumerate(known)]
+    called = KnownMemory("name", "The user's name is Ada.")
+    given = [Message(text="", role="tool", recalled=tuple(known))] if recalled else []
+    messages = [Message(text="Hm?"), *given, Message(text=said, role=role)]
+    kept, echoed = mask_recalled(messages, [called, *memories])
+    return [message.text for message in kept if message.role == role], set(echoed) - {"name"}
+
+
+@pytest.mark.parametrize("recalled", [False, True])
+def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled):
+    """Items in five languages, which a recall handed over in the same turn or long ago."""
+    echoes = [(item["known"], said) for item in ITEMS for said in item["echoes"]]
+    news = [(item["known"], said) for item in ITEMS for said in item["news"]]
+    again = [said for known, said in echoes if learnt(said, known, recalled=recalled)[0]]
+    assert len(again) <= 4, again
     for role in ("agent", "tool"):
-        assert learnt(said, known, role=role) == ([said], set())
+        kept = [learnt(said, known, recalled=recalled, role=role)[0] for known, said in news]
+        assert kept == [[said] for _, said in news]
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_news_is_kept_whatever_is_said_around_it(frame):
-    told = [(known, frame.replace("{}", inner(said).rstrip("."))) for known, said in NEWS if said.isascii()]
-    assert [text for known, text in told if not any(len(left) > 12 for left in learnt(text, known)[0])] == []
+def test_whatever_is_said_around_an_echo_it_stays_one(frame):
+    for known, said in (
+        (OSLO, "you live in Oslo with two cats"),
+        (TEA, "your favourite tea is Darjeeling First Flush"),
+    ):
+        assert learnt(frame.format(said), known) == ([], {"m0"})
 
 
-def inner(text):
-    """As it stands within a sentence."""
-    return text[0].lower() + text[1:] if text.startswith(("You", "The", "Flight", "Seat")) else text
+@pytest.mark.parametrize(
+    "said",
+    [
+        "You live in Bergen with two cats.",
+        "You live in Oslo with three cats.",
+        "You don't live in Oslo with two cats.",
+        "You no longer live in Oslo with two cats.",
+        "You used to live in Oslo with two cats.",
+        "You live in Oslo with two cats and a dog.",
+        "Your two cats in Oslo need a vet.",
+        "Your brother lives in Oslo with two cats.",
+        "You live in Oslo with two cats until March.",
+    ],
+)
+def test_what_says_something_else_of_the_same_is_news(said):
+    assert learnt(said, OSLO) == ([said], set())
 
 
-@pytest.mark.parametrize(("known", "said"), MIXED)
-def test_the_words_of_several_memories_may_be_news(known, said):
-    assert learnt(said, *known) == ([said], set())
-
-
-@pytest.mark.parametrize(("known", "said"), UNITED)
-def test_several_memories_said_in_one_sentence_are_echoes_of_all(known, said):
-    assert learnt(said, *known) == ([], {f"m{number}" for number in range(len(known))})
-
-
-@pytest.mark.parametrize(("known", "said"), SHORTER)
-def test_an_echo_may_leave_out_and_say_otherwise_what_means_the_same(known, said):
-    assert learnt(said, known) == ([], {"m0"})
+def test_several_memories_said_in_one_sentence_are_echoes_of_all():
+    said = "You live in Oslo with two cats, and your favourite tea is Darjeeling First Flush."
+    assert learnt(said, OSLO, TEA) == ([], {"m0", "m1"})
 
 
 def test_news_and_echoes_of_one_message_are_told_apart():
-    echoes = [capital(said) + "." for _, said in STORED]
-    for _, news in NEWS[:60]:
-        text = " ".join((*echoes[:4], news, *echoes[4:]))
-        left, echoed = learnt(text, *(known for known, _ in STORED))
-        assert (left, len(echoed)) == ([news], len(STORED)), news
+    said = (
+        "You live in Oslo with two cats. The vet can see them on 3 May. Your favourite tea is Darjeeling First Flush."
+    )
+    assert learnt(said, OSLO, TEA) == (["The vet can see them on 3 May."], {"m0", "m1"})
 
 
 def test_the_work_is_linear_when_every_sentence_is_another_one():

@@ -27,8 +27,8 @@ class LlmSummary:
 
     Args:
         llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that `bind` brings.
-        prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`, `{earlier}` and
-            `{transcript}` are filled in; a template without `{transcript}` has it added at its end.
+        prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`, `{slots}`,
+            `{earlier}` and `{transcript}` are filled in; a template without `{transcript}` has it added at its end.
         topics: what to keep; empty: whatever is worth keeping.
         exclude_topics: what to leave out.
         examples: (what is said, facts it gives) pairs that show the model what you want.
@@ -133,9 +133,18 @@ class LlmSummary:
             examples="\n".join(("Examples:", *examples, "")) if examples else "",
             now=transcript.now.isoformat(timespec="minutes"),
             summary=prompt("session_summary") if transcript.ended else "",
+            slots=_shown_slots(transcript.slots),
             earlier=f"<earlier>\n{escaped(earlier)}\n</earlier>\n" if earlier else "",
             transcript="\n".join(shown),
         )
+
+
+def _shown_slots(slots: Sequence[tuple[str, str]]) -> str:
+    """Return the slots that exist as a block of the prompt; "" without any."""
+    if not slots:
+        return ""
+    lines = (f"{escaped(subject, one_line=True)} · {escaped(attribute, one_line=True)}" for subject, attribute in slots)
+    return f"<slots>\n{chr(10).join(lines)}\n</slots>\n"
 
 
 def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:

@@ -23,6 +23,7 @@ class Transcript(Sequence[Message]):
         session_id: the session they belong to.
         ended: the session is over: one episodic summary of it is wanted too.
         earlier: what was taken in of the session before, oldest first; for the summary only.
+        slots: (subject, attribute) pairs that the scope's memories state, the newest first.
         now: the time of the extraction (aware UTC).
     """
 
@@ -30,6 +31,7 @@ class Transcript(Sequence[Message]):
     session_id: str = ""
     ended: bool = False
     earlier: tuple[str, ...] = ()
+    slots: tuple[tuple[str, str], ...] = ()
     now: datetime
 
     @overload
