@@ -18,7 +18,6 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +56,7 @@ async def recall_of_leg(memories: Memories, size: int, space: int) -> float:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     for _ in range(CALLS):
         asked = vector()
-        [found] = await store.search_vector(scope, space, [asked], limit=LIMIT, now=datetime.now(UTC))
+        [found] = await store.view(scope, now=datetime.now(UTC)).nearest(space, [asked], limit=LIMIT)
         best = np.argsort(-(rows @ asked.astype(np.float16).astype(np.float64)))[:LIMIT]
         shares.append(len({id for id, _ in found}.intersection(ids[best].tolist())) / min(LIMIT, size))
     return statistics.mean(shares)
@@ -79,11 +78,11 @@ async def measure(uri: str, memories: Memories, pool: AsyncConnectionPool, space
             await timed(FIRST, size, stranger.recall(scope, question(scope, chance), limit=LIMIT))
             await stranger.recall(scope, question(scope, chance), limit=LIMIT)  # brings the vectors into memory
             raw = raw_search(pool, space, scope)
-            leg = partial(memories.store.search_vector, scope, space, limit=LIMIT)
             for _ in range(CALLS):
                 await timed(NEXT, size, stranger.recall(scope, question(scope, chance), limit=LIMIT))
                 await timed(RAW, size, raw())
-                await timed(LEG, size, leg([vector()], now=datetime.now(UTC)))
+                view = memories.store.view(scope, now=datetime.now(UTC))
+                await timed(LEG, size, view.nearest(space, [vector()], limit=LIMIT))
 
 
 async def opened(uri: str) -> Memories:

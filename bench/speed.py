@@ -158,14 +158,14 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
 
         async def leg() -> None:
             now = datetime.now(UTC)
-            await memories.store.search_vector(scope, space_number, [vector()], limit=10, now=now)
+            await memories.store.view(scope, now=now).nearest(space_number, [vector()], limit=10)
 
         async def hybrid() -> None:
             assert len(await memories.recall(scope, question(), limit=10)) == 10
 
         async def cold() -> None:
             store: Any = memories.store
-            store._indexes.drop()
+            store.indexes.drop()
             if hasattr(store, "_cache"):  # libSQL keeps the vectors, too
                 store._cache.drop()
             await hybrid()

@@ -18,7 +18,6 @@ import numpy as np
 from kagent_memory import Filter, Memory, Scope
 from kagent_memory.errors import Conflict, InvalidInput, StoreError
 from kagent_memory.records import Change, Revision, Usage, new_id
-from kagent_memory.retrieval.ranking import matches_filter
 from kagent_memory.stores import open_with
 from kagent_memory.stores.base import (
     EARLIEST,
@@ -32,10 +31,7 @@ from kagent_memory.stores.base import (
     Page,
     Pruned,
     ScopeStats,
-    TextMatches,
-    checked_vector,
     external_name,
-    rank_features,
 )
 from kagent_memory.stores.codec import (
     bounded,
@@ -48,8 +44,8 @@ from kagent_memory.stores.codec import (
     to_cursor,
     to_snapshot,
 )
-from kagent_memory.stores.planning import Plan, Texts, checked, held_back, identity_of, postings_of
-from kagent_memory.stores.text_index import Entry, ScopeIndex
+from kagent_memory.stores.filter_match import is_visible, matches_filter
+from kagent_memory.stores.planning import Plan, Texts, checked, held_back, identity_of
 from kagent_memory.stores.values import Gone
 
 
@@ -67,13 +63,9 @@ class Kept:
     vectors: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
     taken: set[tuple[str, str]] = field(default_factory=set)
     tombstones: set[tuple[str, str]] = field(default_factory=set)
-    index: ScopeIndex = field(default_factory=ScopeIndex)
 
     def visible(self, now: datetime, filter: Filter = Filter()) -> list[Memory]:
         return [memory for memory in self.memories.values() if is_visible(memory, now, filter.superseded)]
-
-    def passing(self, now: datetime, filter: Filter) -> list[Memory]:
-        return [memory for memory in self.visible(now, filter) if matches_filter(filter, memory)]
 
     def erase(self, ids: Sequence[str]) -> None:
         groups = {revision.group for id in ids for revision in self.revisions.get(id, ()) if revision.group}
@@ -84,29 +76,6 @@ class Kept:
                 vectors.pop(id, None)
         for revisions in self.revisions.values():
             revisions[:] = [replace(one, final=one.final or one.group in groups) for one in revisions]
-
-    def indexed(self) -> ScopeIndex:
-        if self.index.version != self.version:
-            self.index = ScopeIndex()
-            self.index.load(
-                [
-                    Entry(
-                        rank_features(memory),
-                        memory.state == "active",
-                        None if memory.pinned else memory.expires_at,
-                        postings_of(memory),
-                    )
-                    for memory in self.memories.values()
-                ]
-            )
-            self.index.version = self.version
-        return self.index
-
-
-def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
-    alive = memory.pinned or memory.expires_at is None or memory.expires_at > now
-    alone = {"only": "superseded"}.get(str(superseded), superseded if isinstance(superseded, str) else None)
-    return alive and (memory.state == alone if alone else bool(superseded) or memory.state == "active")
 
 
 def as_stored(memory: Memory) -> Memory:
@@ -355,7 +324,8 @@ class DictStore(MemoryStore):
                     return float("inf") if ends is None else ends.timestamp()
 
         upwards = order in ("oldest", "expires")
-        rows = sorted(self._kept(scope).passing(now, filter), key=lambda memory: memory.id, reverse=not upwards)
+        rows = [one for one in self._kept(scope).visible(now, filter) if matches_filter(filter, one)]
+        rows.sort(key=lambda memory: memory.id, reverse=not upwards)
         rows.sort(key=key)
         if cursor is not None:
             match from_cursor(cursor, order):
@@ -372,40 +342,10 @@ class DictStore(MemoryStore):
         more = to_cursor(order, key(some[-1]), some[-1].id) if some and len(rows) > len(some) else None
         return Page(memories=tuple(some), cursor=more)
 
-    async def search_texts(
-        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> Sequence[TextMatches]:
-        kept = self._kept(scope)
-        index = kept.indexed()
-        passing = [memory.id for memory in kept.passing(now, filter)]
-        visible = index.visible(now, superseded=filter.superseded, among=passing)
-        return [replace(index.search(terms, visible, bounded(limit)), passing=passing) for terms in queries]
-
-    async def search_vector(
-        self,
-        scope: Scope,
-        space_number: int,
-        vectors: Sequence[np.ndarray],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        version: int | None = None,
-        passing: Sequence[str] | None = None,
-        now: datetime,
-    ) -> list[list[tuple[str, float]]]:
-        space, kept = self._space(space_number), self._kept(scope)
-        queries = [checked_vector(vector, space.dimensions).astype(np.float64) for vector in vectors]
-        rows = kept.vectors.get(space_number, {})
-        among = [(memory.id, rows[memory.id]) for memory in kept.passing(now, filter) if memory.id in rows]
-        found = []
-        for query in queries:
-            scored = []
-            for id, row in among:
-                exact = row.astype(np.float64)
-                cosine = float(query @ exact / (np.linalg.norm(query) * np.linalg.norm(exact)))
-                scored.append((min(1.0, max(-1.0, round(cosine, 6))) + 0.0, id))
-            found.append([(id, cosine) for cosine, id in sorted(scored, reverse=True)[: bounded(limit)]])
-        return found
+    async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
+        self._space(space_number)
+        rows = self._kept(scope).vectors.get(space_number, {})
+        return {id: rows[id] for id in ids if id in rows}
 
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
         kept = self._kept(scope)
@@ -489,7 +429,7 @@ async def main() -> None:
     async with await open_with(DictStore, "dict://") as store:
         memory = Memory(id=new_id(), content="The spare key is with Grace.", created_at=now, updated_at=now)
         await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=now)
-        found = await store.search_text(scope, ["key"], limit=5, now=now)
+        found = await store.view(scope, now=now).text(["key"], limit=5)
         print([one.content for one in (await store.get(scope, list(found.matches), now=now)).values()])
         erased = await store.forget(scope, ids=[memory.id], now=now)
         left = (await store.list(scope, now=EARLIEST)).memories

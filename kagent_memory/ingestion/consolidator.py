@@ -16,7 +16,7 @@ from ..models.llm import Llm
 from ..records import Change, Fact, Filter, Memory, Scope
 from ..retention.lifecycle import to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
-from ..retrieval.past import MAX_SHORT_TERM, PastMemories
+from ..retrieval.past import MAX_SHORT_TERM, SessionView
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores.base import Batch, Store, each
@@ -81,13 +81,13 @@ class Consolidation:
         meeting = {
             place: memory for place, memory in enumerate(new) if not memory.verbatim and memory.state == "active"
         }
-        similar, made = await neighbours(self._store, self._vectors, scope, list(meeting.values()), now=now)
+        similar, made = await neighbours(self._store.view(scope, now=now), self._vectors, list(meeting.values()))
         near = {place: similar[number] for number, place in enumerate(meeting)}
         near = await current(self._store, scope, new, near, now=now)
         alike: Near = {}
         if held := await self._short_term(scope, new, now):
-            own = await PastMemories.short_term(self._store, scope, list(held.values()))
-            similar, _ = await neighbours(own, None, scope, list(meeting.values()), now=now)
+            own = SessionView.of(self._store, scope, list(held.values()), now)
+            similar, _ = await neighbours(own, None, list(meeting.values()))
             alike = {place: similar[number] for number, place in enumerate(meeting)}
         near = await self._with_short_term(new, near, alike, held)
         asked: Mapping[int, Decision] = {}
@@ -184,7 +184,7 @@ class Consolidation:
         version = await self._store.version(scope)
         page = await self._store.list(scope, order="newest", limit=MERGE_AT_MOST, now=now)
         recent = [one for one in page.memories if not one.verbatim and not one.pinned and (saved or not one.explicit)]
-        near, _ = await neighbours(self._store, self._vectors, scope, recent, now=now)
+        near, _ = await neighbours(self._store.view(scope, now=now), self._vectors, recent)
         known = {memory.id: memory for memory in recent}
         likeness: dict[tuple[str, str], float] = {}
         for place, similar in near.items():
@@ -243,8 +243,8 @@ class Consolidation:
         for space in await self._store.embedding_spaces():
             if space.name.startswith(EXTERNAL):
                 any_way = np.eye(1, space.dimensions, dtype=np.float32)
-                [held] = await self._store.search_vector(
-                    scope, space.number, list(any_way), limit=ALL_OF_A_SCOPE, now=now
+                [held] = await self._store.view(scope, now=now).nearest(
+                    space.number, list(any_way), limit=ALL_OF_A_SCOPE
                 )
                 bound.update(id for id, _ in held)
         return frozenset(bound)

@@ -14,6 +14,7 @@ from ..concurrency import run_in_thread
 from ..language.tokenizer import query_terms
 from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
+from ..stores.view import texts
 from .firewall import KnownMemory, mask_recalled
 from .payload import handed_key
 
@@ -45,9 +46,10 @@ async def without_recalled(
     if not said:
         return list(messages), ()
     queries = await run_in_thread(sum(map(len, said)), partial(_queries, said))
-    matches = await store.search_texts(scope, queries, limit=CANDIDATES, now=now)
+    view = store.view(scope, now=now)
+    matches = await texts(view, queries, limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
-    held = await store.get(scope, list(ids), now=now)
+    held = await view.memories(list(ids))
     memories = _learnt(held.values())
     known = known_memories(memories)
     size = sum(len(message.text) for message in messages) + sum(len(memory.text) for memory in known)

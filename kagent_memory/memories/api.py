@@ -377,7 +377,6 @@ class MemoryApi(ABC):
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
-            ConfigurationError: the store does not export vectors.
             NotFound: the server's caller may not see them.
         """
 

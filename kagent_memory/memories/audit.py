@@ -18,7 +18,8 @@ from ..records import Filter, Memory, Message, Scope, Scopes, every_state
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.base import EXTERNAL
-from ..stores.values import TextMatches, Whole
+from ..stores.values import Whole
+from ..stores.view import texts
 from .api import MemoryApi
 from .components import Components
 from .findings import DEFECTS, Audit, Defect, Finding, Progress
@@ -149,27 +150,26 @@ class _ScopeAudit:
             now = set(_texts_of(one.memory))
             then = {text for memory in every_state(one.memory, one.revisions) for text in _texts_of(memory)} - now
             then |= {revision.why for revision in one.revisions}
-            for place, texts in (("", now), ("in its history: ", then)):
+            for place, spoken in (("", now), ("in its history: ", then)):
                 # a secret that only the store's own redactor knows has no name
-                named = {text: kinds_in(text) or (["secret"] if redact(text) != text else []) for text in texts}
+                named = {text: kinds_in(text) or (["secret"] if redact(text) != text else []) for text in spoken}
                 kinds = sorted({kind for of_text in named.values() for kind in of_text})
                 if kinds:
                     self._found("secret", [one.memory.id], place + ", ".join(kinds))
                 data = self._personal
-                kinds = sorted({kind for text in texts for _, _, kind in data.spans(redact(text))}) if data else []
+                kinds = sorted({kind for text in spoken for _, _, kind in data.spans(redact(text))}) if data else []
                 if kinds:
                     self._found("personal_data", [one.memory.id], place + ", ".join(kinds))
 
     async def _matches(self, memories: Sequence[Memory]) -> Sequence[Sequence[Memory]]:
         """For each memory the visible others that share its rarest words."""
         queries = [query_terms(memory.content) for memory in memories]
-        store = self._parts.store
-        matches: Sequence[TextMatches] = await store.search_texts(self._scope, queries, limit=CANDIDATES, now=self._now)
-        ids = list({id for one in matches for id in one.matches})
-        held = await store.get(self._scope, ids, now=self._now)
+        view = self._parts.store.view(self._scope, now=self._now)
+        matches = [one.matches for one in await texts(view, queries, limit=CANDIDATES)]
+        held = await view.memories(list({id for found in matches for id in found}))
         return [
-            [held[id] for id in one.matches if id in held and id != memory.id]
-            for memory, one in zip(memories, matches, strict=True)
+            [held[id] for id in found if id in held and id != memory.id]
+            for memory, found in zip(memories, matches, strict=True)
         ]
 
     def _echoes(

@@ -59,9 +59,9 @@ class CallerVectors:
         space = await self.space([scope], external_name(len(checked_vector(vector, None))), vector)
         if space is None:
             return []
-        now = self._clock()
-        [near] = await self._store.search_vector(scope, space.number, [vector], limit=limit, now=now)
-        rows = await self._store.get(scope, [id for id, _ in near], now=now)
+        view = self._store.view(scope, now=self._clock())
+        [near] = await view.nearest(space.number, [vector], limit=limit)
+        rows = await view.memories([id for id, _ in near])
         return [(rows[id], cosine) for id, cosine in near if id in rows]
 
     async def space_for(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace:
@@ -140,5 +140,5 @@ class CallerVectors:
 
     async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:
         anywhere = [np.ones(held.dimensions, np.float32)]
-        [nearest] = await self._store.search_vector(scope, held.number, anywhere, limit=1, now=self._clock())
+        [nearest] = await self._store.view(scope, now=self._clock()).nearest(held.number, anywhere, limit=1)
         return bool(nearest)

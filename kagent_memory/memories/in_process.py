@@ -340,13 +340,13 @@ class Memories(OpenedMemories):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page:
-        now = self._parts.clock()
-        store, _ = self._parts.store.reader()
+        now, store = self._parts.clock(), self._parts.store
+        [view], _ = store.cached_views([scope], filter=filter, now=now)
         try:
-            return await store.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
+            return await view.source.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
         except StandbyError as error:
-            store, _ = self._parts.store.reader(error)
-            return await store.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
+            [view], _ = store.cached_views([scope], filter=filter, now=now, after=error)
+            return await view.source.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
 
     @override
     async def history(self, scope: Scope, id: str) -> Sequence[Revision]:

@@ -125,7 +125,7 @@ class _Prune:
         old = [one for one in memories if is_old_and_unused(one, now=self._now, after_days=after_days)]
         below = {one.id: one for one in old if is_below(one, 0.0)}
         edge = [one for one in old if one.id not in below and is_below(one, 1.0)]  # their likeness decides
-        near, _ = await neighbours(self._store, self._vectors, scope, edge, now=self._now)
+        near, _ = await neighbours(self._store.view(scope, now=self._now), self._vectors, edge)
         for place, memory in enumerate(edge):
             if is_below(memory, max((value for other, value in near[place] if other.id not in below), default=0.0)):
                 below[memory.id] = memory
@@ -185,7 +185,7 @@ class _Prune:
         certain = least[: max(0, count - EXAMINED)]
         gone = {memory.id for memory in certain}
         edge = least[len(certain) :]
-        near, _ = await neighbours(self._store, self._vectors, scope, edge, now=self._now)
+        near, _ = await neighbours(self._store.view(scope, now=self._now), self._vectors, edge)
         likeness = {
             edge[place].id: {other.id: value for other, value in similar if other.id not in gone}
             for place, similar in near.items()

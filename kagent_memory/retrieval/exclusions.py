@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
-from ..records import Filter, LeftOut, Memory, Scope
-from .past import Searchable
+from ..records import Filter, LeftOut, Memory
+from ..stores.base import EARLIEST
+from ..stores.view import View
 
 AT_MOST = 50
-_BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def exclusions_of(
-    store: Searchable, scope: Scope, terms: Sequence[str], filter: Filter, *, now: datetime
-) -> tuple[LeftOut, ...]:
-    """Of the 50 memories that share the rarest terms, those that have expired, were superseded or are quarantined.
+async def exclusions_of(view: View, terms: Sequence[str], filter: Filter, *, now: datetime) -> tuple[LeftOut, ...]:
+    """Return those of the 50 memories with the rarest terms that have expired, were superseded or are quarantined.
 
-    Asked as of a time before any expired; by words only.
+    Searched by words only, as of a time before any expired.
     """
-    ever = replace(filter, superseded=True)
-    found = await store.search_text(scope, terms, limit=AT_MOST, filter=ever, now=_BEFORE_ALL)
-    memories = await store.get(scope, list(found.matches), now=_BEFORE_ALL, superseded=True)
+    ever = view.under(replace(filter, superseded=True), EARLIEST)
+    found = await ever.text(terms, limit=AT_MOST)
+    memories = await ever.memories(list(found.matches))
     return tuple(out for memory in memories.values() if (out := _out(memory, filter, now)))
 
 

@@ -20,14 +20,16 @@ from ..language.tokenizer import query_terms
 from ..language.word_forms import word_forms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import EVERYTHING, GATED, Filter, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
+from ..records import EVERYTHING, GATED, Hit, LeftOut, Memory, Mode, Query, Recall, Scope, Vector
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
-from ..stores.base import EmbeddingSpace, MemoryStore, StandbyError, TextMatches
+from ..stores.base import EmbeddingSpace, MemoryStore, TextMatches
+from ..stores.filter_match import matches_filter
+from ..stores.view import Stale, View
 from .circuit_breaker import CircuitBreaker, GuardedLlm
 from .embedding_spaces import ModelSpace, StoreEmbedder
 from .options import RecallOptions
-from .past import MAX_SHORT_TERM, PastMemories, ShortTerm
+from .past import MAX_SHORT_TERM, PastView, SessionView
 from .query import Gate, WordGate
 from .query.completion import complete, split
 from .query.rewriting import rewrite
@@ -42,7 +44,6 @@ from .ranking import (
     in_one_scale,
     join,
     keeps_what_is_asked,
-    matches_filter,
     named_spans,
     rank,
     select,
@@ -50,7 +51,7 @@ from .ranking import (
     windows,
 )
 from .ranking.importance import ImportanceWeights, importance, measure_of
-from .scopes import SearchedScopes
+from .scopes import ManyViews
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class _Search:
     """One search on its way.
 
     Attributes:
+        view: the scopes as they are searched.
         text: what is searched for: the query's, completed.
         added: what a model made of it, searched beside it.
         added_terms: those of the terms that only that holds.
@@ -96,11 +98,12 @@ class _Search:
         spans: the times that it names.
     """
 
-    scopes: SearchedScopes
+    scopes: Sequence[Scope]
     query: Query
     now: datetime
     deadline: Deadline
     settings: RankSettings
+    view: ManyViews = field(init=False)
     text: str = ""
     added: list[str] = field(default_factory=list[str])
     added_terms: frozenset[str] = frozenset()
@@ -165,7 +168,7 @@ class Retriever:
     ) -> Recall:
         """The answer to a query; see `Memories.recall`."""
         mode: Mode = "keyword" if self._embedder is None and external_vector is None else "hybrid"
-        as_of, session_id = options.get("as_of"), options.get("session_id")
+        as_of = options.get("as_of")
         gated = (
             options.get("gate", False)
             and self._settings.gate
@@ -174,35 +177,38 @@ class Retriever:
         if gated or not scopes:
             return Recall(mode=mode, degraded=(GATED,) if gated else ())
         now = now if as_of is None else as_of
-        searched = SearchedScopes(self._store, scopes, filter=query.filter, now=now)
-        search = _Search(searched, query, now, deadline, _for_limit(self._rank, query.limit))
+        search = _Search(scopes, query, now, deadline, _for_limit(self._rank, query.limit))
         await self._think(search, options.get("history", ()))
-        degraded, anew = tuple(search.degraded), False
-        store, trouble = self._store.reader()
-        while True:
-            search.degraded = [*degraded]
-            try:
-                searched = await self._searched(store, scopes, query.filter, session_id, now, as_of, anew=anew)
-                search.scopes = searched
-                terms, matches = await self._matches(search)
-                searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
-                selected = await self._select(search, ranking, options.get("budget_tokens"))
-                if selected is None:  # written to meanwhile; the second answer is one of what the database says
-                    anew = True
-                    continue
-                hits, left_out = selected
-                left_out = (*ranking.left_out, *left_out)
-                if query.explain:
-                    left_out += await searched.exclusions(searched_by)
-            except StandbyError as error:
-                store, trouble = self._store.reader(error)
-                continue
-            if search.degraded and not has_vectors:
-                mode = "keyword"
-            if query.explain or not searched.is_single:
-                left_out = searched.told(left_out)
-            told = (*search.degraded, *([trouble] if trouble else ()))
-            return Recall(hits=hits, mode=mode, left_out=left_out, degraded=told)
+        return await self._answer(search, options, mode, external_vector)
+
+    async def _answer(
+        self,
+        search: _Search,
+        options: RecallOptions,
+        mode: Mode,
+        external_vector: ExternalVector | None,
+        after: Stale | None = None,
+    ) -> Recall:
+        """Return what is found in a view of the scopes; in another one where the first turned out to be stale."""
+        query, degraded = search.query, [*search.degraded]
+        views, trouble = self._store.cached_views(search.scopes, filter=query.filter, now=search.now, after=after)
+        try:
+            search.view = await self._searched(views, search, options)
+            terms, matches = await self._matches(search)
+            searched_by, has_vectors, ranking = await self._ranked(search, terms, matches, external_vector)
+            hits, left_out = await self._select(search, ranking, options.get("budget_tokens"))
+            left_out = (*ranking.left_out, *left_out)
+            if query.explain:
+                left_out += await search.view.exclusions(searched_by, query.filter, search.now)
+        except Stale as stale:
+            search.degraded = degraded
+            return await self._answer(search, options, mode, external_vector, stale)
+        if search.degraded and not has_vectors:
+            mode = "keyword"
+        if query.explain or not search.view.is_single:
+            left_out = search.view.by_id(left_out)
+        degraded = (*search.degraded, *([trouble] if trouble else ()))
+        return Recall(hits=hits, mode=mode, left_out=left_out, degraded=degraded)
 
     async def _think(self, search: _Search, history: Sequence[str]) -> None:
         """What is made of the query before anything is read."""
@@ -218,40 +224,37 @@ class Retriever:
 
         What a model made of the query and no longer asks for the same is left aside: all is as without a model.
         """
-        size, completed = len(search.text), search.text != search.query.text
-        while True:
-            search.spans, named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
-            search.dated = await self._dated(search, named)
-            search.date_only, own = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
-            rewritten = frozenset(chain.from_iterable(map(query_terms, search.added)))
-            search.added_terms = rewritten.difference(own)
-            terms = [*own, *sorted(search.added_terms)]
-            matches = await search.scopes.text(terms, limit=search.settings.text_limit)
-            if not search.added or keeps_what_is_asked(frozenset(own), rewritten, matches, completed=completed):
-                return terms, matches
-            search.added = []
+        size = len(search.text)
+        search.spans, named = await run_in_thread(size, _named_windows, (search.text, *search.added), search.now)
+        search.dated = await self._dated(search, named)
+        search.date_only, own = await run_in_thread(size, _search_terms, search.text, bool(search.dated))
+        rewritten = frozenset(chain.from_iterable(map(query_terms, search.added)))
+        search.added_terms = rewritten.difference(own)
+        terms = [*own, *sorted(search.added_terms)]
+        matches = await search.view.text(terms, limit=search.settings.text_limit)
+        completed = search.text != search.query.text
+        if not search.added or keeps_what_is_asked(frozenset(own), rewritten, matches, completed=completed):
+            return terms, matches
+        search.added = []
+        return await self._matches(search)
 
-    async def _searched(
-        self,
-        store: MemoryStore,
-        scopes: Sequence[Scope],
-        filter: Filter,
-        session_id: str | None,
-        now: datetime,
-        as_of: datetime | None,
-        *,
-        anew: bool,
-    ) -> SearchedScopes:
-        """The scopes as they are or were, and what the session that asks keeps for itself."""
-        own = ShortTerm(session_id) if session_id else None
+    async def _searched(self, views: Sequence[View], search: _Search, options: RecallOptions) -> ManyViews:
+        """Return the scopes as they are or were, and what the session that asks keeps for itself."""
+        as_of, session_id, filter = options.get("as_of"), options.get("session_id"), search.query.filter
         if as_of is not None:
-            past = await PastMemories.at(store, self._embedder, scopes, as_of, session=own)
-            return SearchedScopes(past, scopes, filter=filter, now=as_of, anew=anew)
-        short_term: dict[Scope, PastMemories] = {}
-        for scope in scopes if own is not None and self.has_short_term else ():
-            if held := await store.short_term(scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now):
-                short_term[scope] = await PastMemories.short_term(store, scope, held)
-        return SearchedScopes(store, scopes, filter=filter, now=now, short_term=short_term, anew=anew)
+            source = views[0].source
+            past = PastView.all_at(
+                source, self._embedder, search.scopes, as_of, filter=filter, session_id=session_id or None
+            )
+            return ManyViews(await past)
+        short_term: dict[Scope, View] = {}
+        for view in views if session_id and self.has_short_term else ():
+            held = await view.source.short_term(view.scope, session_id=session_id, limit=MAX_SHORT_TERM, now=search.now)
+            if held:
+                short_term[view.scope] = SessionView.of(view.source, view.scope, held, search.now, filter)
+        if short_term:  # one that is trusted would have to be asked for memories
+            views = [view.under(filter, search.now) for view in views]
+        return ManyViews(views, short_term)
 
     async def _ranked(
         self, search: _Search, terms: Sequence[str], matches: TextMatches, external_vector: ExternalVector | None
@@ -274,7 +277,7 @@ class Retriever:
             rank,
             search.text,
             candidates,
-            await search.scopes.places(wanted, reach=search.settings.reach),
+            await search.view.features(wanted, reach=search.settings.reach),
             now=search.now,
             min_score=search.query.min_score,
             settings=search.settings,
@@ -290,7 +293,7 @@ class Retriever:
         """The terms searched by, with their other forms, and what holds them; words that no memory holds in any form
         give way to what they may have been meant as.
         """
-        ask = search.scopes.text
+        ask = search.view.text
         if not matches.documents:
             return terms, matches
         forms, small = await run_in_thread(len(search.text), word_forms, search.text)
@@ -321,7 +324,7 @@ class Retriever:
             before = min(before, filter.happened_before or before)
             if after < before:
                 during = replace(filter, happened_after=after, happened_before=before)
-                ids.update(await search.scopes.during(during, limit=search.settings.shortlist))
+                ids.update(await search.view.newest(during, search.now, limit=search.settings.shortlist))
         return frozenset(ids)
 
     async def _nearest(
@@ -344,7 +347,7 @@ class Retriever:
             if found is None:
                 return (), (), ()
             return [found[number] for number in ranking], found[:1], [found[number] for number in added]
-        lists = await search.scopes.nearest(space.number, vectors, limit=search.settings.vector_limit)
+        lists = await search.view.nearest(space.number, vectors, limit=search.settings.vector_limit)
         return [lists[number] for number in ranking], lists[:1], [lists[number] for number in added]
 
     async def _by_meaning(
@@ -367,13 +370,13 @@ class Retriever:
         try:
             with breaker.guard():
                 async with asyncio.timeout(seconds):
-                    space, vectors = await embedder.embed(asked, kind="query", tenant=search.scopes.tenant)
+                    space, vectors = await embedder.embed(asked, kind="query", tenant=search.scopes[0].tenant)
         except (ModelError, TimeoutError) as error:
             late = f"The embedder did not answer within {seconds:.3g} s."
             reason = late if isinstance(error, TimeoutError) else str(error)
         else:
             try:
-                return await search.scopes.nearest(space.number, vectors, limit=search.settings.vector_limit)
+                return await search.view.nearest(space.number, vectors, limit=search.settings.vector_limit)
             except InvalidInput:
                 reason = (
                     f"The vectors of {embedder.name!r} were replaced by another embedder's and dropped; open the store "
@@ -385,10 +388,8 @@ class Retriever:
 
     async def _select(
         self, search: _Search, ranking: Ranking, budget_tokens: int | None
-    ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]] | None:
-        """The hits, and what was left out why; reads further down the ranking until there are enough. None when the
-        search went by what was out of date.
-        """
+    ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+        """Return the hits, and what was left out why; read further down the ranking until there are enough."""
         query, now = search.query, search.now
         measure = measure_of(self._settings.policy)
 
@@ -398,8 +399,7 @@ class Retriever:
         wanted = max(query.limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]
-            if (memories := await search.scopes.get([row.id for row in head])) is None:
-                return None
+            memories = await search.view.memories([row.id for row in head])
             # neighbours of matching turns come along unfiltered; they lend their words, but are not answers then
             fitting = head
             if query.filter != EVERYTHING:
@@ -422,7 +422,7 @@ class Retriever:
         hits = tuple(
             Hit(
                 memory=memories[row.id],
-                scope=search.scopes.scope_of(row.id),
+                scope=search.view.scope_of(row.id),
                 score=row.score,
                 cosine=row.cosine,
                 why=self._why(search, ranking, selection, row) if query.explain else {},

@@ -11,8 +11,8 @@ from ..language.tokenizer import index_terms, query_terms
 from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import Batch, EmbeddingSpace, MemoryStore, TextMatches
+from ..stores.view import View, texts
 from .embedding_spaces import StoreEmbedder
-from .past import Searchable
 
 logger = logging.getLogger(__name__)
 
@@ -21,23 +21,21 @@ EMBED_AT_ONCE = 256
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
-async def neighbours(
-    store: Searchable, vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory], *, now: datetime
-) -> tuple[Near, Batch]:
+async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]) -> tuple[Near, Batch]:
     """For each memory (by its place) the visible ones that are like it, with how much: the cosine, or the share of
     terms both hold; and a batch that holds the vectors made on the way.
 
     An embedder that is down leaves the text leg.
     """
-    space, rows = await _embedded(vectors, scope, memories)
-    nearest = await store.search_vector(scope, space.number, rows, limit=NEAREST, now=now) if space and rows else []
+    space, rows = await _embedded(vectors, view.scope, memories)
+    nearest = await view.nearest(space.number, rows, limit=NEAREST) if space and rows else []
     queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
-    matches = await store.search_texts(scope, queries, limit=NEAREST, now=now)
+    matches = await texts(view, queries, limit=NEAREST)
     likeness = [
         _shared_terms(memory, found) | dict(nearest[place] if nearest else ())
         for place, (memory, found) in enumerate(zip(memories, matches, strict=True))
     ]
-    known = await store.get(scope, list({id for found in likeness for id in found}), now=now)
+    known = await view.memories(list({id for found in likeness for id in found}))
     near = {
         place: [(known[id], value) for id, value in found.items() if id in known and id != memories[place].id]
         for place, found in enumerate(likeness)
@@ -75,8 +73,8 @@ async def _embedded(
     try:
         space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
         for start in range(0, len(memories), EMBED_AT_ONCE):
-            texts = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
-            rows += (await vectors.embed(texts, kind="document", tenant=scope.tenant))[1]
+            some = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
+            rows += (await vectors.embed(some, kind="document", tenant=scope.tenant))[1]
         return space, rows
     except ModelError as error:
         logger.warning("Looking for similar memories by words only: %s", error)

@@ -23,11 +23,12 @@ from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..language import tokenizer
-from ..records import MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
+from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope
 from .queue_and_tokens import JobQueue, TokenStore
 from .receipts import ReceiptStore
 from .spaces import EmbeddingSpaces
 from .values import (
+    EARLIEST,
     EXTERNAL,
     SESSION_END,
     Applied,
@@ -58,10 +59,11 @@ from .values import (
     checked_vector,
     embed_job,
     external_name,
-    rank_features,
 )
+from .view import Contents, MemoriesView, Stale, View
 
 __all__ = [
+    "EARLIEST",
     "EXTERNAL",
     "MAX_KEY_BYTES",
     "SESSION_END",
@@ -83,11 +85,13 @@ __all__ = [
     "RankFeatures",
     "ReceiptStore",
     "ScopeStats",
+    "StandbyError",
     "Store",
     "TermMatrix",
     "TextMatches",
     "Token",
     "TokenStore",
+    "View",
     "checked_job",
     "checked_key",
     "checked_vector",
@@ -95,8 +99,6 @@ __all__ = [
     "external_name",
 ]
 
-EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-"""A time before any memory expires: what is visible then is all that is kept."""
 PAGE = 500
 
 
@@ -285,87 +287,28 @@ class MemoryStore(EmbeddingSpaces):
             InvalidInput: the cursor is not one of ours.
         """
 
-    def reader(self, failed: StandbyError | None = None) -> tuple[MemoryStore, str | None]:
-        """What a search is to be read from, and what is wrong with the standby, if anything is: a standby whose verbs
-        raise StandbyError when it cannot answer, or this store. After an error the search begins again with another.
+    def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
+        """Return a scope as searches read it: what it holds when it is first asked, never stale."""
+
+        async def read() -> Mapping[str, Memory]:
+            every = Filter(superseded=True)
+            return {memory.id: memory async for memory in each(self, scope, every, now=EARLIEST)}
+
+        return MemoriesView(self, scope, Contents(read), filter=filter, now=now)
+
+    def cached_views(
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
+    ) -> tuple[Sequence[View], str | None]:
+        """Return a view of each scope that may answer from memory or from a standby, all of them read from one server;
+        and what is wrong with the standby, if anything is.
+
+        Args:
+            scopes: each once.
+            filter: which memories.
+            now: the time.
+            after: what another view raised; of these none raises it again.
         """
-        return self, None
-
-    async def search_text(
-        self, scope: Scope, terms: Sequence[str], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> TextMatches:
-        """`search_texts` of one query."""
-        [matches] = await self.search_texts(scope, [terms], limit=limit, filter=filter, now=now)
-        return matches
-
-    @abstractmethod
-    async def search_texts(
-        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> Sequence[TextMatches]:
-        """For each query, a list of terms as `tokenizer.index_terms` made them: the visible memories that hold any of
-        them, rarest terms first. All queries cost as many round trips as one.
-
-        The cut at `limit` keeps those with the highest sum of 1/frequency over the query's terms they hold, ties by
-        id descending. No terms: no matches, but the counts.
-        """
-
-    async def search_known(
-        self,
-        scope: Scope,
-        terms: Sequence[str],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        seen: TextMatches | None = None,
-        now: datetime,
-    ) -> TextMatches | None:
-        """`search_text` without a round trip, where the store can: in what it holds of the scope itself. `seen`: what a
-        search with this filter has just found; no newer answer is asked for. Without it the answer may be out of
-        date, and `get_unchanged` tells whether it was. None: the database has to be asked.
-        """
-        return None
-
-    async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
-    ) -> Mapping[str, Memory] | None:
-        """`get` in the same round trip with the question whether the scope still is at this version, that of what
-        `search_known` found, and its vectors at these marks of `nearest_known`, by embedding space; None when not.
-        """
-        return await self.get(scope, ids, now=now) if await self.version(scope) == version else None
-
-    @abstractmethod
-    async def search_vector(
-        self,
-        scope: Scope,
-        space_number: int,
-        vectors: Sequence[Vector],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        version: int | None = None,
-        passing: Sequence[str] | None = None,
-        now: datetime,
-    ) -> list[list[tuple[str, float]]]:
-        """For each query vector the nearest visible memories, exact within the scope: (id, cosine in -1..1 rounded
-        to 6 digits), highest first, ties by id descending. Exactly min(limit, how many have a vector and pass).
-        `version`: one of the scope that the caller has just seen (`TextMatches.version`); which memories are visible
-        need not be newer than that. `passing`: those that a text search with this filter has just let through
-        (`TextMatches.passing`), so that the filter need not be evaluated again.
-
-        Raises:
-            InvalidInput: a vector does not fit the embedding space, or there is none of this number.
-        """
-
-    async def nearest_known(
-        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
-    ) -> tuple[list[list[tuple[str, float]]], int] | None:
-        """`search_vector` without a filter or a round trip, where the store holds all that it takes at this version.
-        With a mark by which `get_unchanged` tells an old one. None: ask the database.
-
-        Raises:
-            InvalidInput: as `search_vector`.
-        """
-        return None
+        return [self.view(scope, filter=filter, now=now) for scope in scopes], None
 
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
         """The visible memories with subject and attribute in one of these slots (`tokenizer.slot`); turns fill none."""
@@ -381,25 +324,6 @@ class MemoryStore(EmbeddingSpaces):
         own = Filter(session_id=session_id, superseded="short_term")
         found = (await self.list(scope, filter=own, limit=limit, now=now)).memories
         return [one for one in found if one.state == "short_term"]
-
-    async def places(
-        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
-    ) -> Sequence[RankFeatures]:
-        """Where these visible memories stand, and those up to `reach` positions before and after in their sessions.
-        `version`: as in `search_vector`.
-        """
-        near = dict(await self.get(scope, ids, now=now))
-        reached = {
-            (memory.session_id, memory.position + step)
-            for memory in near.values()
-            if memory.session_id is not None and memory.position is not None
-            for step in range(-reach, reach + 1)
-        }
-        for session_id in {session_id for session_id, _ in reached} if reach > 0 else ():
-            async for memory in each(self, scope, Filter(session_id=session_id), now=now):
-                if (memory.session_id, memory.position) in reached:
-                    near[memory.id] = memory
-        return [rank_features(near[id]) for id in sorted(near)]
 
     @abstractmethod
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
@@ -430,11 +354,9 @@ class MemoryStore(EmbeddingSpaces):
         space = next((space for space in await self.embedding_spaces() if space.number == space_number), None)
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
-        anywhere = checked_vector([1.0] * space.dimensions, space.dimensions)
-        everything = (await self.stats(scope, now=now)).visible
-        [embedded] = await self.search_vector(scope, space_number, [anywhere], limit=everything, now=now)
-        there = {id for id, _ in embedded}
-        lacking = [memory async for memory in each(self, scope, now=now) if memory.id not in there]
+        visible = {memory.id: memory async for memory in each(self, scope, now=now)}
+        embedded = await self.vectors(scope, space_number, list(visible))
+        lacking = [memory for id, memory in visible.items() if id not in embedded]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
     async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:

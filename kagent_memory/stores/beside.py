@@ -11,7 +11,7 @@ from typing import Any, Self
 from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, Conflict
-from ..records import Filter, Memory, Revision, Scope, Vector
+from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .base import (
     Applied,
     Batch,
@@ -28,10 +28,8 @@ from .base import (
     Page,
     PendingJobs,
     Pruned,
-    RankFeatures,
     ScopeStats,
     Store,
-    TextMatches,
     Token,
     TokenStore,
     checked_job,
@@ -39,6 +37,7 @@ from .base import (
 from .codec import event_ids_in, messages_in
 from .receipts import Receipt, ReceiptChain, ReceiptStore
 from .values import ForgottenTenant, Restored, Whole
+from .view import Stale, View
 
 ALL = 1_000_000_000
 
@@ -226,54 +225,14 @@ class StoreWithQueueBeside(Store):
         return await self._memories.list(scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now)
 
     @override
-    async def search_texts(
-        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> Sequence[TextMatches]:
-        return await self._memories.search_texts(scope, queries, limit=limit, filter=filter, now=now)
+    def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
+        return self._memories.view(scope, filter=filter, now=now)
 
     @override
-    async def search_known(
-        self,
-        scope: Scope,
-        terms: Sequence[str],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        seen: TextMatches | None = None,
-        now: datetime,
-    ) -> TextMatches | None:
-        return await self._memories.search_known(scope, terms, limit=limit, filter=filter, seen=seen, now=now)
-
-    @override
-    async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
-    ) -> Mapping[str, Memory] | None:
-        if not marks:
-            return await self._memories.get_unchanged(scope, ids, version=version, now=now)
-        return await self._memories.get_unchanged(scope, ids, version=version, marks=marks, now=now)
-
-    @override
-    async def nearest_known(
-        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
-    ) -> tuple[list[list[tuple[str, float]]], int] | None:
-        return await self._memories.nearest_known(scope, space_number, vectors, limit=limit, version=version, now=now)
-
-    @override
-    async def search_vector(
-        self,
-        scope: Scope,
-        space_number: int,
-        vectors: Sequence[Vector],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        version: int | None = None,
-        passing: Sequence[str] | None = None,
-        now: datetime,
-    ) -> list[list[tuple[str, float]]]:
-        return await self._memories.search_vector(
-            scope, space_number, vectors, limit=limit, filter=filter, version=version, passing=passing, now=now
-        )
+    def cached_views(
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
+    ) -> tuple[Sequence[View], str | None]:
+        return self._memories.cached_views(scopes, filter=filter, now=now, after=after)
 
     @override
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
@@ -286,12 +245,6 @@ class StoreWithQueueBeside(Store):
     @override
     async def keeps_short_term(self) -> bool:
         return await self._memories.keeps_short_term()
-
-    @override
-    async def places(
-        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
-    ) -> Sequence[RankFeatures]:
-        return await self._memories.places(scope, ids, reach=reach, version=version, now=now)
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:

@@ -12,9 +12,8 @@ from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
 from ..records import Change, Memory, checked_text, json_text
 from . import codec
-from .base import Batch, checked_key
 from .postings import packed
-from .values import checked_vectors
+from .values import Batch, checked_key, checked_vectors
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})

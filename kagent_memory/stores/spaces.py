@@ -60,10 +60,10 @@ class EmbeddingSpaces(Opened):
         """
         raise ConfigurationError(_NOT_REPLACED)
 
+    @abstractmethod
     async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
         """The vectors of these memories of a scope as they are kept, float32, by id; those without one are left out.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
-        raise ConfigurationError("This store does not export vectors; export without them.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
@@ -23,6 +23,8 @@ SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""A time before any memory expires: what is visible then is all that is kept."""
 EXTERNAL = "external-"
 
 
@@ -52,8 +54,12 @@ class OpenOptions(TypedDict, total=False):
     pool: object
 
 
-class StandbyError(StoreError):
-    """A standby cannot answer, and the primary is to be asked: see `MemoryStore.reader`."""
+class Stale(Exception):
+    """Raised by a view that answered from what does not hold any more: see `MemoryStore.cached_views`."""
+
+
+class StandbyError(StoreError, Stale):
+    """A standby cannot answer, and the primary is to be asked."""
 
 
 class StandbyBehind(StandbyError):

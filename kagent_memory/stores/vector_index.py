@@ -18,8 +18,8 @@ from cachetools import LRUCache
 
 from .. import telemetry
 from ..records import Vector
-from .base import EARLIEST
 from .text_index import ScopeIndex
+from .values import EARLIEST
 
 ID_BYTES = 200
 NORM_BYTES = 12
@@ -338,7 +338,7 @@ def nearest_known(
     version: int,
     now: datetime,
 ) -> tuple[list[list[tuple[str, float]]], int] | None:
-    """See `MemoryStore.nearest_known`: what `nearest` finds, on any thread; None while either takes something in."""
+    """What `nearest` finds, on any thread; None while either takes something in."""
     if not held.loading.acquire(blocking=False):
         return None
     try:

@@ -81,7 +81,7 @@ class ApplyContract(ContractPart):
             assert await store.version(scope) == version, fault
             assert await store.taken(scope, "s", ["new"]) == frozenset(), fault
             assert list(await store.jobs(scope=scope)) == jobs, fault
-            near = await store.search_vector(scope, space.number, [vector(1, 1)], limit=9, now=NOW)
+            near = await store.view(scope, now=NOW).nearest(space.number, [vector(1, 1)], limit=9)
             assert near == [[]], fault
         assert len(await add_texts(store, scope, "good, and first")) == 1
 
@@ -184,7 +184,7 @@ class ApplyContract(ContractPart):
         assert await add(store, scope, a_memory("short-lived", now=later, ttl_days=1), now=later) == (first.id,)
         revived = await the(store, scope, first.id, now=later)
         assert (revived.expires_at, revived.metadata) == (later + DAY, {"old": True})
-        assert list((await store.search_text(scope, ["short"], limit=9, now=later)).matches) == [first.id]
+        assert list((await store.view(scope, now=later).text(["short"], limit=9)).matches) == [first.id]
 
     async def test_equal_facts_of_one_batch_become_one(self, store: Store) -> None:
         scope = a_scope()
@@ -207,7 +207,7 @@ class ApplyContract(ContractPart):
         await add(store, scope, first)
         batch = Batch(changes=adding(double), vectors={double.id: vector(0, 1)}, space_number=space_number)
         assert (await store.apply(scope, batch, now=NOW)).ids == (first.id,)
-        found = await store.search_vector(scope, space_number, [vector(0, 1)], limit=9, now=NOW)
+        found = await store.view(scope, now=NOW).nearest(space_number, [vector(0, 1)], limit=9)
         assert found == [[(first.id, 1.0)]]
 
     async def test_a_vector_for_a_memory_that_is_gone_is_left_out(self, store: Store) -> None:
@@ -218,7 +218,7 @@ class ApplyContract(ContractPart):
         await store.forget(scope, ids=[memory.id], now=NOW)
         await store.apply(scope, Batch(vectors={memory.id: vector(0, 1)}, space_number=space_number), now=NOW)
         assert await add(store, scope, memory, explicit=True) == (memory.id,)
-        assert await store.search_vector(scope, space_number, [vector(0, 1)], limit=9, now=NOW) == [[]]
+        assert await store.view(scope, now=NOW).nearest(space_number, [vector(0, 1)], limit=9) == [[]]
 
     async def test_a_superseded_text_added_again_is_a_new_memory(self, store: Store) -> None:
         scope = a_scope()

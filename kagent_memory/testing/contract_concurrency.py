@@ -79,7 +79,7 @@ class ConcurrencyContract(ContractPart):
 
         async def search() -> None:
             for _ in range(5):
-                found = await store.search_text(scope, ["zebra"], limit=99, now=NOW)
+                found = await store.view(scope, now=NOW).text(["zebra"], limit=99)
                 await store.deliver(scope, retrieved=list(found.matches), delivered=list(ids), now=NOW)
 
         async def write(writer: int) -> None:

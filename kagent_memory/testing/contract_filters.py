@@ -144,27 +144,25 @@ class FilterContract(ContractPart):
         for name, wanted in FILTERS.items():
             expected = {memory.id for memory in crowd if passes(memory, wanted)}
             listed = (await store.list(scope, filter=wanted, limit=99, now=NOW)).memories
-            near = await store.search_vector(scope, space_number, [vector(1, 1)], limit=99, filter=wanted, now=NOW)
-            found = await store.search_text(scope, ["zebra"], limit=99, filter=wanted, now=NOW)
+            near = await store.view(scope, filter=wanted, now=NOW).nearest(space_number, [vector(1, 1)], limit=99)
+            found = await store.view(scope, filter=wanted, now=NOW).text(["zebra"], limit=99)
             assert {memory.id for memory in listed} == expected, name
             assert {id for id, _ in near[0]} == expected, name
             assert set(found.matches) == expected, name
             assert (found.documents, found.frequencies.get("zebra", 0)) == (len(expected), len(expected)), name
 
     @pytest.mark.parametrize("name", ["one tag", "metadata absent", "all at once"])
-    async def test_what_passed_the_text_search_need_not_be_found_again(self, store: Store, name: str) -> None:
+    async def test_a_view_that_searched_by_words_finds_the_same_by_vectors(self, store: Store, name: str) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS[name]
         space_number = (await store.add_embedding_space("hash", 2, None)).number
         rows = {memory.id: vector(1, number) for number, memory in enumerate(crowd)}
         await store.apply(scope, Batch(changes=adding(*crowd), vectors=rows, space_number=space_number), now=NOW)
-        found = await store.search_text(scope, [], limit=0, filter=wanted, now=NOW)
+        view = store.view(scope, filter=wanted, now=NOW)
+        await view.text([], limit=0)
         for limit in (1, 3, 99):
             queries = [vector(1, 1), vector(-1, 2)]
-            alone = await store.search_vector(scope, space_number, queries, limit=limit, filter=wanted, now=NOW)
-            seen, passing = found.version, found.passing
-            assert alone == await store.search_vector(
-                scope, space_number, queries, limit=limit, filter=wanted, version=seen, passing=passing, now=NOW
-            )
+            alone = await store.view(scope, filter=wanted, now=NOW).nearest(space_number, queries, limit=limit)
+            assert alone == await view.nearest(space_number, queries, limit=limit)
 
     async def test_filters_page_like_everything_else(self, store: Store) -> None:
         scope, crowd, wanted = a_scope(), a_crowd(), FILTERS["one tag"]

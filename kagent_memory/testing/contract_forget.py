@@ -31,7 +31,7 @@ async def assert_gone(store: Store, scope: Scope, *ids: str) -> None:
     assert {memory.id for memory in kept}.isdisjoint(ids)
     for id in ids:
         assert list(await store.history(scope, id)) == []
-    assert list(await store.places(scope, ids, now=NOW)) == []
+    assert list(await store.view(scope, now=NOW).features(ids)) == []
     for space in await store.embedding_spaces():
         missing = await store.unembedded(scope, space.number, limit=1000, now=NOW)
         assert {memory.id for memory in missing}.isdisjoint(ids)
@@ -53,11 +53,11 @@ class ForgetContract(ContractPart):
         assert await store.forget(scope, ids=[secret, "unknown", secret], now=NOW) == (secret,)
 
         await assert_gone(store, scope, secret)
-        found = await store.search_text(scope, ["zebra", "secret"], limit=9, now=NOW)
+        found = await store.view(scope, now=NOW).text(["zebra", "secret"], limit=9)
         assert (found.documents, set(found.matches)) == (1, {kept})
-        near = await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, now=NOW)
+        near = await store.view(scope, now=NOW).nearest(space.number, [vector(1, 0)], limit=9)
         assert near == [[(kept, 0.0)]]
-        assert [place.id for place in await store.places(scope, [kept], reach=5, now=NOW)] == [kept]
+        assert [place.id for place in await store.view(scope, now=NOW).features([kept], reach=5)] == [kept]
         assert await store.version(scope) > version
         assert await store.forget(scope, ids=[secret], now=NOW) == ()
 

@@ -83,7 +83,7 @@ class HistoryContract(ContractPart):
         await store.apply(scope, Batch(changes=[Change(kind="undo", memory=undone)]), now=NOW)
         assert sorted(await contents(store, scope)) == ["Oslo", "Rome"]
         assert [r.kind for r in await store.history(scope, old.id)] == ["supersede", "undo"]
-        assert set((await store.search_text(scope, ["rome", "oslo"], limit=9, now=NOW)).frequencies) <= {"rome", "oslo"}
+        assert set((await store.view(scope, now=NOW).text(["rome", "oslo"], limit=9)).frequencies) <= {"rome", "oslo"}
 
     async def test_feedback_is_counted_and_an_unknown_memory_is_not_found(self, store: Store) -> None:
         scope = a_scope()

@@ -23,8 +23,8 @@ VERBS: dict[str, Verb] = {
     "feedback": lambda store, scope: store.feedback(scope, "x", success=True),
     "get": lambda store, scope: store.get(scope, ["x"], now=NOW),
     "list": lambda store, scope: store.list(scope, now=NOW),
-    "search_text": lambda store, scope: store.search_text(scope, ["x"], limit=1, now=NOW),
-    "places": lambda store, scope: store.places(scope, ["x"], now=NOW),
+    "text": lambda store, scope: store.view(scope, now=NOW).text(["x"], limit=1),
+    "features": lambda store, scope: store.view(scope, now=NOW).features(["x"]),
     "taken": lambda store, scope: store.taken(scope, "s", ["x"]),
     "history": lambda store, scope: store.history(scope, "x"),
     "group": lambda store, scope: store.group(scope, "x"),
@@ -101,14 +101,14 @@ class InputContract(ContractPart):
         await add(store, scope, *(a_memory(f"zebra {number}") for number in range(100)))
         for _ in range(30):
             tasks: list[asyncio.Task[Any]] = [
-                asyncio.create_task(store.search_text(scope, ["zebra"], limit=99, now=NOW)),
+                asyncio.create_task(store.view(scope, now=NOW).text(["zebra"], limit=99)),
                 asyncio.create_task(store.list(scope, limit=99, now=NOW)),
             ]
             await asyncio.sleep(0)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        assert len((await store.search_text(scope, ["zebra"], limit=99, now=NOW)).matches) == 99
+        assert len((await store.view(scope, now=NOW).text(["zebra"], limit=99)).matches) == 99
 
     async def test_as_a_context_manager_it_closes_itself(self, store: Store) -> None:
         async with store as same:

@@ -56,10 +56,10 @@ class IsolationContract(ContractPart):
 
         assert await store.get(other, ids, now=NOW, superseded=True) == {}
         assert await contents(store, other) == []
-        assert await store.search_vector(other, space_number, [vector(1, 0)], limit=9, now=NOW) == [[]]
-        found = await store.search_text(other, ["tea", "green"], limit=9, now=NOW)
+        assert await store.view(other, now=NOW).nearest(space_number, [vector(1, 0)], limit=9) == [[]]
+        found = await store.view(other, now=NOW).text(["tea", "green"], limit=9)
         assert (found.documents, found.average_length, found.frequencies, found.matches) == (0, 0.0, {}, {})
-        assert list(await store.places(other, ids, reach=3, now=NOW)) == []
+        assert list(await store.view(other, now=NOW).features(ids, reach=3)) == []
         assert await store.taken(other, "s", ["e"]) == frozenset()
         assert list(await store.history(other, memory.id)) == []
         assert list(await store.unembedded(other, unused, limit=9, now=NOW)) == []

@@ -78,15 +78,13 @@ class KeepingContract(ContractPart):
         assert set(await store.get(scope, [pinned.id, ending.id, loose.id], now=later)) == kept
         assert await contents(store, scope, order="expires", now=later) == ["zebra ending", "zebra pinned"]
         assert await contents(store, scope, filter=narrow, now=later) == ["zebra pinned"]
-        found = await store.search_text(scope, ["zebra"], limit=9, now=later)
+        found = await store.view(scope, now=later).text(["zebra"], limit=9)
         assert (found.documents, set(found.matches)) == (2, kept)
-        assert set((await store.search_text(scope, ["zebra"], limit=9, filter=narrow, now=later)).matches) == {
-            pinned.id
-        }
+        assert set((await store.view(scope, filter=narrow, now=later).text(["zebra"], limit=9)).matches) == {pinned.id}
         for filter, ids in ((Filter(), kept), (narrow, {pinned.id})):
-            [near] = await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, filter=filter, now=later)
+            [near] = await store.view(scope, filter=filter, now=later).nearest(space.number, [vector(1, 0)], limit=9)
             assert {id for id, _ in near} == ids
-        assert {place.id for place in await store.places(scope, [pinned.id], reach=1, now=later)} == kept
+        assert {place.id for place in await store.view(scope, now=later).features([pinned.id], reach=1)} == kept
         stats = await store.stats(scope, now=later)
         assert (stats.visible, stats.pinned, stats.expired) == (2, 1, 1)
         assert list(await store.crowded(above=1, now=later)) == [(scope, 2)]
@@ -132,12 +130,12 @@ class KeepingContract(ContractPart):
         else:
             assert await store.evict(scope, [memory.id], keep=0, now=later) == (memory.id,)
         assert list(await store.history(scope, memory.id)) == []
-        assert (await store.search_text(scope, ["zebra"], limit=9, now=later)).matches == {}
+        assert (await store.view(scope, now=later).text(["zebra"], limit=9)).matches == {}
         again = a_memory("zebra", now=later, session_id="s", event_ids=("e",))
         assert await add(store, scope, again, now=later) == (again.id,)
         usage = (await the(store, scope, again.id, now=later)).usage
         assert (usage.delivered, usage.successes) == (0, 0)
-        assert await store.search_vector(scope, space.number, [vector(1, 0)], limit=9, now=later) == [[]]
+        assert await store.view(scope, now=later).nearest(space.number, [vector(1, 0)], limit=9) == [[]]
 
     async def test_a_memory_on_its_last_microsecond_is_not_pruned(self, store: Store) -> None:
         scope = a_scope()

@@ -128,8 +128,8 @@ class PagingContract(ContractPart):
         assert set(await store.get(scope, ids, now=end, superseded=True)) >= {kept.id, past.id}
         assert [m.id for m in (await store.list(scope, now=end)).memories] == [kept.id]
         assert [m.id for m in await store.unembedded(scope, space_number, limit=9, now=end)] == [kept.id]
-        assert [place.id for place in await store.places(scope, ids, reach=9, now=end)] == [kept.id]
-        found = await store.search_text(scope, ["zebra"], limit=9, now=end)
+        assert [place.id for place in await store.view(scope, now=end).features(ids, reach=9)] == [kept.id]
+        found = await store.view(scope, now=end).text(["zebra"], limit=9)
         assert (found.documents, set(found.matches)) == (1, {kept.id})
         stats = await store.stats(scope, now=end)
         assert (stats.visible, stats.expired) == (1, 1)
@@ -145,7 +145,9 @@ class PagingContract(ContractPart):
         scope = a_scope()
         asked = {"Why? ": True, "なぜ？": True, "لماذا؟\n": True, "No.": False, "Why? Because": False, "🧠": False}
         ids = await add(store, scope, *(a_memory(content) for content in asked))
-        places = {place.id: (place.chars, place.asks) for place in await store.places(scope, [*map(str, ids)], now=NOW)}
+        places = {
+            place.id: (place.chars, place.asks) for place in await store.view(scope, now=NOW).features([*map(str, ids)])
+        }
         assert places == {id: (len(content), asks) for id, (content, asks) in zip(ids, asked.items(), strict=True)}
 
     async def test_places_say_whether_a_memory_names_a_time(self, store: Store) -> None:
@@ -162,13 +164,13 @@ class PagingContract(ContractPart):
         ]
         memories = [a_memory(content, author=author) for content, author, _ in told]
         await add(store, scope, *memories)
-        places = await store.places(scope, [memory.id for memory in memories], now=NOW)
+        places = await store.view(scope, now=NOW).features([memory.id for memory in memories])
         found = {place.id: place.names_a_time for place in places}
         assert [found[memory.id] for memory in memories] == [names for *_, names in told]
         last = await the(store, scope, memories[-1].id)
         reworded = changing(last, content="It is so since Monday")
         await store.apply(scope, Batch(changes=[reworded]), now=NOW)
-        assert [place.names_a_time for place in await store.places(scope, [last.id], now=NOW)] == [True]
+        assert [place.names_a_time for place in await store.view(scope, now=NOW).features([last.id])] == [True]
 
     async def test_places_reach_to_the_neighbours_of_a_turn_in_its_session_only(self, store: Store) -> None:
         scope = a_scope()
@@ -176,10 +178,10 @@ class PagingContract(ContractPart):
         others = [a_memory(f"other {n}", session_id="t") for n in range(6)]
         alone = a_memory("alone")
         await add(store, scope, *turns, *others, alone)
-        near = await store.places(scope, [turns[2].id, alone.id], reach=2, now=NOW)
+        near = await store.view(scope, now=NOW).features([turns[2].id, alone.id], reach=2)
         assert {place.id for place in near} == {turn.id for turn in turns[:5]} | {alone.id}
         assert len(near) == 6
-        exact = await store.places(scope, [turns[2].id], now=NOW)
+        exact = await store.view(scope, now=NOW).features([turns[2].id])
         assert [(p.id, p.session_id, p.position, p.author, p.happened_at) for p in exact] == [
             (turns[2].id, "s", 2, "ann", NOW)
         ]

@@ -170,9 +170,9 @@ class RoundTripContract(ContractPart):
             assert [dict(job.payload) for job in await store.jobs(scope=scope)] == [{text: [text]}]
             terms = list(query_terms(text))
             counts = _counts(memory, terms)
-            found = await store.search_text(scope, terms, limit=9, now=NOW)
+            found = await store.view(scope, now=NOW).text(terms, limit=9)
             assert dict(found.matches) == ({memory.id: (found.average_length, counts)} if counts else {})
-            nothing = await store.search_text(scope, [text], limit=9, now=NOW)
+            nothing = await store.view(scope, now=NOW).text([text], limit=9)
             assert set(nothing.matches) == ({memory.id} if text in index_terms(text, text) else set())
             assert await store.get(scope, [text], now=NOW) == {}
 
@@ -183,7 +183,7 @@ class RoundTripContract(ContractPart):
         await add(store, scope, memory)
         assert (await the(store, scope, memory.id)).content == content
         terms = list(query_terms("word1999"))
-        assert memory.id in (await store.search_text(scope, terms, limit=1, now=NOW)).matches
+        assert memory.id in (await store.view(scope, now=NOW).text(terms, limit=1)).matches
 
     async def test_entries_of_a_session_keep_their_order_over_several_calls(self, store: Store) -> None:
         scope = a_scope()
@@ -211,7 +211,7 @@ class RoundTripContract(ContractPart):
         change = changing(stored, now=later, content="omega", importance=1.0, metadata={"b": None}, tags=("x",))
         await store.apply(scope, Batch(changes=[change]), now=later)
         assert await the(store, scope, memory.id) == change.memory
-        found = await store.search_text(scope, ["alpha", "omega"], limit=9, now=NOW)
+        found = await store.view(scope, now=NOW).text(["alpha", "omega"], limit=9)
         assert dict(found.frequencies) == {"omega": 1}
         assert await contents(store, scope) == ["omega"]
 

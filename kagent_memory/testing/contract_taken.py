@@ -87,7 +87,7 @@ class TakenContract(ContractPart):
         batch = Batch(changes=adding(held, free), vectors=rows, space_number=space_number, taken=[("s", "e")])
         assert (await store.apply(scope, batch, now=NOW)).ids == (None, free.id)
         assert await contents(store, scope) == ["free"]
-        near = await store.search_vector(scope, space_number, [vector(0, 1)], limit=9, now=NOW)
+        near = await store.view(scope, now=NOW).nearest(space_number, [vector(0, 1)], limit=9)
         assert near == [[(free.id, 1.0)]]
 
     @pytest.mark.parametrize("kind", ["supersede", "merge", "update"])

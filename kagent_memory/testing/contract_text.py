@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Filter, Memory, Scope, new_id
 from ..stores.base import Store, TextMatches
-from .contract_round_trip import texts
+from ..stores.view import texts
+from .contract_round_trip import texts as any_text
 from .fixtures import BEYOND_INT32, HOSTILE, NOW, ContractPart, a_memory, a_scope, add, examples
 
 WORDS = ("zebra", "yak", "lynx", "otter", "heron", "ibex")
@@ -21,7 +22,7 @@ sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".joi
 
 
 def expected_matches(memories: Sequence[Memory], terms: Sequence[str], limit: int) -> TextMatches:
-    """What the docstring of `search_text` promises for these visible memories, in Python."""
+    """What the docstring of `View.text` promises for these visible memories, in Python."""
     indexed = {memory.id: index_terms(memory.content, memory.author) for memory in memories}
     lengths = {id: sum(counts.values()) for id, counts in indexed.items()}
     frequencies = {term: sum(term in counts for counts in indexed.values()) for term in dict.fromkeys(terms)}
@@ -45,7 +46,7 @@ async def assert_found(
     store: Store, scope: Scope, memories: Sequence[Memory], terms: Sequence[str], limit: int
 ) -> None:
     """The store answers what Python expects of these memories."""
-    found = await store.search_text(scope, terms, limit=limit, now=NOW)
+    found = await store.view(scope, now=NOW).text(terms, limit=limit)
     wanted = expected_matches(memories, terms, limit)
     assert found.documents == wanted.documents
     assert found.average_length == pytest.approx(wanted.average_length)
@@ -77,7 +78,7 @@ class TextSearchContract(ContractPart):
         await assert_found(store, scope, memories, terms, limit)
 
     @examples
-    @given(content=texts.filter(bool), author=texts)
+    @given(content=any_text.filter(bool), author=any_text)
     async def test_any_text_is_found_by_its_own_words(self, store: Store, content: str, author: str) -> None:
         scope = a_scope()
         memory = a_memory(content, author=author)
@@ -86,7 +87,7 @@ class TextSearchContract(ContractPart):
         await assert_found(store, scope, [memory], query_terms(content), 9)
 
     @examples
-    @given(terms=st.lists(texts | st.sampled_from(HOSTILE), max_size=5))
+    @given(terms=st.lists(any_text | st.sampled_from(HOSTILE), max_size=5))
     async def test_any_text_may_be_asked_for_as_a_term(self, store: Store, terms: list[str]) -> None:
         scope = a_scope()
         memory = a_memory("zebra * NEAR yak")
@@ -98,7 +99,7 @@ class TextSearchContract(ContractPart):
         common = [a_memory(f"zebra yak {number}") for number in range(20)]
         rare = a_memory("lynx")
         await add(store, scope, rare, *common)
-        found = await store.search_text(scope, ["zebra", "yak", "lynx"], limit=1, now=NOW)
+        found = await store.view(scope, now=NOW).text(["zebra", "yak", "lynx"], limit=1)
         assert list(found.matches) == [rare.id]
         assert dict(found.frequencies) == {"zebra": 20, "yak": 20, "lynx": 1}
 
@@ -124,19 +125,18 @@ class TextSearchContract(ContractPart):
         scope = a_scope()
         memories = [a_memory("zebra", tags=("x",)), a_memory("zebra yak lynx", tags=("y",))]
         await add(store, scope, *memories)
-        found = await store.search_text(scope, ["zebra", "yak"], limit=9, filter=Filter(tags=("x",)), now=NOW)
+        found = await store.view(scope, filter=Filter(tags=("x",)), now=NOW).text(["zebra", "yak"], limit=9)
         assert (found.documents, found.average_length, dict(found.frequencies)) == (1, 1.0, {"zebra": 1})
         assert set(found.matches) == {memories[0].id}
 
-    async def test_many_queries_at_once_are_answered_as_each_alone(self, store: Store) -> None:
+    async def test_many_queries_of_a_view_are_answered_as_each_alone(self, store: Store) -> None:
         scope = a_scope()
         await add(store, scope, *(a_memory(f"zebra yak {number}", tags=("x",) * (number % 2)) for number in range(9)))
         queries = [["zebra"], [], ["gnu"], ["yak", "3", "4"], ["zebra"], ["8"]]
         for narrowed in (Filter(), Filter(tags=("x",)), Filter(tags=("nobody",))):
-            together = await store.search_texts(scope, queries, limit=3, filter=narrowed, now=NOW)
-            alone = [await store.search_text(scope, terms, limit=3, filter=narrowed, now=NOW) for terms in queries]
+            together = await texts(store.view(scope, filter=narrowed, now=NOW), queries, limit=3)
+            alone = [await store.view(scope, filter=narrowed, now=NOW).text(terms, limit=3) for terms in queries]
             assert [plain(found) for found in together] == [plain(found) for found in alone]
-        assert list(await store.search_texts(scope, [], limit=3, now=NOW)) == []
 
     async def test_no_terms_give_the_counts_alone(self, store: Store) -> None:
         scope = a_scope()

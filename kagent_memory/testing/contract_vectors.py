@@ -34,7 +34,7 @@ rows = st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any)
 
 
 def nearest(stored: Mapping[str, Vector], query: Vector, limit: int) -> list[tuple[str, float]]:
-    """Ids and cosines in the order that the docstring of `search_vector` promises."""
+    """Ids and cosines in the order that the docstring of `View.nearest` promises."""
     wanted = query.astype(np.float64)
 
     def cosine(row: Vector) -> float:
@@ -63,7 +63,7 @@ class VectorSearchContract(ContractPart):
         vectors = {memory.id: vector(*row) for memory, row in zip(memories, stored, strict=True)}
         await store.apply(scope, Batch(changes=adding(*memories), vectors=vectors, space_number=space_number), now=NOW)
         asked = [vector(*query) for query in queries]
-        found = await store.search_vector(scope, space_number, asked, limit=limit, now=NOW)
+        found = await store.view(scope, now=NOW).nearest(space_number, asked, limit=limit)
         assert found == [nearest(vectors, query, limit) for query in asked]
 
     async def test_a_thousand_closer_memories_of_others_take_no_place(self, store: Store) -> None:
@@ -79,7 +79,7 @@ class VectorSearchContract(ContractPart):
         memories = [a_memory(f"far {n}", id=id) for n, id in enumerate(mine)]
         await store.apply(scope, Batch(changes=adding(*memories), vectors=mine, space_number=space_number), now=NOW)
         for limit in (1, 5, 7, 50):
-            found = await store.search_vector(scope, space_number, [vector(1, 0, 0)], limit=limit, now=NOW)
+            found = await store.view(scope, now=NOW).nearest(space_number, [vector(1, 0, 0)], limit=limit)
             assert found == [nearest(mine, vector(1, 0, 0), limit)]
 
     async def test_the_limit_counts_after_filter_expiry_and_supersession(self, store: Store) -> None:
@@ -94,8 +94,8 @@ class VectorSearchContract(ContractPart):
         past = [changing(memory, "supersede", state="superseded") for memory in memories[2::4]]
         await store.apply(scope, Batch(changes=past), now=NOW)
         visible = {memory.id: vectors[memory.id] for memory in memories[0::4]}
-        found = await store.search_vector(
-            scope, space_number, [vector(1, 0, 0)], limit=10, filter=Filter(tags=("x",)), now=NOW + DAY
+        found = await store.view(scope, filter=Filter(tags=("x",)), now=NOW + DAY).nearest(
+            space_number, [vector(1, 0, 0)], limit=10
         )
         assert found == [nearest(visible, vector(1, 0, 0), 10)]
 
@@ -106,19 +106,19 @@ class VectorSearchContract(ContractPart):
         await embed(store, scope, first, {a: (1, 0, 0)})
         await embed(store, scope, second, {a: (0, 1, 0), b: (1, 0, 0)})
         query = [vector(1, 0, 0)]
-        assert await store.search_vector(scope, first.number, query, limit=9, now=NOW) == [[(a, 1.0)]]
-        assert await store.search_vector(scope, second.number, query, limit=9, now=NOW) == [[(b, 1.0), (a, 0.0)]]
+        assert await store.view(scope, now=NOW).nearest(first.number, query, limit=9) == [[(a, 1.0)]]
+        assert await store.view(scope, now=NOW).nearest(second.number, query, limit=9) == [[(b, 1.0), (a, 0.0)]]
 
-    async def test_the_version_that_a_text_search_gave_may_be_given_back(self, store: Store) -> None:
+    async def test_all_answers_of_a_view_go_together(self, store: Store) -> None:
         scope = a_scope()
         space = await store.add_embedding_space("hash", 3, None)
         kept, gone = await add_texts(store, scope, "zebra", "yak")
         await embed(store, scope, space, {kept: (1, 0, 0), gone: (0, 1, 0)})
         for left in ({kept, gone}, {kept}):
-            seen = (await store.search_text(scope, ["zebra"], limit=9, now=NOW)).version
-            query = [vector(1, 0, 0)]
-            [near] = await store.search_vector(scope, space.number, query, limit=9, version=seen, now=NOW)
-            places = await store.places(scope, [kept, gone], version=seen, now=NOW)
+            view = store.view(scope, now=NOW)
+            await view.text(["zebra"], limit=9)
+            [near] = await view.nearest(space.number, [vector(1, 0, 0)], limit=9)
+            places = await view.features([kept, gone])
             assert {id for id, _ in near} == {place.id for place in places} == left
             await store.forget(scope, ids=[gone], now=NOW)
 
@@ -127,9 +127,9 @@ class VectorSearchContract(ContractPart):
         space = await store.add_embedding_space("hash", 3, None)
         (id,) = await add_texts(store, scope, "turned")
         await embed(store, scope, space, {id: (1, 0, 0)})
-        assert await store.search_vector(scope, space.number, [vector(1, 0, 0)], limit=9, now=NOW) == [[(id, 1.0)]]
+        assert await store.view(scope, now=NOW).nearest(space.number, [vector(1, 0, 0)], limit=9) == [[(id, 1.0)]]
         await embed(store, scope, space, {id: (-1, 0, 0)})
-        found = await store.search_vector(scope, space.number, [vector(1, 0, 0)], limit=9, now=NOW)
+        found = await store.view(scope, now=NOW).nearest(space.number, [vector(1, 0, 0)], limit=9)
         assert found == [[(id, -1.0)]]
 
     async def test_the_scopes_that_lack_a_vector_are_told(self, store: Store) -> None:
@@ -158,10 +158,10 @@ class VectorSearchContract(ContractPart):
         await embed(store, scope, space, {memory.id: (1, 0, 0)})
         pinned = changing(memory, "pin", pinned=True)
         await store.apply(scope, Batch(changes=[pinned]), now=NOW)
-        assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[(memory.id, 1.0)]]
+        assert await store.view(scope, now=NOW).nearest(number, query, limit=9) == [[(memory.id, 1.0)]]
         reworded = changing(pinned.memory, content="new words")
         await store.apply(scope, Batch(changes=[reworded]), now=NOW)
-        assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[]]
+        assert await store.view(scope, now=NOW).nearest(number, query, limit=9) == [[]]
         assert [m.id for m in await store.unembedded(scope, number, limit=9, now=NOW)] == [memory.id]
         with_vector = Batch(
             changes=[changing(reworded.memory, content="newer words")],
@@ -169,13 +169,13 @@ class VectorSearchContract(ContractPart):
             space_number=number,
         )
         await store.apply(scope, with_vector, now=NOW)
-        assert await store.search_vector(scope, number, query, limit=9, now=NOW) == [[(memory.id, 0.0)]]
+        assert await store.view(scope, now=NOW).nearest(number, query, limit=9) == [[(memory.id, 0.0)]]
 
     async def test_a_query_that_does_not_fit_is_invalid_input(self, store: Store) -> None:
         space_number = (await store.add_embedding_space("hash", 3, None)).number
         for bad in ((1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)):
             with pytest.raises(InvalidInput):
-                await store.search_vector(a_scope(), space_number, [vector(1, 0, 0), vector(*bad)], limit=9, now=NOW)
+                await store.view(a_scope(), now=NOW).nearest(space_number, [vector(1, 0, 0), vector(*bad)], limit=9)
 
     @pytest.mark.parametrize("size", [1e-300, 1e-45, 1e-5, 2.0**-40, 2.0**17, 7e4, 1e300])
     async def test_the_size_of_a_vector_changes_nothing(self, store: Store, size: float) -> None:
@@ -189,7 +189,7 @@ class VectorSearchContract(ContractPart):
         await store.apply(scope, batch, now=NOW)
         queries: list[Any] = [directions[0] * size, directions[1] / size, directions[3]]
         for place, found in zip(
-            (0, 1, 3), await store.search_vector(scope, space_number, queries, limit=9, now=NOW), strict=True
+            (0, 1, 3), await store.view(scope, now=NOW).nearest(space_number, queries, limit=9), strict=True
         ):
             wanted = nearest(expected, directions[place].astype(np.float32), 9)
             assert [id for id, _ in found] == [id for id, _ in wanted]
@@ -201,7 +201,7 @@ class VectorSearchContract(ContractPart):
         scope, memory = a_scope(), a_memory("here")
         batch = Batch(changes=adding(memory), vectors={memory.id: vector(1, 0, 0)}, space_number=77)
         for asked in (
-            store.search_vector(scope, 77, [vector(1, 0, 0)], limit=9, now=NOW),
+            store.view(scope, now=NOW).nearest(77, [vector(1, 0, 0)], limit=9),
             store.unembedded(scope, 77, limit=9, now=NOW),
             store.apply(scope, batch, now=NOW),
         ):
@@ -222,14 +222,14 @@ class VectorSearchContract(ContractPart):
             vectors[memory.id][: 1 + number * dimensions // 80] = 0.5
         await store.apply(scope, Batch(changes=adding(*memories), vectors=vectors, space_number=space_number), now=NOW)
         for query, limit in ((near, 2), (far, 42)):
-            [found] = await store.search_vector(scope, space_number, [query], limit=limit, now=NOW)
+            [found] = await store.view(scope, now=NOW).nearest(space_number, [query], limit=limit)
             assert [score for _, score in found] == pytest.approx(
                 [score for _, score in nearest(vectors, query, limit)], abs=2e-6
             )
             if dimensions > 1:
                 assert found[0][0] == nearest(vectors, query, 1)[0][0]
         gone = await store.forget(scope, ids=[memories[0].id], now=NOW)
-        [found] = await store.search_vector(scope, space_number, [near], limit=99, now=NOW)
+        [found] = await store.view(scope, now=NOW).nearest(space_number, [near], limit=99)
         assert {id for id, _ in found} == set(vectors).difference(gone)
 
     async def test_what_has_no_vector_yet_is_given_oldest_first(self, store: Store) -> None:

@@ -31,7 +31,7 @@ POINTS = (
     "complete:after",
     "embed:before",
     "embed:after",
-    "search_vector:after",
+    "nearest:after",
     "version:after",
     "apply:before",
     "apply:after",
@@ -77,7 +77,7 @@ async def _live(uri: str, user: str, point: str, acknowledged: Sequence[str], re
     _arm(embedder, "embed", point)
     worker.LEASE_SECONDS = 0.4  # of this process, which is killed soon
     async with await Memories.open(uri, llm=llm, embedding=embedder, prune_every_hours=0) as memories:
-        for verb in ("enqueue", "claim", "taken", "search_vector", "version", "apply"):
+        for verb in ("enqueue", "claim", "taken", "nearest", "version", "apply"):
             _arm(memories.store, verb, point)
         _arm_statements(memories.store, point)
         for session_id, messages in sessions().items():

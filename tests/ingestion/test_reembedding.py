@@ -340,8 +340,8 @@ async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
         await memories.forget(ADA, gone.id)
         await memories.edit(ADA, edited.id, content="Ada keeps no key at all.")
         for space in await memories.store.embedding_spaces():
-            [found] = await memories.store.search_vector(
-                ADA, space.number, [np.ones(32, np.float32)], limit=20, now=datetime.now(UTC)
+            [found] = await memories.store.view(ADA, now=datetime.now(UTC)).nearest(
+                space.number, [np.ones(32, np.float32)], limit=20
             )
             assert gone.id not in dict(found)
             assert (edited.id in dict(found)) is (space.name == NEW)
@@ -354,11 +354,11 @@ async def test_a_search_of_a_dropped_space_says_so(store_uri):
     async with await Memories.open(store_uri, worker=False) as behind:
         [old] = await behind.store.embedding_spaces()
         vector = np.ones(32, np.float32)
-        await behind.store.search_vector(ADA, old.number, [vector], limit=1, now=datetime.now(UTC))
+        await behind.store.view(ADA, now=datetime.now(UTC)).nearest(old.number, [vector], limit=1)
         async with await Memories.open(store_uri, worker=False) as memories:
             await memories.reembed(Model(NEW), drop_old=True)
         with pytest.raises(InvalidInput, match="no embedding space"):
-            await behind.store.search_vector(ADA, old.number, [vector], limit=1, now=datetime.now(UTC))
+            await behind.store.view(ADA, now=datetime.now(UTC)).nearest(old.number, [vector], limit=1)
 
 
 def test_two_scales_become_one():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from kagent_memory.errors import StoreError
 from kagent_memory.memories import Memories
-from kagent_memory.records import Change, Fact, Filter, Memory, Scope, new_id
+from kagent_memory.records import EVERYTHING, Change, Fact, Filter, Memory, Scope, new_id
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch, MemoryStore
 from kagent_memory.stores.libsql.database import Database as LibSQLDatabase
@@ -20,6 +21,10 @@ from kagent_memory.stores.libsql.store import LibSQLStore
 from kagent_memory.stores.postgres.database import PostgresDatabase
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.postgres.store import PostgresStore
+from kagent_memory.stores.sql import read_queries
+from kagent_memory.stores.sql.scope_view import ScopeView
+from kagent_memory.stores.vector_index import nearest_known
+from kagent_memory.stores.view import Stale
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -40,19 +45,20 @@ def asked(monkeypatch):
     """How each text search of a store was answered, and each reading of memories that went with one."""
     answers: list[str] = []
 
-    def spy(cls, name):
+    def spy(cls, name, note):
         verb = getattr(cls, name)
 
-        async def spied(self, *arguments, **options):
-            found = await verb(self, *arguments, **options)
-            answers.append(name if found is not None else f"{name}: no")
+        async def spied(*arguments, **options):
+            found = await verb(*arguments, **options)
+            answers.append(note if found is not None else f"{note}: no")
             return found
 
         monkeypatch.setattr(cls, name, spied)
 
-    for name in ("search_texts", "search_known", "get", "get_unchanged"):
-        spy(LibSQLStore, name)
-        spy(PostgresStore, name)
+    for cls in (LibSQLStore, PostgresStore):
+        spy(cls, "get", "get")
+        spy(cls, "unchanged", "unchanged")
+    spy(read_queries, "index_of", "the database")
     return answers
 
 
@@ -74,7 +80,7 @@ async def test_a_scope_that_nobody_writes_to_is_not_asked_about_again(pair, aske
     await steady(here)
     asked.clear()
     assert (await texts(here, "tea"))[0] == "green tea"
-    assert asked == ["search_known", "get_unchanged"]
+    assert asked == ["unchanged"]
 
 
 async def test_a_question_with_other_forms_asks_the_database_once(pair, asked):
@@ -82,8 +88,7 @@ async def test_a_question_with_other_forms_asks_the_database_once(pair, asked):
     await here.add(SCOPE, ["Meine Mutter wohnte in Oslo", "they bought parcels"])
     asked.clear()
     assert await texts(here, "wo wohnt Mutter?")
-    assert [answer for answer in asked if answer == "search_texts"] == ["search_texts"]
-    assert asked.count("search_known") == 2
+    assert asked.count("the database") == 1
 
 
 async def test_what_another_process_wrote_is_in_the_very_next_answer(pair, asked):
@@ -93,7 +98,7 @@ async def test_what_another_process_wrote_is_in_the_very_next_answer(pair, asked
     await there.add(SCOPE, ["tea from oslo"])
     asked.clear()
     assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
-    assert asked == ["search_known", "get_unchanged: no", "search_texts", "get"]
+    assert asked == ["unchanged: no", "the database", "get"]
     await steady(here)
     await there.edit(SCOPE, first, content="mocha")
     assert "mocha" in await texts(here, "mocha")
@@ -110,7 +115,7 @@ async def test_what_the_process_wrote_itself_is_found_without_asking_first(pair,
         await here.add(SCOPE, [text])
     asked.clear()
     assert set(await texts(here, "tea")) == {"green tea", "tea from Oslo", "tea in a parcel", "black coffee"}
-    assert asked == ["search_known", "get_unchanged"]
+    assert asked == ["unchanged"]
     await here.add(SCOPE, ["tea, shelf, here"])
     await there.add(SCOPE, ["tea, parcel, there"])
     await here.add(SCOPE, ["tea, rome, zebra"])  # after what it does not know yet
@@ -143,7 +148,7 @@ async def test_what_the_process_wrote_is_known_as_the_database_has_it(pair):
     answers: list[list[object]] = []
     for memories in (here, there):
         await memories.recall(SCOPE, "tea", deliver=False)
-        index = memories.store._indexes._kept.get(SCOPE.id).index
+        index = memories.store.indexes._kept.get(SCOPE.id).index
         found = index.search(terms, index.visible(NOW), 100)
         soon = [index.ids(index.visible(datetime.now(UTC) + timedelta(days=days))) for days in (0, 2, 30)]
         spots = index.places(ids, 2, NOW)
@@ -179,15 +184,15 @@ async def test_what_is_written_in_the_middle_of_a_recall_is_in_its_answer(pair, 
     here, there = pair
     await here.add(SCOPE, ["green tea"])
     await steady(here)
-    places, told = type(here.store).places, []
+    features, told = ScopeView.features, []
 
     async def late(self, *arguments, **options):
-        found = await places(self, *arguments, **options)
-        if self is here.store and not told:
+        found = await features(self, *arguments, **options)
+        if self.source is here.store and not told:
             told.append(await there.add(SCOPE, ["tea from oslo"]))
         return found
 
-    monkeypatch.setattr(type(here.store), "places", late)
+    monkeypatch.setattr(ScopeView, "features", late)
     assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
 
 
@@ -220,18 +225,17 @@ async def test_a_filter_is_answered_by_the_database(pair, asked):
     asked.clear()
     for filter in (Filter(tags=("x",)), Filter(author="ada")):
         await texts(here, "tea", filter=filter)
-    assert "get_unchanged" not in asked
-    assert asked.count("search_texts") == 2
+    assert asked == ["the database", "get"] * 2
 
 
 async def test_a_store_that_knows_no_shorter_way_is_asked_as_ever(pair, asked, monkeypatch):
     here, _ = pair
     await here.add(SCOPE, ["green tea"])
     await steady(here)
-    monkeypatch.setattr(type(here.store), "search_known", MemoryStore.search_known)
+    monkeypatch.setattr(type(here.store), "cached_views", MemoryStore.cached_views)
     asked.clear()
     assert await texts(here, "tea") == ["green tea"]
-    assert asked == ["search_texts", "get"]
+    assert asked == ["the database", "get"]
 
 
 async def test_a_vector_that_another_process_set_counts_in_the_very_next_answer(pair):
@@ -362,7 +366,7 @@ async def test_vectors_of_a_large_scope_are_brought_up_to_what_was_written_since
             by_the_database = any("search_vector" in one for one in reads[before:])
             assert by_the_database == (what == "forgotten and begun anew"), what
         here.store._cache.drop()
-        here.store._indexes.drop()
+        here.store.indexes.drop()
         asked = await here.recall(SCOPE, "a zebra in rome", deliver=False, limit=20)
         assert [hit.memory.id for hit in at_hand.hits] == [hit.memory.id for hit in asked.hits], what
         for _ in range(2):
@@ -460,14 +464,14 @@ async def test_vectors_that_are_written_to_all_the_time_are_not_brought_into_mem
     here, there = pair
     await here.add(SCOPE, ["green tea", "black coffee"])
     brought = []
-    loaded = type(here.store)._held
+    loaded = type(here.store).cached_vectors
 
     async def told(self, *arguments):
         held = await loaded(self, *arguments)
         brought.append(held)
         return held
 
-    monkeypatch.setattr(type(here.store), "_held", told)
+    monkeypatch.setattr(type(here.store), "cached_vectors", told)
     for number in range(4):
         for writer in (here, there):
             await writer.add(SCOPE, [f"{WORDS[number]} {writer is here}"])
@@ -524,24 +528,25 @@ async def test_nearest_at_hand_are_those_of_the_database_or_told_to_be_out_of_da
             if writers.chance.random() < 0.5:
                 await writers.write()
             now, query = NOW + timedelta(days=writers.chance.randint(0, 9)), [writers.vector()]
-            if (seen := await here.search_known(SCOPE, ["tea"], limit=9, now=now)) is not None:
-                by = {"limit": 7, "now": now}
-                found = {one: await here.nearest_known(SCOPE, one, query, version=seen.version, **by) for one in spaces}
-                found = {one: told for one, told in found.items() if told is not None}
-                if writers.chance.random() < 0.3:
-                    await writers.write()
-                marks = {one: mark for one, (_, mark) in found.items()}
-                if await here.get_unchanged(SCOPE, [], version=seen.version, marks=marks, now=now) is not None:
-                    for one, (lists, _) in found.items():
-                        known += 1
-                        [at_hand], [asked] = lists, await there.search_vector(SCOPE, one, query, limit=7, now=now)
-                        assert [id for id, _ in at_hand] == [id for id, _ in asked]
-                        # either works with another precision, which may round the last digit the other way
-                        assert dict(at_hand) == pytest.approx(dict(asked), abs=1.5e-6)
+            [view], _ = here.cached_views([SCOPE], filter=EVERYTHING, now=now)
+            await view.text(["tea"], limit=9)
+            found = {one: (await view.nearest(one, query, limit=7))[0] for one in spaces}
+            cached = set(view._marks)
+            if writers.chance.random() < 0.3:
+                await writers.write()
+            with suppress(Stale):
+                await view.memories([])
+                for one in cached:
+                    known += 1
+                    [asked] = await there.view(SCOPE, now=now).nearest(one, query, limit=7)
+                    assert [id for id, _ in found[one]] == [id for id, _ in asked]
+                    # either works with another precision, which may round the last digit the other way
+                    assert dict(found[one]) == pytest.approx(dict(asked), abs=1.5e-6)
             await brought(here)
-            version = (await here.search_text(SCOPE, [], limit=0, now=now)).version
+            fresh = here.view(SCOPE, now=now)
+            await fresh.text([], limit=0)
             for one in spaces:
-                await here.search_vector(SCOPE, one, query, limit=7, version=version, now=now)
+                await fresh.nearest(one, query, limit=7)
     assert known
 
 
@@ -561,11 +566,12 @@ async def test_vectors_that_the_index_does_not_know_yet_stay_in_memory(store_uri
 
         async def version():
             for _ in range(2):
-                found = await here.search_text(SCOPE, ["tea"], limit=9, now=NOW)
+                found = await here.view(SCOPE, now=NOW).text(["tea"], limit=9)
             return found.version
 
         async def known(at):
-            return await here.nearest_known(SCOPE, space, [query], limit=50, version=at, now=NOW)
+            held = await here.cached_vectors(SCOPE, space, here.indexes.known(SCOPE, at))
+            return held and nearest_known(here.indexes.known(SCOPE, at), held, [query], limit=50, version=at, now=NOW)
 
         query = writers.vector()
         await added(9)
@@ -580,8 +586,8 @@ async def test_vectors_that_the_index_does_not_know_yet_stay_in_memory(store_uri
             await known(after)
             await brought(here)
         if (found := await known(after)) is None:
-            found = [await here.search_vector(SCOPE, space, [query], limit=50, now=NOW)]
-        [at_hand], [asked] = found[0], await there.search_vector(SCOPE, space, [query], limit=50, now=NOW)
+            found = [await here.view(SCOPE, now=NOW).nearest(space, [query], limit=50)]
+        [at_hand], [asked] = found[0], await there.view(SCOPE, now=NOW).nearest(space, [query], limit=50)
         assert [id for id, _ in at_hand] == [id for id, _ in asked]
 
 
@@ -591,10 +597,10 @@ async def test_vectors_of_an_erased_tenant_leave_the_memory(store_uri):
         writers = Writers((store,), [space], 0)
         for _ in range(5):
             await writers.add()
-        version = (await store.search_text(SCOPE, ["tea"], limit=9, now=NOW)).version
+        version = (await store.view(SCOPE, now=NOW).text(["tea"], limit=9)).version
         for _ in range(2):
-            await store.search_vector(SCOPE, space, [writers.vector()], limit=9, now=NOW)
-            await store.nearest_known(SCOPE, space, [writers.vector()], limit=9, version=version, now=NOW)
+            await store.view(SCOPE, now=NOW).nearest(space, [writers.vector()], limit=9)
+            await store.cached_vectors(SCOPE, space, store.indexes.known(SCOPE, version))
         assert len(store._cache) == 1
         await store.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
         assert len(store._cache) == 0
@@ -633,6 +639,6 @@ async def test_what_waits_to_be_taken_in_and_is_forgotten_is_not_known_after_it(
         [id] = await here.add(SCOPE, ["zebra in Oslo"])
         await forgetful.forget(SCOPE, [id])
         assert "zebra in Oslo" not in await texts(here, "zebra", limit=10)
-        kept = here.store._indexes._kept.get(SCOPE.id)
+        kept = here.store.indexes._kept.get(SCOPE.id)
         assert not kept.coming
         assert kept.index.count == 2

@@ -248,8 +248,8 @@ class RandomLife(RuleBasedStateMachine):
         asked = [vector(*query) for query in queries]
         visible = replace(filter, superseded=False)
         self.both(
-            lambda store: store.search_vector(
-                self.scope, self.space_number, asked, limit=limit, filter=visible, now=self.now
+            lambda store: store.view(self.scope, filter=visible, now=self.now).nearest(
+                self.space_number, asked, limit=limit
             )
         )
 
@@ -257,7 +257,7 @@ class RandomLife(RuleBasedStateMachine):
     def search_by_text(self, asked: list[str], limit: int, filter: Filter) -> None:
         async def found(store: MemoryStore) -> Any:
             visible = replace(filter, superseded=False)
-            answer = await store.search_text(self.scope, asked, limit=limit, filter=visible, now=self.now)
+            answer = await store.view(self.scope, filter=visible, now=self.now).text(asked, limit=limit)
             passing = answer.passing and sorted(answer.passing)  # in any order
             return replace(answer, passing=passing), list(answer.matches)
 
@@ -267,7 +267,7 @@ class RandomLife(RuleBasedStateMachine):
     def look_around(self, numbers: list[int], reach: int, limit: int) -> None:
         ids = self.pick(numbers)
         self.both(lambda store: store.get(self.scope, ids, now=self.now))
-        self.both(lambda store: store.places(self.scope, ids, reach=reach, now=self.now))
+        self.both(lambda store: store.view(self.scope, now=self.now).features(ids, reach=reach))
         self.both(lambda store: store.unembedded(self.scope, self.space_number, limit=limit, now=self.now))
         self.both(lambda store: store.taken(self.scope, "s", EVENTS))
         self.both(lambda store: store.stats(self.scope, now=self.now))

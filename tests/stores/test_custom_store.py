@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.retrieval.past import PastMemories
+from kagent_memory.retrieval.past import PastView
 from kagent_memory.stores import JobQueue, MemoryStore, Store, TokenStore, open_with
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import StoreContract
@@ -36,7 +36,7 @@ async def test_keys_are_refused_where_nothing_is_encrypted():
         await open_with(sample().DictStore, "dict://", encryption_keys="id:" + "A" * 43)
 
 
-async def test_the_past_is_searched_by_vectors_though_the_store_narrows_nothing_by_ids():
+async def test_the_past_of_any_store_is_searched_by_vectors():
     store, scope, later = await open_with(sample().DictStore, "dict://"), a_scope(), NOW + DAY
     space = await store.add_embedding_space("hash", 2, None)
     then = [a_memory(f"then {number}") for number in range(3)]
@@ -47,13 +47,13 @@ async def test_the_past_is_searched_by_vectors_though_the_store_narrows_nothing_
     await embed(store, scope, space, {memory.id: (0, 1) for memory in since})
     reworded = changing(then[0], now=later, content="something else")
     await store.apply(scope, Batch(changes=[reworded]), now=later)
-    past = await PastMemories.at(store, None, [scope], NOW)
-    [near] = await past.search_vector(scope, space.number, [vector(0, 1)], limit=2, now=NOW)
+    [past] = await PastView.all_at(store, None, [scope], NOW)
+    [near] = await past.nearest(space.number, [vector(0, 1)], limit=2)
     assert [id for id, _ in near] == [then[1].id, then[2].id]
-    assert (await past.get(scope, [then[0].id], now=NOW))[then[0].id].content == "then 0"
+    assert (await past.memories([then[0].id]))[then[0].id].content == "then 0"
     await store.close()
 
 
-def test_a_store_of_memories_alone_needs_eighteen_methods_at_most():
-    assert len(MemoryStore.__abstractmethods__) <= 18
+def test_a_store_of_memories_alone_needs_seventeen_methods_at_most():
+    assert len(MemoryStore.__abstractmethods__) <= 17
     assert not issubclass(sample().DictStore, JobQueue | TokenStore)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kagent_memory import ConfigurationError, Memories, StoreError
-from kagent_memory.records import Change, Filter, Memory, Scope, new_id
+from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store, text_index
 from kagent_memory.stores.base import Batch, RankFeatures
 from kagent_memory.stores.libsql.vector_search import ScopeVectors
@@ -47,7 +47,7 @@ async def add(store: MemoryStore, *memories: Memory, scope: Scope = SCOPE) -> No
 
 
 async def found(store: MemoryStore, *terms: str, scope: Scope = SCOPE, now: datetime = NOW) -> set[str]:
-    return set((await store.search_text(scope, terms, limit=99, now=now)).matches)
+    return set((await store.view(scope, now=now).text(terms, limit=99)).matches)
 
 
 async def test_what_another_process_adds_edits_and_forgets_is_seen_at_once(pair):
@@ -61,7 +61,7 @@ async def test_what_another_process_adds_edits_and_forgets_is_seen_at_once(pair)
     assert (await found(here, "tea"), await found(here, "mocha")) == ({second.id}, {first.id})
     await there.forget(SCOPE, ids=[second.id], now=NOW)
     assert await found(here, "tea") == set()
-    assert await here.places(SCOPE, [second.id], now=NOW) == []
+    assert await here.view(SCOPE, now=NOW).features([second.id]) == []
 
 
 async def test_what_another_process_prunes_or_extends_is_seen_at_once(pair):
@@ -89,10 +89,10 @@ async def test_many_loads_one_row_at_a_time_answer_as_one_load_of_all(pair):
         await add(there, memory(f"tea number {number} of {number % 3}", session_id="s"))
         await found(here, "tea")
     late = Indexes(max_bytes=2**20)
-    ask = {"terms": ["tea", "1", "2"], "limit": 7, "filter": Filter(), "now": NOW}
-    piecemeal = await here.search_text(SCOPE, **ask)
-    here._indexes = late
-    anew = await here.search_text(SCOPE, **ask)
+    ask = {"terms": ["tea", "1", "2"], "limit": 7}
+    piecemeal = await here.view(SCOPE, now=NOW).text(**ask)
+    here.indexes = late
+    anew = await here.view(SCOPE, now=NOW).text(**ask)
     assert dict(piecemeal.matches) == dict(anew.matches)
     assert list(piecemeal.matches) == list(anew.matches)
     assert (piecemeal.documents, piecemeal.average_length, piecemeal.frequencies) == (
@@ -103,7 +103,7 @@ async def test_many_loads_one_row_at_a_time_answer_as_one_load_of_all(pair):
 async def test_what_is_kept_in_memory_is_bounded_by_one_setting(tmp_path):
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb=3", llm=False, worker=False) as memories:
         store = memories.store
-        assert (store._indexes._kept.maxsize, store._cache._held.maxsize) == (3 * 2**20, 3 * 2**20)
+        assert (store.indexes._kept.maxsize, store._cache._held.maxsize) == (3 * 2**20, 3 * 2**20)
     for wrong in ("0", "-1", "much"):
         with pytest.raises(ConfigurationError, match="cache_mb"):
             await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb={wrong}")
@@ -111,11 +111,11 @@ async def test_what_is_kept_in_memory_is_bounded_by_one_setting(tmp_path):
 
 async def test_only_the_scopes_searched_last_are_kept(pair):
     here, _ = pair
-    here._indexes = Indexes(max_bytes=1)
+    here.indexes = Indexes(max_bytes=1)
     for scope in (SCOPE, OTHER):
         await add(here, memory("tea"), scope=scope)
         assert len(await found(here, "tea", scope=scope)) == 1
-    assert len(here._indexes) == 1
+    assert len(here.indexes) == 1
 
 
 # -- what is kept of it in the database
@@ -139,9 +139,9 @@ def loaded(monkeypatch):
 
 async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
     """What a process finds that never saw the scope; what it packs is kept before it returns."""
-    store._indexes = Indexes(max_bytes=2**20)
-    found = await store.search_text(SCOPE, terms, limit=9, now=now)
-    places = await store.places(SCOPE, list(found.matches), reach=2, now=now)
+    store.indexes = Indexes(max_bytes=2**20)
+    found = await store.view(SCOPE, now=now).text(terms, limit=9)
+    places = await store.view(SCOPE, now=now).features(list(found.matches), reach=2)
     if store._packing:
         await asyncio.wait(store._packing)
     return dict(found.matches), list(found.matches), found.documents, found.average_length, found.frequencies, places
@@ -205,7 +205,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     await searched_anew(there, "tea")
     kept = await kept_index(here)
     assert b"Quokka session" in kept
-    on_its_way = here._indexes  # another process that packs what it read before
+    on_its_way = here.indexes  # another process that packs what it read before
     await found(here, "tea")
     on_its_way = on_its_way.packed(SCOPE)
     match way:
@@ -254,8 +254,8 @@ async def test_only_what_stood_beside_the_erased_is_read_again(pair, loaded, mon
     loaded.clear()
     reader = there if who == "forgets" else here
     if who == "never saw the scope":
-        reader._indexes = Indexes(max_bytes=2**20)
-    matches = await reader.search_text(SCOPE, ["tea", "6", "39"], limit=99, now=NOW)
+        reader.indexes = Indexes(max_bytes=2**20)
+    matches = await reader.view(SCOPE, now=NOW).text(["tea", "6", "39"], limit=99)
     assert set(matches.matches) == {one.id for one in many} - {many[6].id, many[39].id}
     assert loaded["memories"] == (6 if who == "never saw the scope" else 0)
     if reader._packing:
@@ -297,7 +297,7 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     here, there = pair
     await add(there, memory("green tea"))
     await found(here, "tea")
-    old = here._indexes.packed(SCOPE)
+    old = here.indexes.packed(SCOPE)
     await add(there, memory("black tea"))
     await searched_anew(there, "tea")
     newest = await kept_index(here)
@@ -353,7 +353,8 @@ async def test_what_was_packed_in_another_format_is_packed_anew_though_nothing_w
     loaded.clear()
     assert await searched_anew(there, "tea") == before
     assert loaded["memories"] == 9
-    await there.search_known(SCOPE, ["tea"], limit=9, now=NOW)
+    there.indexes.steady(SCOPE)
+    there.pack_outgrown()
     if there._packing:
         await asyncio.wait(there._packing)
     loaded.clear()
@@ -412,15 +413,15 @@ async def test_a_search_costs_no_more_however_many_scopes_were_searched(pair, we
         await add(here, memory("tea"), scope=scope)
         weighings.clear()
         assert len(await found(here, "tea", scope=scope)) == 1
-        await here.search_vector(scope, space_number, near, limit=3, now=NOW)
+        await here.view(scope, now=NOW).nearest(space_number, near, limit=3)
         costs.append(weighings.total())
-    assert len(here._indexes) == len(scopes)
+    assert len(here.indexes) == len(scopes)
     assert max(costs) == costs[0] <= 6
 
 
 async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
     here, _ = pair
-    here._indexes = Indexes(max_bytes=6000)
+    here.indexes = Indexes(max_bytes=6000)
     dice, scopes = random.Random(7), [Scope("acme", f"user {number}", "app") for number in range(5)]
     for turn in range(150):
         scope = dice.choice(scopes)
@@ -428,12 +429,12 @@ async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
             await add(here, memory(f"tea number {turn} {'and more ' * dice.randrange(20)}"), scope=scope)
         await found(here, "tea", scope=scope)
         if dice.random() < 0.1:
-            here._indexes.drop(dice.choice([None, *scopes]))
-        kept = [one.index.size for one in here._indexes._kept.values()]
-        assert here._indexes._kept.currsize == min(sum(kept), 6000)
+            here.indexes.drop(dice.choice([None, *scopes]))
+        kept = [one.index.size for one in here.indexes._kept.values()]
+        assert here.indexes._kept.currsize == min(sum(kept), 6000)
         assert sum(kept) <= 6000 or len(kept) == 1
-    here._indexes.drop()
-    assert (here._indexes._kept.currsize, len(here._indexes)) == (0, 0)
+    here.indexes.drop()
+    assert (here.indexes._kept.currsize, len(here.indexes)) == (0, 0)
 
 
 def entry(id: str, *terms: str, active: bool = True) -> Entry:

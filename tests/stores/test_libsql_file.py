@@ -234,7 +234,7 @@ async def test_the_driver_is_never_called_on_the_loops_thread(path, key, monkeyp
         (memory_id,) = await keep(store, "tea")
         batch = Batch(vectors={memory_id: vector(1, 0)}, space_number=space.number)
         await store.apply(SCOPE, batch, now=NOW)
-        await store.search_vector(SCOPE, space.number, [vector(1, 0)], limit=5, now=NOW)
+        await store.view(SCOPE, now=NOW).nearest(space.number, [vector(1, 0)], limit=5)
         await store.deliver(SCOPE, retrieved=[memory_id], delivered=[memory_id], now=NOW)
         await store.forget(SCOPE, everything=True, now=NOW)
         await store.prune(now=NOW, popular_after=10)
@@ -290,7 +290,7 @@ async def test_a_log_that_another_process_reads_in_is_emptied_after_the_next_wri
 
 
 async def nearest(store, space):
-    found = await store.search_vector(SCOPE, space.number, [vector(1, 0)], limit=10, now=NOW)
+    found = await store.view(SCOPE, now=NOW).nearest(space.number, [vector(1, 0)], limit=10)
     return [memory_id for memory_id, _ in found[0]]
 
 

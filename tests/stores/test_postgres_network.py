@@ -105,7 +105,7 @@ async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape
             vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
             changes = [Change(kind="add", memory=memory) for memory in memories]
             await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW)
-            [found] = await store.search_vector(SCOPE, space_number, [rows[7]], limit=1, now=NOW)
+            [found] = await store.view(SCOPE, now=NOW).nearest(space_number, [rows[7]], limit=1)
             assert found[0][0] == memories[7].id
 
 
@@ -136,8 +136,8 @@ async def test_large_rewrites_and_their_revisions_come_to_their_end(transport_ur
 # -- a network that swallows ---------------------------------------------------------------------------
 
 VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
-    "search_text": lambda store: store.search_text(SCOPE, ["zebra"], limit=5, now=NOW),
-    "search_vector": lambda store: store.search_vector(SCOPE, 1, [np.ones(3, np.float32)], limit=5, now=NOW),
+    "text": lambda store: store.view(SCOPE, now=NOW).text(["zebra"], limit=5),
+    "nearest": lambda store: store.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5),
     "list": lambda store: store.list(SCOPE, now=NOW),
     "get": lambda store: store.get(SCOPE, [new_id()], now=NOW),
     "apply": lambda store: store.apply(SCOPE, adding("new"), now=NOW),
@@ -148,7 +148,7 @@ VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
     "pending": lambda store: store.pending(now=NOW),
     "add_embedding_space": lambda store: store.add_embedding_space("another", 3, None),
 }
-STALLED = ("search_vector", "large apply")  # the others have no way of their own; test-slow tries them all
+STALLED = ("nearest", "large apply")  # the others have no way of their own; test-slow tries them all
 
 
 @pytest_asyncio.fixture
@@ -159,7 +159,7 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]
         await store.apply(SCOPE, adding("zebra one", "zebra two"), now=NOW)
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=3) as store:
-            await store.search_vector(SCOPE, 1, [np.ones(3, np.float32)], limit=5, now=NOW)
+            await store.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5)
             yield relay, store
 
 
@@ -246,7 +246,7 @@ async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
     assert await asyncio.gather(*(store.version(SCOPE) for _ in range(20))) == [1] * 20
 
 
-@pytest.mark.parametrize("verb", ["search_text", "apply", "large apply"])
+@pytest.mark.parametrize("verb", ["text", "apply", "large apply"])
 async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go_soon(relayed, verb):
     relay, store = relayed
     relay.swallow()
@@ -413,7 +413,7 @@ async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_u
             calls = [
                 lambda: store.version(SCOPE),
                 lambda: store.apply(SCOPE, adding(new_id()), now=NOW),
-                lambda: store.search_text(SCOPE, ["zebra"], limit=5, now=NOW),
+                lambda: store.view(SCOPE, now=NOW).text(["zebra"], limit=5),
             ]
             tasks = [asyncio.ensure_future(chance.choice(calls)()) for _ in range(60)]
             await asyncio.sleep(chance.random() * 0.05)

@@ -76,9 +76,9 @@ async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Ra
         listed = (await store.list(scope, limit=1000, now=NOW)).memories
         assert len(listed) == turn + 1
         assert {one.metadata["of"] for one in listed} == {mark}
-        matches = (await store.search_text(scope, ["zebra"], limit=1000, now=NOW)).matches
+        matches = (await store.view(scope, now=NOW).text(["zebra"], limit=1000)).matches
         assert set(matches) == {one.id for one in listed}
-        [near] = await store.search_vector(scope, space_number, [row], limit=1000, now=NOW)
+        [near] = await store.view(scope, now=NOW).nearest(space_number, [row], limit=1000)
         assert {id for id, _ in near} == set(matches)
         assert {job.key for job in await store.jobs()} == {mark}
         await store.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
@@ -183,7 +183,7 @@ async def test_callers_that_are_cancelled_leave_nothing_half_done_and_no_server_
             batch = Batch(changes=[Change(kind="add", memory=a_memory(f"{chance.random()}")) for _ in range(50)])
             calls = (
                 lambda batch=batch: store.apply(scope, batch, now=NOW),
-                lambda: store.search_text(scope, ["zebra"], limit=9, now=NOW),
+                lambda: store.view(scope, now=NOW).text(["zebra"], limit=9),
                 lambda: store.list(scope, limit=500, now=NOW),
             )
             task = asyncio.ensure_future(chance.choice(calls)())

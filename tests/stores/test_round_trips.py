@@ -16,6 +16,7 @@ from kagent_memory.stores.base import Batch
 from kagent_memory.stores.libsql.session import LibSQLSession
 from kagent_memory.stores.libsql.thread import DriverThread
 from kagent_memory.stores.postgres.session import PostgresSession
+from kagent_memory.stores.view import texts
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -75,7 +76,7 @@ async def store(store_uri):
     async with await open_store(store_uri) as store:
         changes = [Change(kind="add", memory=memory(number)) for number in range(30)]
         await store.apply(SCOPE, Batch(changes=changes), now=NOW)
-        await store.search_text(SCOPE, ["shelf"], limit=1, now=NOW)
+        await store.view(SCOPE, now=NOW).text(["shelf"], limit=1)
         yield store
 
 
@@ -83,9 +84,9 @@ async def test_many_queries_of_the_text_leg_cost_as_many_round_trips_as_one(stor
     queries = [[f"{number}", "shelf"] for number in range(200)]
     for narrowed in (Filter(), ODD):
         trips.since()
-        await store.search_texts(SCOPE, queries[:1], limit=5, filter=narrowed, now=NOW)
+        await texts(store.view(SCOPE, filter=narrowed, now=NOW), queries[:1], limit=5)
         one, _ = trips.since()
-        found = await store.search_texts(SCOPE, queries, limit=5, filter=narrowed, now=NOW)
+        found = await texts(store.view(SCOPE, filter=narrowed, now=NOW), queries, limit=5)
         all_of_them, _ = trips.since()
         assert all_of_them == one <= 2
         assert len(found) == 200
@@ -95,11 +96,11 @@ async def test_many_queries_of_the_text_leg_cost_as_many_round_trips_as_one(stor
 async def test_the_neighbours_of_twenty_facts_cost_as_much_as_those_of_one(store, trips, embedded):
     vectors = StoreEmbedder(store, HashEmbedder()) if embedded else None
     facts = [memory(number) for number in range(20)]
-    await neighbours(store, vectors, SCOPE, facts[:1], now=NOW)
+    await neighbours(store.view(SCOPE, now=NOW), vectors, facts[:1])
     trips.since()
-    await neighbours(store, vectors, SCOPE, facts[:1], now=NOW)
+    await neighbours(store.view(SCOPE, now=NOW), vectors, facts[:1])
     one, _ = trips.since()
-    near, _ = await neighbours(store, vectors, SCOPE, facts, now=NOW)
+    near, _ = await neighbours(store.view(SCOPE, now=NOW), vectors, facts)
     twenty, _ = trips.since()
     assert twenty == one
     assert all(near[place] for place in range(20))

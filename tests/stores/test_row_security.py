@@ -138,7 +138,7 @@ async def fill(store: MemoryStore) -> None:
         await store.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(text_index, "PACKED_AT_LEAST", 1)
-            await store.search_text(scope, ["says"], limit=1, now=NOW)
+            await store.view(scope, now=NOW).text(["says"], limit=1)
             await asyncio.wait(store._packing)
         await store.note_width(scope.tenant, 7, most=3)
         token = Token(id=new_id(), digest=scope.tenant, tenant=scope.tenant, created_at=NOW)
@@ -326,8 +326,8 @@ async def test_an_embedding_space_that_is_made_later_is_guarded_as_it_is_made(gu
         [memory] = (await store.list(ADA, now=NOW)).memories
         vector = np.ones(5000, np.float32)
         await store.apply(ADA, Batch(vectors={memory.id: vector}, space_number=later), now=NOW)
-        assert await store.search_vector(ADA, later, [vector], limit=9, now=NOW) == [[(memory.id, 1.0)]]
-        assert await store.search_vector(BEN, later, [vector], limit=9, now=NOW) == [[]]
+        assert await store.view(ADA, now=NOW).nearest(later, [vector], limit=9) == [[(memory.id, 1.0)]]
+        assert await store.view(BEN, now=NOW).nearest(later, [vector], limit=9) == [[]]
         for setting, count in (("", 0), (BEN.id.hex(), 0), (ADA.id.hex(), 1)):
             with raw(guarded_uri, APP, setting) as connection:
                 assert rows(connection, f"kagent_memory.memory_vector_{later}") == count
@@ -373,7 +373,7 @@ async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them
     async with await open_store(guarded_uri) as store:
         for scope in (ADA, BEN):
             assert {one.attribute for one in (await store.list(scope, now=NOW)).memories} == {"upgraded"}
-            assert await store.search_vector(scope, 1, [np.ones(4, np.float32)], limit=9, now=NOW) == [[]]
+            assert await store.view(scope, now=NOW).nearest(1, [np.ones(4, np.float32)], limit=9) == [[]]
     with raw(guarded_uri, APP, "") as connection:
         placed = {table for (table,) in connection.execute(SCOPED.replace("= 'scope_id'", "IN ('scope_id', 'tenant')"))}
         forced = {table for (table,) in connection.execute(f"{PLACES} AND relforcerowsecurity")}

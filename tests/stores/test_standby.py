@@ -26,7 +26,7 @@ from relay import Relay
 
 from kagent_memory import Memories, doctor, telemetry
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import Fact, Scope
+from kagent_memory.records import EVERYTHING, Fact, Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store, standby_lag
 from kagent_memory.stores.base import Batch
@@ -209,7 +209,7 @@ async def test_what_was_read_once_is_not_unread_by_a_standby_that_is_older(pair,
         with pair.paused():
             await writer.forget(ADA, [kept])
             assert len(await found(reader, ADA, "parcel")) == 3  # as the standby has it
-            seen = await reader.store.search_text(ADA, ["parcel"], limit=9, now=datetime.now(UTC))  # the primary's
+            seen = await reader.store.view(ADA, now=datetime.now(UTC)).text(["parcel"], limit=9)  # the primary's
             assert seen.documents == 2
             outcomes.since()
             assert len(await found(reader, ADA, "parcel")) == 2
@@ -415,9 +415,9 @@ async def test_an_embedding_space_that_the_standby_has_not_yet_is_looked_for_in_
             space = (await keyword.store.embedding_spaces())[0]
             outcomes.since()
             vector = [1.0] * space.dimensions
-            reading, _ = keyword.store.reader()
+            [view], _ = keyword.store.cached_views([ADA], filter=EVERYTHING, now=datetime.now(UTC))
             with pytest.raises(StandbyBehind):
-                await reading.search_vector(ADA, space.number, [vector], limit=3, now=datetime.now(UTC))
+                await view.nearest(space.number, [vector], limit=3)
     assert not [record for record in caplog.records if "read_uri" in record.getMessage()]
 
 

@@ -3,7 +3,6 @@
 from ...language.dates import bare_dates, named_spans, windows
 from ...language.tokenizer import estimated_tokens
 from .candidates import Candidates, Nearest, dense_text, in_one_scale, join, keeps_what_is_asked, shortlist
-from .filter_match import matches_filter
 from .rank import Ranked, Ranking, rank
 from .rank_settings import RankSettings
 from .selection import Selection, select
@@ -21,7 +20,6 @@ __all__ = [
     "in_one_scale",
     "join",
     "keeps_what_is_asked",
-    "matches_filter",
     "named_spans",
     "rank",
     "select",

@@ -10,13 +10,13 @@ from typing_extensions import Unpack, override
 
 from ...records import Filter, Memory, Scope, Vector
 from ..base import EmbeddingSpace, OpenOptions, Pruned
-from ..codec import bounded
 from ..encryption import KeyRing
 from ..sql.store import SqlStore
 from ..values import ForgottenTenant, Rotated
+from ..view import Nearest
 from .database import Database
 from .session import LibSQLSession
-from .vector_search import get_unchanged, nearest
+from .vector_search import nearest, unchanged
 
 
 class LibSQLStore(SqlStore[LibSQLSession]):
@@ -124,42 +124,37 @@ class LibSQLStore(SqlStore[LibSQLSession]):
         await self._file.erase()
 
     @override
-    async def search_vector(
+    async def nearest(
         self,
         scope: Scope,
         space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
-        filter: Filter = Filter(),
-        version: int | None = None,
-        passing: Sequence[str] | None = None,
+        filter: Filter,
+        version: int | None,
+        passing: Sequence[str] | None,
         now: datetime,
-    ) -> list[list[tuple[str, float]]]:
-        checked = await self._checked_vectors(space_number, vectors)
-        if not checked:
-            return []
-        return await self._searched(
+    ) -> list[Nearest]:
+        read = self._database.within(scope).read(
+            nearest,
+            self.indexes,
+            self._cache,
+            scope,
             space_number,
-            self._database.within(scope).read(
-                nearest,
-                self._indexes,
-                self._cache,
-                scope,
-                space_number,
-                checked,
-                limit=bounded(limit),
-                filter=filter,
-                version=version,
-                passing=passing,
-                now=now,
-            ),
+            vectors,
+            limit=limit,
+            filter=filter,
+            version=version,
+            passing=passing,
+            now=now,
         )
+        return await self._searched(space_number, read)
 
     @override
-    async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
+    async def unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int], now: datetime
     ) -> Mapping[str, Memory] | None:
         return await self._database.within(scope).read(
-            get_unchanged, self._indexes, scope, ids, version=version, marks=marks, now=now
+            unchanged, self.indexes, scope, ids, version=version, marks=marks, now=now
         )

@@ -18,7 +18,7 @@ from ..vector_index import ScopeVectors, VectorCache, search
 from .session import LibSQLSession, sql
 
 
-async def get_unchanged(
+async def unchanged(
     session: LibSQLSession,
     indexes: Indexes,
     scope: Scope,
@@ -28,7 +28,7 @@ async def get_unchanged(
     marks: Mapping[int, int],
     now: datetime,
 ) -> Mapping[str, Memory] | None:
-    """See `MemoryStore.get_unchanged`; a vector that was set since one of the marks tells that it is out of date."""
+    """See `SqlStore.unchanged`; a vector that was set since one of the marks tells that it is out of date."""
     for space_number, mark in marks.items():
         values = {"scope_id": scope.id, "seq": mark}
         try:
@@ -37,7 +37,7 @@ async def get_unchanged(
             return None
         if later:
             return None
-    return await read_queries.get_unchanged(session, indexes, scope, ids, version=version, marks={}, now=now)
+    return await read_queries.unchanged(session, indexes, scope, ids, version=version, marks={}, now=now)
 
 
 async def nearest(
@@ -54,7 +54,7 @@ async def nearest(
     passing: Sequence[str] | None,
     now: datetime,
 ) -> list[list[tuple[str, float]]]:
-    """See `MemoryStore.search_vector`; at least one vector."""
+    """See `SqlStore.nearest`; at least one vector."""
     index = await indexes.current(session, scope, version)
     if passing is None:
         passing = await read_queries.passing(session, scope, filter, now)

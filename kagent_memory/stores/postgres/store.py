@@ -19,12 +19,12 @@ from typing_extensions import Unpack, override
 from ...concurrency import cancel_and_wait, run_in_thread, uninterrupted
 from ...errors import ConfigurationError, KagentMemoryError
 from ...records import Filter, Memory, Scope, Vector
-from ..base import EmbeddingSpace, MemoryStore, OpenOptions, StandbyError
-from ..codec import bounded
+from ..base import EmbeddingSpace, OpenOptions, StandbyError
 from ..encryption import KeyRing
 from ..sql.store import SqlStore
 from ..text_index import ScopeIndex
 from ..vector_index import ScopeVectors
+from ..view import Nearest, Stale, View
 from . import embedded_server
 from .connection import AnyConnection, Target, Traits
 from .database import PostgresDatabase
@@ -118,16 +118,18 @@ class PostgresStore(SqlStore[PostgresSession]):
         await super().close()
 
     @override
-    def reader(self, failed: StandbyError | None = None) -> tuple[MemoryStore, str | None]:
-        if self._standby is None:
-            return self, None
-        if failed is not None:
-            return self, self._standby.failed(failed)
-        if (trouble := self._standby.held_off()) is not None:
-            return self, trouble
-        there: PostgresStore = copy.copy(self)
-        there._reads = self._standby.database()
-        return there, None
+    def cached_views(
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
+    ) -> tuple[Sequence[View], str | None]:
+        source: PostgresStore = self
+        trouble: str | None = None
+        if self._standby is not None and isinstance(after, StandbyError):
+            trouble = self._standby.failed(after)
+        elif self._standby is not None and (trouble := self._standby.held_off()) is None:
+            source = copy.copy(self)
+            source._standby, source._reads = None, self._standby.database()
+        views, _ = super(PostgresStore, source).cached_views(scopes, filter=filter, now=now, after=after)
+        return views, trouble
 
     @override
     @classmethod
@@ -201,39 +203,34 @@ class PostgresStore(SqlStore[PostgresSession]):
         await session.define("drop_vectors", number, 0)
 
     @override
-    async def search_vector(
+    async def nearest(
         self,
         scope: Scope,
         space_number: int,
         vectors: Sequence[Vector],
         *,
         limit: int,
-        filter: Filter = Filter(),
-        version: int | None = None,
-        passing: Sequence[str] | None = None,
+        filter: Filter,
+        version: int | None,
+        passing: Sequence[str] | None,
         now: datetime,
-    ) -> list[list[tuple[str, float]]]:
-        checked = await self._checked_vectors(space_number, vectors)
-        if not checked:
-            return []
-        return await self._searched(
+    ) -> list[Nearest]:
+        read = self.reader_of(scope).read(
+            nearest,
+            self.indexes,
+            scope,
             space_number,
-            self._reads.within(scope).read(
-                nearest,
-                self._indexes,
-                scope,
-                space_number,
-                checked,
-                limit=bounded(limit),
-                filter=filter,
-                version=version,
-                passing=passing,
-                now=now,
-            ),
+            vectors,
+            limit=limit,
+            filter=filter,
+            version=version,
+            passing=passing,
+            now=now,
         )
+        return await self._searched(space_number, read)
 
     @override
-    async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
+    async def cached_vectors(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
         key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
         known = self._cache.known(key)
         stands = known is not None and (known.version, known.erased) == (index.version, index.erased)
@@ -260,7 +257,7 @@ class PostgresStore(SqlStore[PostgresSession]):
     ) -> ScopeVectors | None:
         key, dimensions = (scope.id, space_number), await self._dimensions_of(space_number)
         if held.version > index.version:
-            said = self._indexes.unchanged(scope, index.version)
+            said = self.indexes.unchanged(scope, index.version)
             if said is None or said["salt"] == held.salt:
                 return None  # the index does not know all of these yet, and would have them let go
         self._loading.add(key)
@@ -269,7 +266,7 @@ class PostgresStore(SqlStore[PostgresSession]):
             if held.lacking is None or held.erased != index.erased:
                 await uninterrupted(run_in_thread(held.size // UNPACKED_BYTES, held.align, index))
             if len(held.lacking or ()) < MOST_CHANGED:
-                read = self._reads.within(scope).read(
+                read = self.reader_of(scope).read(
                     catch_up, scope, space_number, dimensions, held, least=version, most=MOST_CHANGED
                 )
                 if await self._searched(space_number, read):
@@ -292,7 +289,7 @@ class PostgresStore(SqlStore[PostgresSession]):
         try:
             self._cache.drop(key)
             at_once = max(2, MOST_AT_ONCE // dimensions)
-            read = self._reads.within(scope).read(vectors_of, scope, space_number, dimensions, count, at_once=at_once)
+            read = self.reader_of(scope).read(vectors_of, scope, space_number, dimensions, count, at_once=at_once)
             held = await self._searched(space_number, read)
             if held is not None:
                 self._cache.keep(key, held)
@@ -302,10 +299,10 @@ class PostgresStore(SqlStore[PostgresSession]):
             self._loading.discard(key)
 
     @override
-    async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
+    async def unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int], now: datetime
     ) -> Mapping[str, Memory] | None:
-        found = await super().get_unchanged(scope, ids, version=version, marks=marks, now=now)
+        found = await super().unchanged(scope, ids, version=version, marks=marks, now=now)
         if found is None:
             for number in marks:
                 if (held := self._cache.known((scope.id, number))) is not None:

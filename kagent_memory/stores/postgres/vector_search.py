@@ -36,7 +36,7 @@ async def nearest(
     passing: Sequence[str] | None,
     now: datetime,
 ) -> list[Nearest]:
-    """See `MemoryStore.search_vector`. All vectors of the scope are asked first: nearly all are visible."""
+    """See `SqlStore.nearest`. All vectors of the scope are asked first: nearly all are visible."""
     if passing is None:
         passing = await read_queries.passing(session, scope, filter, now)
     narrowed, whose = passing is not None, {"scope_id": scope.id}

@@ -10,8 +10,9 @@ from datetime import datetime
 from ...errors import InvalidInput
 from ...records import EVERYTHING, Filter, Memory, Revision, Scope
 from .. import codec
-from ..base import EARLIEST, Facets, Order, Page, RankFeatures, ScopeStats, TextMatches
+from ..base import EARLIEST, Facets, Order, Page, ScopeStats
 from ..codec import bounded, is_id, known
+from ..text_index import ScopeIndex
 from .decoding import filter_values, to_memory, to_revision
 from .index_cache import Indexes
 from .maintenance import embedding_spaces
@@ -29,7 +30,7 @@ async def get(
     return {id: found[id] for id in wanted if id in found}
 
 
-async def get_unchanged(
+async def unchanged(
     session: Session,
     indexes: Indexes,
     scope: Scope,
@@ -39,7 +40,7 @@ async def get_unchanged(
     marks: Mapping[int, int],
     now: datetime,
 ) -> Mapping[str, Memory] | None:
-    """See `MemoryStore.get_unchanged`; the scope's row tells the mark of all its vectors."""
+    """See `SqlStore.unchanged`; the scope's row tells the mark of all its vectors."""
     said = indexes.unchanged(scope, version)
     wanted = known(ids)
     rows = await session.rows("unchanged_memories", {**said, "ids": wanted, "now": now}) if said else ()
@@ -106,35 +107,11 @@ async def kept(session: Session, scope: Scope, filter: Filter) -> Sequence[str]:
     return sorted(row["id"] for row in await session.rows("passing", filter_values(scope, every, EARLIEST)))
 
 
-async def search_texts(
-    session: Session,
-    indexes: Indexes,
-    scope: Scope,
-    queries: Sequence[Sequence[str]],
-    *,
-    limit: int,
-    filter: Filter,
-    now: datetime,
-) -> Sequence[TextMatches]:
-    """See `MemoryStore.search_texts`."""
-    index = await indexes.current(session, scope)
-    among = await passing(session, scope, filter, now)
-    answers: list[TextMatches] = []
-    for terms in queries:
-        if answers:
-            await session.pause()
-        # Asked anew for each query: the index may have grown in the pause.
-        visible = index.visible(now, superseded=bool(filter.superseded), among=among)
-        answers.append(replace(index.search(terms, visible, bounded(limit)), passing=among))
-    return answers
-
-
-async def places(
-    session: Session, indexes: Indexes, scope: Scope, ids: Sequence[str], *, reach: int, now: datetime
-) -> Sequence[RankFeatures]:
-    """See `MemoryStore.places`."""
-    index = await indexes.current(session, scope)
-    return index.places(ids, reach, now)
+async def index_of(
+    session: Session, indexes: Indexes, scope: Scope, filter: Filter, now: datetime
+) -> tuple[ScopeIndex, Sequence[str] | None]:
+    """Return a scope's index as the database has it now, and the ids that pass the filter (None: all do)."""
+    return await indexes.current(session, scope), await passing(session, scope, filter, now)
 
 
 async def taken(session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:

@@ -54,7 +54,12 @@ class SpaceStore(Store, Generic[AnySession]):
                 raise
             raise InvalidInput(f"There is no embedding space {space_number} here any more.") from error
 
-    async def _checked_vectors(self, space_number: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
+    async def checked_vectors(self, space_number: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
+        """Return the vectors as they are kept.
+
+        Raises:
+            InvalidInput: one does not fit the embedding space, or there is none of this number.
+        """
         dimensions = await self._dimensions_of(space_number)
         return [checked_vector(vector, dimensions) for vector in vectors]
 

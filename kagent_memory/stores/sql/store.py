@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -30,19 +30,18 @@ from ..base import (
     Page,
     PendingJobs,
     Pruned,
-    RankFeatures,
     ScopeStats,
-    TextMatches,
     Token,
 )
-from ..codec import bounded
 from ..encryption import KeyRing
 from ..receipts import Receipt, ReceiptChain
 from ..text_index import ScopeIndex
 from ..values import ForgottenTenant, Restored, Rotated, Whole
-from ..vector_index import ScopeVectors, VectorCache, nearest_known
+from ..vector_index import ScopeVectors, VectorCache
+from ..view import Nearest, Stale, View
 from . import forgetting, maintenance, queue, read_queries, receipts, rotation, tokens, transfer, write_queries
 from .index_cache import Indexes
+from .scope_view import SEARCHED_BYTES, ScopeView
 from .session import Database
 from .spaces import ATTEMPTS, AnySession, SpaceStore
 
@@ -51,7 +50,6 @@ logger = logging.getLogger(__name__)
 CACHE_MB = 256
 CANDIDATES = 100
 SERVED = 100
-SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
 MOST_PACKED = 64 * 2**20
@@ -63,7 +61,7 @@ RESEALED = 200
 class SqlStore(SpaceStore[AnySession]):
     """A store whose verbs are the scripts of `stores.sql`, run by an adapter's `Database`.
 
-    An adapter adds `open` and `search_vector`, which are its own, and how the table of an embedding space is made.
+    An adapter adds `open` and `nearest`, which are its own, and how the table of an embedding space is made.
     """
 
     supports = frozenset({"encryption_keys"})
@@ -75,7 +73,7 @@ class SqlStore(SpaceStore[AnySession]):
         cache_bytes = options.get("cache_mb", CACHE_MB) * 2**20
         self._reads = database  # of one scope, for readers
         self._ring = ring
-        self._indexes = Indexes(cache_bytes)
+        self.indexes = Indexes(cache_bytes)
         self._cache = VectorCache(cache_bytes)
         self._served = deque[bytes](maxlen=SERVED)  # the ids of the scopes whose jobs were claimed, the last at the end
         self._due = queue.Due()
@@ -87,19 +85,19 @@ class SqlStore(SpaceStore[AnySession]):
             await asyncio.wait(self._packing, timeout=PACKING_SECONDS)
         await cancel_and_wait(*self._packing)
         await self._database.close()
-        self._indexes.drop()
+        self.indexes.drop()
         self._cache.drop()
 
-    def _pack_outgrown(self) -> None:
-        """Begins to keep the packed indexes of scopes that have outgrown theirs: a few at a time, beside searches."""
-        outgrown = self._indexes.outgrown
+    def pack_outgrown(self) -> None:
+        """Begin to keep the packed indexes of scopes that have outgrown theirs: a few at a time, beside searches."""
+        outgrown = self.indexes.outgrown
         while outgrown and len(self._packing) < PACKING_AT_ONCE:
             task = asyncio.create_task(self._pack(outgrown.pop()), name="kagent-memory-index")
             self._packing.add(task)
             task.add_done_callback(self._packing.discard)
 
     async def _pack(self, scope: Scope) -> None:
-        packed = await run_in_thread(LONG, self._indexes.packed, scope)
+        packed = await run_in_thread(LONG, self.indexes.packed, scope)
         if packed is None or sum(len(part.packed) for part in packed.parts.fresh) > MOST_PACKED:
             return
         try:
@@ -123,11 +121,11 @@ class SqlStore(SpaceStore[AnySession]):
         batch = await run_in_thread(
             len(batch.vectors) + len(batch.taken), planning.with_checked_vectors, batch, dimensions
         )
-        steady = self._indexes.unsettle(scope)
+        steady = self.indexes.unsettle(scope)
         write = self._of({scope} | {job.scope for job in batch.jobs}).write
         applied, written = await write(write_queries.apply, scope, batch, texts=texts, now=now)
         if written is not None and self._ring is None:
-            self._indexes.written(scope, written, steady=steady)
+            self.indexes.written(scope, written, steady=steady)
         return applied
 
     @override
@@ -161,23 +159,23 @@ class SqlStore(SpaceStore[AnySession]):
 
     async def _let_go(self, scope: Scope, gone: Sequence[str]) -> None:
         """Drops what is cached of a scope from which these memories were erased."""
-        if (index := self._indexes.at_hand(scope)) is not None:
+        if (index := self.indexes.at_hand(scope)) is not None:
             await run_in_thread(index.size // SEARCHED_BYTES, index.discard, gone)
         for number in self._dimensions:
             self._cache.discard((scope.id, number), gone)
 
     @override
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        return await self._reads.within(scope).read(read_queries.kept, scope, filter)
+        return await self.reader_of(scope).read(read_queries.kept, scope, filter)
 
     @override
     async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
-        return await self._reads.within(scope).read(transfer.whole, scope, ids)
+        return await self.reader_of(scope).read(transfer.whole, scope, ids)
 
     @override
     async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
         await self._dimensions_of(space_number)
-        read = self._database.within(scope).read(transfer.vectors, scope, space_number, ids)
+        read = self.reader_of(scope).read(transfer.vectors, scope, space_number, ids)
         return await self._searched(space_number, read)
 
     @override
@@ -188,7 +186,7 @@ class SqlStore(SpaceStore[AnySession]):
         texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
         fitting: list[Whole] = []
         for one in memories:
-            vectors = {n: (await self._checked_vectors(n, [vector]))[0] for n, vector in one.vectors.items()}
+            vectors = {n: (await self.checked_vectors(n, [vector]))[0] for n, vector in one.vectors.items()}
             fitting.append(replace(one, vectors=vectors))
         database = self._database.within(scope)
         run = database.read if dry_run else database.write
@@ -210,7 +208,7 @@ class SqlStore(SpaceStore[AnySession]):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        return await self._reads.within(scope).read(read_queries.get, scope, ids, now=now, superseded=superseded)
+        return await self.reader_of(scope).read(read_queries.get, scope, ids, now=now, superseded=superseded)
 
     @override
     async def list(
@@ -223,90 +221,73 @@ class SqlStore(SpaceStore[AnySession]):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        return await self._reads.within(scope).read(
+        return await self.reader_of(scope).read(
             read_queries.list_page, scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
 
     @override
-    async def search_texts(
-        self, scope: Scope, queries: Sequence[Sequence[str]], *, limit: int, filter: Filter = Filter(), now: datetime
-    ) -> Sequence[TextMatches]:
-        if not queries:
-            return []
-        found = await self._reads.within(scope).read(
-            read_queries.search_texts, self._indexes, scope, queries, limit=limit, filter=filter, now=now
-        )
-        self._pack_outgrown()
-        return found
+    def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
+        return ScopeView(self, scope, filter=filter, now=now)
 
     @override
-    async def search_known(
-        self,
-        scope: Scope,
-        terms: Sequence[str],
-        *,
-        limit: int,
-        filter: Filter = Filter(),
-        seen: TextMatches | None = None,
-        now: datetime,
-    ) -> TextMatches | None:
-        if seen is not None:
-            index = self._indexes.known(scope, seen.version)
-        else:
-            index = self._indexes.steady(scope) if filter == EVERYTHING else None
-            self._pack_outgrown()
-        if index is None:
-            return None
-        passing = None if seen is None else seen.passing
-        find = partial(
-            index.search_visible, terms, bounded(limit), now, superseded=bool(filter.superseded), among=passing
-        )
-        found = await run_in_thread(index.size // SEARCHED_BYTES, find)
-        return found if passing is None else replace(found, passing=passing)
+    def cached_views(
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
+    ) -> tuple[Sequence[View], str | None]:
+        is_trusted = len(scopes) == 1 and after is None
+        return [ScopeView(self, scope, filter=filter, now=now, cached=is_trusted) for scope in scopes], None
 
-    @override
-    async def get_unchanged(
-        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int] = {}, now: datetime
+    def reader_of(self, scope: Scope) -> Database[AnySession]:
+        """Return the database that searches of a scope read."""
+        return self._reads.within(scope)
+
+    async def unchanged(
+        self, scope: Scope, ids: Sequence[str], *, version: int, marks: Mapping[int, int], now: datetime
     ) -> Mapping[str, Memory] | None:
-        return await self._reads.within(scope).read(
-            read_queries.get_unchanged, self._indexes, scope, ids, version=version, marks=marks, now=now
+        """Return the visible ones of these memories; None where the scope was written to since this version.
+
+        The question whether its vectors still are at these marks (by embedding space) is part of the same statement.
+        """
+        return await self.reader_of(scope).read(
+            read_queries.unchanged, self.indexes, scope, ids, version=version, marks=marks, now=now
         )
 
-    @override
-    async def nearest_known(
-        self, scope: Scope, space_number: int, vectors: Sequence[Vector], *, limit: int, version: int, now: datetime
-    ) -> tuple[list[list[tuple[str, float]]], int] | None:
-        checked = await self._checked_vectors(space_number, vectors)
-        if not checked or (index := self._indexes.known(scope, version)) is None:
-            return None
-        held = await self._held(scope, space_number, index)
-        if held is None:
-            return None
-        size = len(checked) * held.size // SEARCHED_BYTES
-        find = partial(nearest_known, limit=bounded(limit), version=version, now=now)
-        return await run_in_thread(size, find, index, held, checked)
-
-    async def _held(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
-        """The vectors of a scope whose index is current, as far as they are in memory."""
+    async def cached_vectors(self, scope: Scope, space_number: int, index: ScopeIndex) -> ScopeVectors | None:
+        """Return the vectors of a scope whose index is current, where they are in memory."""
         return self._cache.known((scope.id, space_number))
 
-    @override
-    async def places(
-        self, scope: Scope, ids: Sequence[str], *, reach: int = 0, version: int | None = None, now: datetime
-    ) -> Sequence[RankFeatures]:
-        if (known := self._indexes.known(scope, version)) is not None:
-            return known.places(ids, reach, now)
-        return await self._reads.within(scope).read(
-            read_queries.places, self._indexes, scope, ids, reach=reach, now=now
-        )
+    @abstractmethod
+    async def nearest(
+        self,
+        scope: Scope,
+        space_number: int,
+        vectors: Sequence[Vector],
+        *,
+        limit: int,
+        filter: Filter,
+        version: int | None,
+        passing: Sequence[str] | None,
+        now: datetime,
+    ) -> list[Nearest]:
+        """Return what `View.nearest` promises, read from the database.
+
+        Args:
+            scope: whose memories.
+            space_number: of which embedding space.
+            vectors: checked ones.
+            limit: how many for each vector.
+            filter: which memories.
+            version: of the scope, seen just now; which memories are visible need not be newer.
+            passing: the ids that pass the filter, where they were read just now.
+            now: the time.
+        """
 
     @override
     async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        return await self._reads.within(scope).read(read_queries.in_slots, scope, slots=slots, now=now)
+        return await self.reader_of(scope).read(read_queries.in_slots, scope, slots=slots, now=now)
 
     @override
     async def short_term(self, scope: Scope, *, session_id: str | None, limit: int, now: datetime) -> Sequence[Memory]:
-        return await self._reads.within(scope).read(
+        return await self.reader_of(scope).read(
             read_queries.short_term, scope, session_id=session_id, limit=limit, now=now
         )
 
@@ -316,43 +297,43 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        return await self._reads.within(scope).read(read_queries.taken, scope, session_id, event_ids)
+        return await self.reader_of(scope).read(read_queries.taken, scope, session_id, event_ids)
 
     @override
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        return await self._reads.within(scope).read(read_queries.history, scope, memory_id)
+        return await self.reader_of(scope).read(read_queries.history, scope, memory_id)
 
     @override
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        return await self._reads.within(scope).read(read_queries.group, scope, group)
+        return await self.reader_of(scope).read(read_queries.group, scope, group)
 
     @override
     async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
         await self._dimensions_of(space_number)
-        return await self._reads.within(scope).read(read_queries.unembedded, scope, space_number, limit=limit, now=now)
+        return await self.reader_of(scope).read(read_queries.unembedded, scope, space_number, limit=limit, now=now)
 
     @override
     async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
         await self._dimensions_of(space_number)
-        return await self._reads.within(scope).read(read_queries.unembedded_ids, scope, space_number, now=now)
+        return await self.reader_of(scope).read(read_queries.unembedded_ids, scope, space_number, now=now)
 
     @override
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
-        return await self._reads.within(scope).read(read_queries.orphans, scope)
+        return await self.reader_of(scope).read(read_queries.orphans, scope)
 
     @override
     async def version(self, scope: Scope) -> int:
-        return await self._reads.within(scope).read(read_queries.version, scope)
+        return await self.reader_of(scope).read(read_queries.version, scope)
 
     @override
     async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
         if self._ring is not None:  # the database holds digests
             return await super().facets(scope, filter=filter, most=most, now=now)
-        return await self._reads.within(scope).read(read_queries.facets, scope, filter=filter, most=most, now=now)
+        return await self.reader_of(scope).read(read_queries.facets, scope, filter=filter, most=most, now=now)
 
     @override
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        return await self._reads.within(scope).read(read_queries.stats, scope, now=now, popular_after=popular_after)
+        return await self.reader_of(scope).read(read_queries.stats, scope, now=now, popular_after=popular_after)
 
     # -- across scopes: models, queue, maintenance ----------------------------------------------
 
@@ -497,7 +478,7 @@ class SqlStore(SpaceStore[AnySession]):
             total += await run(maintenance.prune, some, now=now, popular_after=popular_after, dry_run=dry_run)
             after = some[-1][0]
         if total.deleted and not dry_run:
-            self._indexes.drop()
+            self.indexes.drop()
             self._cache.drop()
         if not dry_run:
             await self._database.write(maintenance.release_widths)
@@ -517,7 +498,7 @@ class SqlStore(SpaceStore[AnySession]):
                     erased, ended = await database.write(forgetting.erase_some, scope, limit=most, who=who, now=now)
                     memories, left = memories + erased, left - max(erased, 1)
                 gone |= {scope} if ended else set()  # a worker may have begun it anew
-                self._indexes.drop(scope)
+                self.indexes.drop(scope)
                 for number in self._dimensions:
                     self._cache.drop((scope.id, number))
         await self._database.write(forgetting.erase_widths, tenant=tenant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ...records import Filter, Memory
+from ..records import Filter, Memory
 
 
 def matches_filter(filter: Filter, memory: Memory) -> bool:
@@ -39,3 +39,12 @@ def _between(at: datetime | None, after: datetime | None, before: datetime | Non
     if after is None and before is None:
         return True
     return at is not None and (after is None or at >= after) and (before is None or at < before)
+
+
+def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
+    """Return whether readers see a memory at `now`; `superseded` as in `Filter`."""
+    if not memory.pinned and memory.expires_at is not None and memory.expires_at <= now:
+        return False
+    if isinstance(superseded, str):
+        return memory.state == ("superseded" if superseded == "only" else superseded)
+    return superseded or memory.state == "active"
