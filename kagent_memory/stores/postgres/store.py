@@ -126,8 +126,9 @@ class PostgresStore(SqlStore[PostgresSession]):
         if self._standby is not None and isinstance(after, StandbyError):
             trouble = self._standby.failed(after)
         elif self._standby is not None and (trouble := self._standby.held_off()) is None:
-            source = copy.copy(self)
-            source._standby, source._reads = None, self._standby.database()
+            there: PostgresStore = copy.copy(self)
+            there._standby, there._reads = None, self._standby.database()
+            source = there
         views, _ = super(PostgresStore, source).cached_views(scopes, filter=filter, now=now, after=after)
         return views, trouble
 
