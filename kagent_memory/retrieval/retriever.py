@@ -414,7 +414,7 @@ class Retriever:
                 settings=self._rank,
                 standing=standing,
             )
-            # near-duplicates that fell together, and what the filter holds off, leave room for what stood further down
+            # duplicates that fell together, and what the filter holds off, leave room for what stood further down
             short_on_purpose = (budget_tokens or self._rank.gap) and len(fitting) >= query.limit
             if len(selection.kept) >= query.limit or wanted >= len(ranking.ranked) or short_on_purpose:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -203,7 +204,12 @@ async def _memory_page(
         "tags": ", ".join(memory.tags),
         "why": "",
     }
+    linked: list[Memory] = []
+    for id in memory.links:
+        with suppress(NotFound):  # it has expired
+            linked.append(await memories_of(request).get(scope, id))
     values = {"scope": scope, "memory": memory, "revisions": told[::-1], "types": MEMORY_TYPES, "wrong": wrong}
+    values |= {"linked": linked}
     values |= {"form": {**stored, **typed}, "can_undo": last_change(revisions) is not None}
     return page(request, "memory.html", {**values, **shown_settings(request)}, status)
 

@@ -127,20 +127,14 @@ def size_of(new: Sequence[Memory], neighbours: Near) -> int:
 
 def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
     """Return the facts that a model is asked about, by their number, with what may be the same."""
-    near = {number: _meetable(new[number], some) for number, some in neighbours.items()}
-    shown = {
-        number: [memory for memory in some if not (memory.verbatim or memory.is_summary)]
-        for number, some in sorted(near.items())
-    }
-    return {
-        number: shown[number]
-        for number, some in near.items()
-        if shown[number]
-        and new[number].state == "active"
-        and not new[number].verbatim
-        and not new[number].is_summary
-        and all(identity_of(memory) != identity_of(new[number]) for memory in some)
-    }
+    asked: dict[int, list[Memory]] = {}
+    for number, some in sorted(neighbours.items()):
+        fact, near = new[number], _meetable(new[number], some)
+        shown = [memory for memory in near if not (memory.verbatim or memory.is_summary)]
+        is_plain = fact.state == "active" and not (fact.verbatim or fact.is_summary)
+        if shown and is_plain and all(identity_of(memory) != identity_of(fact) for memory in near):
+            asked[number] = shown
+    return asked
 
 
 def _meetable(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
