@@ -312,24 +312,6 @@ def _idle() -> frozenset[str]:
     return _telling().union(term for word in all_words("function_words") for term in tokens(word))
 
 
-def _key(term: str) -> str:
-    """Return what the forms of a word share; numbers and identifiers stay whole."""
-    return term[:_STEM] if term.isalpha() else term
-
-
-@cache
-def _telling() -> frozenset[str]:
-    """Return English stop words, and the words of telling, courtesy and denial in any language."""
-    idle = table("echo_words")["idle"].split()
-    return STOP_WORDS.union(denying_terms(), (term for word in idle for term in tokens(word)))
-
-
-@cache
-def _idle() -> frozenset[str]:
-    """Return the words that an echo may add: `_telling` and function words of all languages."""
-    return _telling().union(term for word in all_words("function_words") for term in tokens(word))
-
-
 def _lines(texts: Iterable[str]) -> list[str]:
     return [line.strip() for text in texts if "\n" in text for line in text.splitlines() if line.strip()]
 
