@@ -208,21 +208,17 @@ class Postings:
         return [column.tobytes() for column in (*columns, often.astype("<u4"), both.counts[often].astype("<u4"))]
 
     @classmethod
-    def unpacked(cls, lists: Sequence[Sequence[memoryview]], counts: Sequence[int]) -> Self:
-        """The lists that `packed` gave of some parts, whose rows, so many each, follow each other."""
-        postings, first, runs = cls(), 0, [_NOTHING]
-        for pieces, count in zip(lists, counts, strict=True):
-            keys = np.frombuffer(pieces[0], "<u8").astype(np.uint64)
-            lengths = _unpacked(pieces[1], len(keys)).astype(np.int64)
-            size = int(lengths.sum())
-            rows, often = _unpacked(pieces[2], size).astype(np.uint32), np.frombuffer(pieces[3], "<u4")
-            rows += np.uint32(first)
-            values = _narrow(np.frombuffer(pieces[4], "<u4").astype(np.int64))
-            held = np.ones(size, values.dtype)
-            held[often] = values
-            runs.append(_Run(keys, lengths.cumsum() - lengths, lengths, rows, held))
-            first += count
-        postings._long = _Run.beside(runs)
+    def unpacked(cls, pieces: Sequence[memoryview]) -> Self:
+        """Return the lists that `packed` gave."""
+        postings = cls()
+        keys = np.frombuffer(pieces[0], "<u8").astype(np.uint64)
+        lengths = _unpacked(pieces[1], len(keys)).astype(np.int64)
+        size = int(lengths.sum())
+        rows, often = _unpacked(pieces[2], size).astype(np.uint32), np.frombuffer(pieces[3], "<u4")
+        values = _narrow(np.frombuffer(pieces[4], "<u4").astype(np.int64))
+        held = np.ones(size, values.dtype)
+        held[often] = values
+        postings._long = _Run(keys, lengths.cumsum() - lengths, lengths, rows, held)
         return postings
 
     def where(self, kept: npt.NDArray[np.bool_]) -> Postings:

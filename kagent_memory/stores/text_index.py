@@ -1,15 +1,13 @@
 """What one scope's memories are searched by, held in memory between calls: terms, places, visibility; no content.
 
 Pure: it is told what the database holds (`sql/index_cache.py`) and answers from that alone. It is kept in columns,
-which go to the database and come back as they are (`parts`): a process that never saw the scope loads it at once, and
-what is erased takes along only the part that held it.
+which go to the database and come back as they are (`packed`): a process that never saw the scope loads it at once.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import partial
@@ -21,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..language.time_words import TIME_TERMS, time_terms_of
-from .codec import id_text, is_id
+from .codec import is_id
 from .columns import NONE, Mask, Places, Rows
 from .index_rows import (
     COLUMNS,
@@ -47,9 +45,7 @@ SCOPE_BYTES = 4000  # of an index that holds nothing yet
 DEAD_AT_LEAST = 500
 FEW_TERMS = 64
 PACKED_AT_LEAST = 50
-PACKED_SHARE = 4
-PACKED_AT_MOST = 500
-PART_ROWS = 1000
+PACKED_SHARE = 10
 _TIME_KEYS = keys_of(TIME_TERMS)
 FORMAT = b"kagent_memory index 2\n"  # count up when the columns, the stemming or the terms for times change
 
@@ -66,33 +62,6 @@ class Entry(NamedTuple):
     active: bool
     expires_at: datetime | None
     postings: bytes
-
-
-class Part(NamedTuple):
-    """The living memories of a scope whose ids are in a range, both ends included, in columns.
-
-    Attributes:
-        packed: b"": it held something that was erased since.
-    """
-
-    first: str
-    last: str
-    packed: bytes
-
-
-class Parts(NamedTuple):
-    """An index as the database is to keep it.
-
-    Attributes:
-        kept: where those begin that stay as they are there.
-        since: the version at which those were kept.
-        rows: how many of its rows they know, the dead ones among them.
-    """
-
-    kept: Sequence[str]
-    since: int
-    fresh: Sequence[Part]
-    rows: int
 
 
 class _Seen(NamedTuple):
@@ -126,9 +95,6 @@ class ScopeIndex:
         self.erased = erased
         self._count = 0
         self._packed = 0
-        self._parts: list[tuple[bytes, bytes]] = []  # the ids that each begins and ends with, in order
-        self._parts_since = -1
-        self._parts_rows = 0  # what came after these rows is in none of them
         self._living = 0
         self._in_order: RawIds = raw_ids(np.zeros(0, COLUMNS))  # of the rows that were packed, which come first
         self._later: dict[bytes, int] = {}  # the living rows after those
@@ -167,82 +133,44 @@ class ScopeIndex:
         return dead > max(DEAD_AT_LEAST, self._living)
 
     @property
-    def outgrown(self) -> bool:
-        """Whether so much came since it was packed that it should be packed again."""
-        share = self._packed // PACKED_SHARE  # where nothing stays as it is, all of it is written again
-        return self._count - self._packed >= max(PACKED_AT_LEAST, min(share, PACKED_AT_MOST) if self._parts else share)
+    def is_worth_packing(self) -> bool:
+        """Whether 50 rows came since it was packed."""
+        return self._count - self._packed >= PACKED_AT_LEAST
 
-    def parts(self) -> Parts:
-        """All that it holds of living rows, for `unpacked`; a part that nothing came to since it was kept stays as it
-        is. May run beside a `load` on another thread.
-        """
+    @property
+    def outgrown(self) -> bool:
+        """Whether a tenth of it came since it was packed."""
+        return self.is_worth_packing and self._count - self._packed >= self._packed // PACKED_SHARE
+
+    def packed(self) -> bytes:
+        """Return all that it holds of living rows, for `unpacked`; may run beside a `load` on another thread."""
         with self.loading:
             columns, names, postings = self._columns[: self._count].copy(), list(self._names), copy(self._postings)
-            known, since, former = list(self._parts), self._parts_since, self._parts_rows
             self._packed = self._count
         living = np.flatnonzero(columns["alive"])
         living = living[np.lexsort((columns["low"][living], columns["high"][living]))]
-        ids, fresh = (each_id(raw_ids(some).tobytes()) for some in (columns[living], columns[former:]))
-        fresh.sort()
-        kept, spans, end = list[str](), list[tuple[int, int]](), 0
-        for first, last in known:
-            begins, ends = bisect_left(ids, first), bisect_right(ids, last)
-            is_same = bisect_left(fresh, first) == bisect_right(fresh, last)
-            if is_same and ends - begins >= PART_ROWS // 2:
-                kept.append(id_text(first.hex()))
-                spans += _spans(end, begins)
-                end = ends
-        parts: list[Part] = []
-        for begins, ends in (*spans, *_spans(end, len(ids))):
-            rows = living[begins:ends]
-            own, used = renamed(columns[rows], names)
-            texts = json.dumps(used, ensure_ascii=False, separators=(",", ":")).encode()
-            pieces = [texts, own.tobytes(), *postings.packed(rows, len(columns))]
-            data = FORMAT + np.array([len(piece) for piece in pieces], "<u8").tobytes() + b"".join(pieces)
-            parts.append(Part(id_text(ids[begins].hex()), id_text(ids[ends - 1].hex()), data))
-        return Parts(kept, since, parts, len(columns))
-
-    def keep(self, parts: Parts | None, version: int) -> None:
-        """The database has these parts as of this version; None: it has others, and all are to be packed anew."""
-        with self.loading:
-            kept = set(map(raw_id, () if parts is None else parts.kept))
-            known = [one for one in self._parts if one[0] in kept]
-            for first, last, _ in () if parts is None else parts.fresh:
-                known.append((raw_id(first), raw_id(last)))
-            self._parts, self._parts_since = sorted(known), version
-            self._parts_rows = 0 if parts is None else parts.rows
+        own, used = renamed(columns[living], names)
+        texts = json.dumps(used, ensure_ascii=False, separators=(",", ":")).encode()
+        pieces = [texts, own.tobytes(), *postings.packed(living, len(columns))]
+        return FORMAT + np.array([len(piece) for piece in pieces], "<u8").tobytes() + b"".join(pieces)
 
     @classmethod
-    def unpacked(cls, parts: Sequence[Part], *, erased: int, version: int) -> Self | None:
-        """The index that was packed at this version, less the parts that something was erased from; None when it is of
-        another format.
-        """
-        index, tables, lists, counts = cls(erased), list[memoryview](), list[Sequence[memoryview]](), list[int]()
-        renumbered = list[tuple[slice, list[int]]]()
-        for part in parts:
-            if not part.packed:
-                continue
-            if not part.packed.startswith(FORMAT):
-                return None
-            names, table, *postings = _pieces(part.packed)
-            tables.append(table)
-            lists.append(postings)
-            counts.append(len(table) // COLUMNS.itemsize)
-            numbers = [index._number(name) for name in json.loads(bytes(names))]
-            if numbers != [*range(len(numbers))]:
-                renumbered.append((slice(sum(counts) - counts[-1], sum(counts)), [*numbers, -1]))
-            index._parts.append((raw_id(part.first), raw_id(part.last)))
-        index._columns = np.frombuffer(bytearray().join(tables), COLUMNS)
-        for rows, numbers in renumbered:
-            for column in NAMED:
-                index._columns[column][rows] = np.array(numbers)[index._columns[column][rows]]
+    def unpacked(cls, packed: bytes, *, erased: int, version: int) -> Self | None:
+        """Return the index that was packed at this version; None when it is of another format."""
+        if not packed.startswith(FORMAT):
+            return None
+        names, table, *postings = _pieces(packed)
+        index = cls(erased)
+        for name in json.loads(bytes(names)):
+            index._number(name)
+        index._columns = np.frombuffer(bytearray(table), COLUMNS)
         if not rising(index._columns):
             return None
         index._in_order = raw_ids(index._columns)
-        index._count = index._living = index._packed = index._parts_rows = len(index._columns)
+        index._count = index._living = index._packed = len(index._columns)
         index._ids = np.empty(index._count, object)
-        index._postings = Postings.unpacked(lists, counts)
-        index.version = index._parts_since = version
+        index._postings = Postings.unpacked(postings)
+        index.version = version
         return index
 
     def leave(self, ids: Sequence[str]) -> None:
@@ -251,18 +179,20 @@ class ScopeIndex:
         with self.loading:
             columns = self._columns[: self._count]
             living = each_id(raw_ids(columns[columns["alive"]]).tobytes())
+            self._packed = 0  # what was packed is erased with them
             self._discard([id for id in living if id not in there])
 
     def discard(self, ids: Iterable[str]) -> None:
         """Lets go of these memories, with their terms: they were erased."""
         with self.loading:
             raw = each_id(raw_id(*set(ids)))
+            self._packed = 0 if raw else self._packed
             self._discard([id for id, row in zip(raw, self._living_rows(b"".join(raw)), strict=True) if row >= 0])
 
     def _discard(self, ids: Sequence[bytes]) -> None:
         if not ids:
             return
-        rows, gone = self._living_rows(b"".join(ids)), sorted(ids)
+        rows = self._living_rows(b"".join(ids))
         self._columns["alive"][rows] = False
         for row, id in zip(rows, ids, strict=True):
             self._later.pop(id, None)
@@ -270,7 +200,6 @@ class ScopeIndex:
             self._ids[row] = None
         self._living -= len(rows)
         self._postings = self._postings.where(self._columns["alive"][: self._count])
-        self._parts = [one for one in self._parts if bisect_left(gone, one[0]) == bisect_right(gone, one[1])]
         self._changes += 1
 
     def _living_rows(self, ids: bytes) -> list[int]:
@@ -392,7 +321,7 @@ class ScopeIndex:
         return {id for id in ids if (row := rows.get(id)) is not None and visible[row]}
 
     def search(self, terms: Sequence[str], visible: Mask, limit: int) -> TextMatches:
-        """What `MemoryStore.search_text` promises, of these rows."""
+        """What `View.text` promises, of these rows."""
         terms = list(dict.fromkeys(terms))
         known = terms if len(terms) <= FEW_TERMS else self._postings.among(terms)
         held = self._postings.of(known)
@@ -437,7 +366,7 @@ class ScopeIndex:
         return TermMatrix(self._ids_of(best), [terms[place] for place in found], lengths, counts[:-1, found])
 
     def places(self, ids: Iterable[str], reach: int, now: datetime) -> Places:
-        """What `MemoryStore.places` promises. May run beside a `load` on another thread."""
+        """What `View.features` promises. May run beside a `load` on another thread."""
         with self.loading:
             visible = self.visible(now)
             among = self._among(ids)
@@ -502,16 +431,10 @@ class ScopeIndex:
 
 
 def _pieces(packed: bytes) -> list[memoryview]:
-    """What a part was put together from."""
+    """What an index was packed from."""
     count = 2 + Postings.PARTS
     ends = np.frombuffer(packed, "<u8", count, len(FORMAT)).cumsum() + (len(FORMAT) + 8 * count)
     return [memoryview(packed)[begins:ends] for begins, ends in pairwise((len(FORMAT) + 8 * count, *ends.tolist()))]
-
-
-def _spans(begins: int, ends: int) -> Iterator[tuple[int, int]]:
-    """A range of rows, cut into parts of about the same length."""
-    bounds = np.linspace(begins, ends, -((begins - ends) // PART_ROWS) + 1).astype(int).tolist()
-    yield from pairwise(bounds)
 
 
 def _names_a_time(entries: Sequence[Entry]) -> Mask:

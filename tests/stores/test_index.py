@@ -123,9 +123,8 @@ async def test_only_the_scopes_searched_last_are_kept(pair):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """How many memories indexes took in one by one; every index is packed at once, in small parts."""
+    """How many memories indexes took in one by one; every index is packed at once."""
     monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
-    monkeypatch.setattr(text_index, "PART_ROWS", 4)
     monkeypatch.setattr(text_index, "PACKED_SHARE", 10**9)
     taken, load = Counter(), ScopeIndex.load
 
@@ -219,69 +218,54 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await there.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
             await add(there, memory("green tea"))
     assert not await kept_index(here)
-    assert not await here._database.within(SCOPE).write(keep_index, SCOPE, replace(on_its_way, version=10**6))
+    await here._database.within(SCOPE).write(keep_index, SCOPE, replace(on_its_way, version=10**6))
     assert not await kept_index(here)
     found_now = await searched_anew(here, "tea")
     assert len(found_now[0]) == 1
     assert gone.id not in found_now[0]
 
 
-async def parts_of(store) -> dict[str, bytes]:
-    async def read(session):
-        found = await session.rows("unseen_scope", {"scope_id": SCOPE.id})
-        return {row["first_id"]: bytes(row["packed"]) for row in found if row["packed"] is not None}
-
-    return await store._database.within(SCOPE).read(read)
-
-
-@pytest.mark.parametrize("who", ["forgets", "never saw the scope", "has the scope at hand"])
-async def test_only_what_stood_beside_the_erased_is_read_again(pair, loaded, monkeypatch, who):
+@pytest.mark.parametrize("who", ["forgets", "never saw the scope", "has the scope in memory"])
+async def test_what_was_erased_is_packed_no_more_and_the_rest_anew(pair, loaded, who):
     here, there = pair
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1000)
     many = [memory(f"tea {number}", session_id=f"Quokka {number}", position=number) for number in range(40)]
     await add(there, *many)
     for store in pair:
         await found(store, "tea")
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
     await searched_anew(there, "tea")
-    before = await parts_of(there)
-    assert len(before) == 10
     await there.forget(SCOPE, ids=[many[6].id, many[39].id], now=NOW)
-    after = await parts_of(there)
-    assert sorted(after) == sorted(before)
-    assert [number for number, one in enumerate(sorted(after)) if not after[one]] == [1, 9]
-    assert all(packed in (before[first], b"") for first, packed in after.items())
-    loaded.clear()
+    assert not await kept_index(there)
     reader = there if who == "forgets" else here
     if who == "never saw the scope":
         reader.indexes = Indexes(max_bytes=2**20)
+    loaded.clear()
     matches = await reader.view(SCOPE, now=NOW).text(["tea", "6", "39"], limit=99)
     assert set(matches.matches) == {one.id for one in many} - {many[6].id, many[39].id}
-    assert loaded["memories"] == (6 if who == "never saw the scope" else 0)
-    if reader._packing:
-        await asyncio.wait(reader._packing)
-    kept = b"".join((await parts_of(reader)).values())
-    assert b'"Quokka 5"' in kept or who != "never saw the scope"
+    assert loaded["memories"] == (38 if who == "never saw the scope" else 0)
+    await asyncio.wait(reader._packing)
+    kept = await kept_index(reader)
+    assert b'"Quokka 5"' in kept
     assert b'"Quokka 6"' not in kept
     assert b'"Quokka 39"' not in kept
 
 
-async def test_parts_that_were_emptied_meanwhile_are_packed_anew(pair, loaded):
-    here, there = pair
-    many = [memory(f"tea {number}") for number in range(20)]
-    await add(there, *many)
-    await searched_anew(there, "tea")
-    await searched_anew(here, "tea")
-    await there.forget(SCOPE, ids=[many[9].id], now=NOW)
-    for turn in range(3):
-        await add(there, memory(f"mocha {turn}"))
-        for store in pair:
-            assert len(await found(store, "tea")) == 19
-            if store._packing:
-                await asyncio.wait(store._packing)
-    anew = await searched_anew(here, "tea", "mocha")
-    assert (await searched_anew(there, "tea", "mocha")) == anew
-    assert anew[2] == 22
+async def test_what_came_since_is_packed_when_the_store_is_closed(tmp_path, loaded, monkeypatch):
+    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 5)
+    monkeypatch.setattr(text_index, "PACKED_SHARE", 1)
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await open_store(uri) as store:
+        await add(store, *(memory(f"tea number {number}") for number in range(20)))
+        await found(store, "tea")
+        await asyncio.wait(store._packing)
+        before = await kept_index(store)
+        await add(store, *(memory(f"mocha number {number}") for number in range(9)))
+        await found(store, "mocha")
+        assert not store._packing
+        assert await kept_index(store) == before
+    async with await open_store(uri) as store:
+        loaded.clear()
+        assert len(await found(store, "mocha")) == 9
+        assert loaded["memories"] == 0
 
 
 async def test_nothing_of_the_terms_of_what_was_forgotten_stays_in_an_index(pair):
@@ -301,7 +285,7 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     await add(there, memory("black tea"))
     await searched_anew(there, "tea")
     newest = await kept_index(here)
-    assert not await here._database.within(SCOPE).write(keep_index, SCOPE, old)
+    await here._database.within(SCOPE).write(keep_index, SCOPE, old)
     assert await kept_index(here) == newest
 
 
@@ -486,7 +470,7 @@ def test_an_index_that_was_packed_answers_as_the_one_that_was_not(before, after,
     index = ScopeIndex(erased=3)
     for start in range(0, len(before), step):
         index.load([placed(ids[one], *terms, number=number) for one, terms, number in before[start : start + step]])
-    again = ScopeIndex.unpacked(index.parts().fresh, erased=3, version=17)
+    again = ScopeIndex.unpacked(index.packed(), erased=3, version=17)
     assert again is not None
     assert (again.erased, again.version) == (3, 17)
     assert told(again, ids) == told(index, ids)
@@ -503,40 +487,29 @@ def test_an_index_that_was_packed_answers_as_the_one_that_was_not(before, after,
             st.lists(st.tuples(st.integers(0, 15), st.sets(st.sampled_from("abcd")), st.integers(0, 30)), max_size=12),
             st.sets(st.integers(0, 15), max_size=2),
             st.booleans(),
-            st.sampled_from(["kept", "kept", "refused", "unknown"]),
         ),
         max_size=8,
     )
 )
-def test_an_index_in_parts_answers_as_one_that_was_made_anew(rounds):
+def test_an_index_that_was_written_to_and_erased_from_is_packed_as_one_made_anew(rounds):
     ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(16)]
-    index, kept, said = ScopeIndex(), dict[str, text_index.Part](), dict[str, Entry]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_index, "PART_ROWS", 3)
-        for version, (writes, erased, by_what_is_left, outcome) in enumerate(rounds, 1):
-            entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
-            index.load(entries)
-            said |= {one.place.id: one for one in entries}
-            gone = {ids[one] for one in erased}
-            said = {id: one for id, one in said.items() if id not in gone}
-            if by_what_is_left:
-                index.leave(list(said))
-            else:
-                index.discard(gone)
-            packed = index.parts()
-            assert set(packed.kept) <= set(kept)
-            if outcome != "kept":
-                if outcome == "refused":
-                    index.keep(None, version)
-                continue
-            kept = {one: kept[one] for one in packed.kept} | {part.first: part for part in packed.fresh}
-            index.keep(packed, version)
-            again = ScopeIndex.unpacked(sorted(kept.values()), erased=0, version=version)
-            anew = ScopeIndex()
-            anew.load(list(said.values()))
-            assert again is not None
-            assert told(again, ids) == told(anew, ids)
-            assert told(index, ids) == told(anew, ids) or index.worn
+    index, said = ScopeIndex(), dict[str, Entry]()
+    for version, (writes, erased, by_what_is_left) in enumerate(rounds, 1):
+        entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
+        index.load(entries)
+        said |= {one.place.id: one for one in entries}
+        gone = {ids[one] for one in erased}
+        said = {id: one for id, one in said.items() if id not in gone}
+        if by_what_is_left:
+            index.leave(list(said))
+        else:
+            index.discard(gone)
+        again = ScopeIndex.unpacked(index.packed(), erased=0, version=version)
+        anew = ScopeIndex()
+        anew.load(list(said.values()))
+        assert again is not None
+        assert told(again, ids) == told(anew, ids)
+        assert told(index, ids) == told(anew, ids) or index.worn
 
 
 @settings(deadline=None, max_examples=40)
@@ -545,12 +518,12 @@ def test_memories_are_found_by_whatever_ids_they_have(ids, other, data):
     ids = [str(id) for id in ids]
     index = ScopeIndex()
     index.load([entry(id, "a") for id in ids])
-    again = ScopeIndex.unpacked(index.parts().fresh, erased=0, version=1)
+    again = ScopeIndex.unpacked(index.packed(), erased=0, version=1)
     assert again is not None
     gone = data.draw(st.sets(st.sampled_from(ids)))
     again.discard([*gone, str(other)])
     left = set(ids) - gone - {str(other)}
-    for held in (again, ScopeIndex.unpacked(again.parts().fresh, erased=0, version=2) if left else again):
+    for held in (again, ScopeIndex.unpacked(again.packed(), erased=0, version=2)):
         assert held is not None
         visible = held.visible(NOW)
         assert held.shown(visible, [*ids, str(other), "no id", ids[0].upper()]) == left
@@ -564,9 +537,9 @@ def test_memories_are_found_by_whatever_ids_they_have(ids, other, data):
 def test_what_another_release_packed_is_left_alone():
     index = ScopeIndex()
     index.load([entry(new_id(), "a")])
-    [part] = index.parts().fresh
-    for other in (b"?", part.packed.replace(b"index 3 ", b"index 2 ", 1), part.packed[1:]):
-        assert ScopeIndex.unpacked([part, part._replace(packed=other)], erased=0, version=1) is None
+    held = index.packed()
+    for other in (b"", b"?", held.replace(b" index 1", b" index 2", 1), held[1:]):
+        assert ScopeIndex.unpacked(other, erased=0, version=1) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sets(st.sampled_from("abcd"))), max_size=40), st.integers(1, 9))

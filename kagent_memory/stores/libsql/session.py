@@ -43,7 +43,6 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "end_decisions": _IDS,
     "erase_revisions": _IDS,
     "erase_vectors": _IDS,
-    "empty_index_parts": _IDS,
     "extend_memories": _IDS,
     "reset_delivered": _IDS,
     "insert_tombstones": ("kinds", "keys"),

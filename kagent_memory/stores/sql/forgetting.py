@@ -93,7 +93,7 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
     # The memories before their counters: who counts meanwhile is waited for, and what they counted goes too.
     for statement in ("unlink_memories", "erase_memories", "erase_stats", "end_decisions", "erase_revisions"):
         await session.run_many(statement, [values])
-    await session.run_many("empty_index_parts", [values])
+    await session.run_many("erase_scope_index", [{"scope_id": scope_id}])
     await session.run_many("mark_erased", [{"scope_id": scope_id}])
 
 

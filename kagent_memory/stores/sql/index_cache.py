@@ -14,7 +14,7 @@ from ... import telemetry
 from ...records import Memory, Scope
 from ..codec import ids_in
 from ..planning import Texts
-from ..text_index import Entry, Part, Parts, ScopeIndex
+from ..text_index import Entry, ScopeIndex
 from ..values import StandbyBehind
 from .decoding import entry_of, to_entry
 from .session import Row, Session
@@ -39,6 +39,7 @@ class Written:
 
 @dataclass(slots=True)
 class _Kept:
+    scope: Scope
     salt: bytes  # of the scope's row: one that was erased and made anew counts its versions from the beginning
     steady: bool = False  # nothing had been written when the database was asked last
     index: ScopeIndex = field(default_factory=ScopeIndex)
@@ -66,7 +67,7 @@ class Indexes:
     Every write moves its scope's version and marks the memories it wrote with it, so a search loads what came since the
     version it knows; every erasure is marked on the scope, and then it learns which memories are left. The version is
     read first: what is written meanwhile is at worst loaded twice. A scope not seen before is loaded as it was packed
-    last, but for the parts from which something was erased.
+    last, unless something was erased since.
 
     Attributes:
         outgrown: scopes, not too many, whose indexes hold much that was not there when they were last packed.
@@ -189,7 +190,7 @@ class Indexes:
         salt = bytes(found[0]["salt"])
         kept = self._get(scope)
         if kept is None or kept.salt != salt:
-            kept = _Kept(salt)
+            kept = _Kept(scope, salt)
             self._set(scope, kept)
         if kept.coming:
             self._take_in(scope, kept)
@@ -204,13 +205,21 @@ class Indexes:
         return index
 
     def packed(self, scope: Scope) -> Packed | None:
-        """The scope's index as `keep_index` takes it; None when it is not kept. May take long: call it in a thread."""
+        """Return the scope's index as `keep_index` takes it; None when it is not kept. May take long: call it in a
+        thread.
+        """
         kept = self._get(scope)
         if kept is None or kept.index.version < 0:
             return None
         index = kept.index  # told first: a load on another thread meanwhile makes it newer than it says
         version, erased = index.version, index.erased
-        return Packed(index, kept.salt, version, erased, index.parts())
+        return Packed(kept.salt, version, erased, index.packed())
+
+    def note_unpacked(self) -> None:
+        """Count every index as outgrown that holds enough which was not packed."""
+        with self._lock:
+            kept = list(self._kept.values())
+        self.outgrown.update(one.scope for one in kept if one.index.is_worth_packing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +230,13 @@ class Packed:
         salt: of the scope's row.
         version: the scope's version at which it was packed.
         erased: the scope's version when something was last erased from it.
+        packed: see `ScopeIndex.packed`.
     """
 
-    index: ScopeIndex
     salt: bytes
     version: int
     erased: int
-    parts: Parts
+    packed: bytes
 
 
 def _check_not_older(kept: _Kept | None, found: Sequence[Row]) -> None:
@@ -260,7 +269,7 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequ
             index.erased = found[0]["erased"]
     if not found:  # it was erased meanwhile
         return ScopeIndex()
-    index, ids = await _unpacked(session, found) if "packed" in found[0] else (index, None)
+    index, ids = await _unpacked(session, found[0]) if "packed" in found[0] else (index, None)
     if ids is None:  # all that were written since
         [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
         ids = written["ids"]
@@ -272,12 +281,16 @@ async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequ
     return index
 
 
-async def _unpacked(session: Session, found: Sequence[Row]) -> tuple[ScopeIndex, str | None]:
-    """The index as it was packed last, and the ids of what it lacks; None: it is not packed, and lacks all."""
-    packed_at = max((one["packed_version"] for one in found if one["packed"] is not None), default=-1)
-    parts = [Part(one["first_id"], one["last_id"], bytes(one["packed"])) for one in found if one["packed"] is not None]
-    size, erased = sum(len(part.packed) for part in parts) // UNPACKED_BYTES, found[0]["erased"]
-    unpacked = await session.aside(size, ScopeIndex.unpacked, parts, erased=erased, version=packed_at)
-    if unpacked is None:
-        return ScopeIndex(erased), None
-    return unpacked, next(one["ids"] for one in found if one["ids"] is not None)
+async def _unpacked(session: Session, row: Row) -> tuple[ScopeIndex, str | None]:
+    """Return the index as it was packed last, and the ids of what it lacks; None: it is of another format."""
+    empty, packed = ScopeIndex(row["erased"]), row["packed"]
+    if packed is None:
+        return empty, row["ids"]
+    unpacked = await session.aside(
+        len(packed) // UNPACKED_BYTES,
+        ScopeIndex.unpacked,
+        bytes(packed),
+        erased=row["erased"],
+        version=row["packed_version"],
+    )
+    return (empty, None) if unpacked is None else (unpacked, row["ids"])

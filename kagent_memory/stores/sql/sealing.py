@@ -66,9 +66,8 @@ class Sealing:
                 return {**values, "before": None, "who": "", "why": "", "sealed": sealed}
             case "insert_job" | "coalesce_job" | "release_job" | "replace_payload" | "reseal_job":
                 return self._job(ring, values)
-            case "put_index_part":
-                place = _place("index", values["first_id"])
-                return {**values, "packed": ring.seal(values["packed"], values["scope_id"], place)}
+            case "put_index":
+                return {**values, "packed": ring.seal(values["packed"], values["scope_id"], b"index")}
             case "replace_salt":
                 self._salts[values["scope_id"]] = _Salt(values["salt"], True)
                 return {**values, "salt": ring.seal(values["salt"], values["scope_id"], b"salt")}
@@ -143,7 +142,7 @@ class Sealing:
         salt = self._open(stored, scope_id, b"salt") if is_sealed else stored
         self._salts[scope_id] = _Salt(salt, is_sealed)
         if index is not None and index[:1] == FORMAT:
-            return {**row, "key": salt, "packed": self._open(bytes(index), scope_id, _place("index", row["first_id"]))}
+            return {**row, "key": salt, "packed": self._open(bytes(index), scope_id, b"index")}
         return {**row, "key": salt}
 
     # -- values ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -81,8 +82,10 @@ class SqlStore(SpaceStore[AnySession]):
 
     @override
     async def close(self) -> None:
-        if self._packing:
-            await asyncio.wait(self._packing, timeout=PACKING_SECONDS)
+        self.indexes.note_unpacked()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PACKING_SECONDS):
+                await self._pack_all()
         await cancel_and_wait(*self._packing)
         await self._database.close()
         self.indexes.drop()
@@ -96,13 +99,18 @@ class SqlStore(SpaceStore[AnySession]):
             self._packing.add(task)
             task.add_done_callback(self._packing.discard)
 
+    async def _pack_all(self) -> None:
+        self.pack_outgrown()
+        while self._packing:
+            await asyncio.wait(self._packing, return_when=asyncio.FIRST_COMPLETED)
+            self.pack_outgrown()
+
     async def _pack(self, scope: Scope) -> None:
         packed = await run_in_thread(LONG, self.indexes.packed, scope)
-        if packed is None or sum(len(part.packed) for part in packed.parts.fresh) > MOST_PACKED:
+        if packed is None or len(packed.packed) > MOST_PACKED:
             return
         try:
-            is_kept = await self._database.within(scope).write(write_queries.keep_index, scope, packed)
-            packed.index.keep(packed.parts if is_kept else None, packed.version)
+            await self._database.within(scope).write(write_queries.keep_index, scope, packed)
         except StoreError as error:
             logger.warning("A scope's index could not be kept; each process loads it memory by memory: %s", error)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import Conflict, NotFound
 from ...records import Memory, Scope
-from .. import codec, text_index
+from .. import codec
 from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
@@ -58,26 +58,12 @@ async def apply(
     return applied, Written(met.salt, met.version, fresh, texts)
 
 
-async def keep_index(session: Session, scope: Scope, packed: Packed) -> bool:
-    """Store a scope's packed index (`Indexes.packed`), unless something was erased since it was read, one as new is
-    stored, or the parts that are to stay are gone. Parts of another format are replaced.
-
-    Returns:
-        Whether it was stored.
-    """
+async def keep_index(session: Session, scope: Scope, packed: Packed) -> None:
+    """Store a scope's packed index, unless something was erased since it was read or a newer one is stored."""
     held = {"scope_id": scope.id, "salt": packed.salt, "erased": packed.erased}
-    if not packed.parts.fresh or not await session.rows("hold_index", held):
-        return False
-    there = await session.rows("index_parts", {"scope_id": scope.id, "format": text_index.FORMAT})
-    newest = max((part["version"] for part in there), default=-1)
-    kept, whole = set(packed.parts.kept), {part["first_id"] for part in there if not part["is_empty"]}
-    if newest >= packed.version or (kept and newest != packed.parts.since) or not kept <= whole:
-        return False
-    await session.run_many("drop_index_parts", [{"scope_id": scope.id, "kept": sorted(kept)}])
-    for first, last, columns in packed.parts.fresh:
-        part = {"first_id": first, "last_id": last, "version": packed.version, "erased": packed.erased}
-        await session.run_many("put_index_part", [{"scope_id": scope.id, **part, "packed": columns}])
-    return True
+    if await session.rows("hold_index", held):
+        row = {"scope_id": scope.id, "version": packed.version, "packed": packed.packed}
+        await session.run_many("put_index", [row])
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,14 +140,6 @@ DELETE FROM taken_event WHERE scope_id = :scope_id
 -- name: erase_scope_tombstones
 DELETE FROM tombstone WHERE scope_id = :scope_id
 
--- name: empty_index_parts
--- Of the parts that held these memories nothing is left but the range.
-UPDATE scope_index
-SET packed = x''
-WHERE scope_id = :scope_id AND length(packed) > 0 AND EXISTS (
-    SELECT 1 FROM json_each(:rows) AS g WHERE json_extract(g.value, '$[0]') BETWEEN first_id AND last_id
-)
-
 -- name: erase_scope_index
 DELETE FROM scope_index WHERE scope_id = :scope_id
 

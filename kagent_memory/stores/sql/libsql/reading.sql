@@ -125,28 +125,18 @@ FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.touched >= :version
 
 -- name: unseen_scope
--- A scope that this process has not seen: its row with each part of its packed index, and in the first the ids of the
--- memories written since the newest part, or standing where a part was emptied.
-SELECT s.version, s.erased, s.salt, i.first_id, i.last_id, i.version AS packed_version, i.packed,
-    CASE WHEN i.first_id IS (SELECT min(n.first_id) FROM scope_index AS n WHERE n.scope_id = :scope_id) THEN (
-        SELECT coalesce(group_concat(f.id, ''), '')
-        FROM (
-            SELECT m.id
-            FROM memory AS m
-            WHERE m.scope_id = :scope_id AND m.touched > coalesce(
-                (SELECT max(n.version) FROM scope_index AS n WHERE n.scope_id = :scope_id), -1
-            )
-            UNION
-            SELECT m.id
-            FROM scope_index AS e
-            JOIN memory AS m ON m.scope_id = e.scope_id AND m.id BETWEEN e.first_id AND e.last_id
-            WHERE e.scope_id = :scope_id AND length(e.packed) = 0
-        ) AS f
-    ) END AS ids
+-- A scope that this process has not seen: its row with its packed index, and the ids of the memories written since.
+SELECT s.version, s.erased, s.salt, i.version AS packed_version, i.packed,
+    (
+        SELECT coalesce(group_concat(m.id, ''), '')
+        FROM memory AS m
+        WHERE m.scope_id = :scope_id AND m.touched > coalesce(
+            (SELECT n.version FROM scope_index AS n WHERE n.scope_id = :scope_id), -1
+        )
+    ) AS ids
 FROM scope AS s
 LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id
 WHERE s.scope_id = :scope_id
-ORDER BY i.first_id
 
 -- name: indexed
 -- What the scope's index holds of these memories.

@@ -177,17 +177,12 @@ CREATE TABLE lease (
     until TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- A scope's index in columns (see stores/text_index.py), as it stood at one version of the scope, in parts, each of the
--- memories in a range of ids: whoever never saw the scope reads these rows, and the memories that were written since.
--- What is erased takes along only the part that held it, which is left empty.
+-- A scope's index in columns (see stores/text_index.py), as it stood at one version of the scope: whoever never saw the
+-- scope reads this row, and the memories that were written since. Whoever erases a memory deletes it.
 CREATE TABLE scope_index (
-    scope_id BLOB NOT NULL,
-    first_id TEXT NOT NULL,
-    last_id TEXT NOT NULL,
+    scope_id BLOB NOT NULL PRIMARY KEY,
     version INTEGER NOT NULL,
-    erased INTEGER NOT NULL,
-    packed BLOB NOT NULL,
-    PRIMARY KEY (scope_id, first_id)
+    packed BLOB NOT NULL
 );
 
 -- Bearer tokens of the server: only the SHA-256 of each secret, as hex. "is_operator": bound to no tenant.

@@ -11,19 +11,11 @@ SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_i
 -- Nothing if something was erased since the index was read; the file's lock is held.
 SELECT scope_id FROM scope WHERE scope_id = :scope_id AND salt = :salt AND erased = :erased
 
--- name: index_parts
--- But for those of another format, which give way to any of this one.
-SELECT first_id, version, length(packed) = 0 AS is_empty
-FROM scope_index
-WHERE scope_id = :scope_id AND (length(packed) = 0 OR substr(packed, 1, length(:format)) = :format)
-
--- name: drop_index_parts
--- All but these.
-DELETE FROM scope_index WHERE scope_id = :scope_id AND first_id NOT IN (SELECT value FROM json_each(:kept))
-
--- name: put_index_part
-INSERT INTO scope_index (scope_id, first_id, last_id, version, erased, packed)
-VALUES (:scope_id, :first_id, :last_id, :version, :erased, :packed)
+-- name: put_index
+-- Unless a newer one is there.
+INSERT INTO scope_index (scope_id, version, packed) VALUES (:scope_id, :version, :packed)
+ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, packed = excluded.packed
+WHERE scope_index.version <= excluded.version
 
 -- name: add_costs
 UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_id = :scope_id

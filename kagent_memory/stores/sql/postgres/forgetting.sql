@@ -154,14 +154,6 @@ DELETE FROM taken_event WHERE scope_id = %(scope_id)s
 -- name: erase_scope_tombstones
 DELETE FROM tombstone WHERE scope_id = %(scope_id)s
 
--- name: empty_index_parts
--- Of the parts that held these memories nothing is left but the range.
-UPDATE scope_index AS i
-SET packed = ''
-WHERE i.scope_id = %(scope_id)s AND octet_length(i.packed) > 0 AND EXISTS (
-    SELECT FROM unnest(%(ids)s::uuid[]) AS g (id) WHERE g.id BETWEEN i.first_id AND i.last_id
-)
-
 -- name: erase_scope_index
 DELETE FROM scope_index WHERE scope_id = %(scope_id)s
 

@@ -176,17 +176,12 @@ CREATE TABLE lease (
     until timestamptz NOT NULL
 );
 
--- A scope's index in columns (see stores/text_index.py), as it stood at one version of the scope, in parts, each of the
--- memories in a range of ids: whoever never saw the scope reads these rows, and the memories that were written since.
--- What is erased takes along only the part that held it, which is left empty.
+-- A scope's index in columns (see stores/text_index.py), as it stood at one version of the scope: whoever never saw the
+-- scope reads this row, and the memories that were written since. Whoever erases a memory deletes it.
 CREATE TABLE scope_index (
-    scope_id uuid NOT NULL,
-    first_id uuid NOT NULL,
-    last_id uuid NOT NULL,
+    scope_id uuid PRIMARY KEY,
     version bigint NOT NULL,
-    erased bigint NOT NULL,
-    packed bytea NOT NULL,
-    PRIMARY KEY (scope_id, first_id)
+    packed bytea NOT NULL
 );
 -- read whole and in one go, and hardly to be made smaller
 ALTER TABLE scope_index ALTER COLUMN packed SET STORAGE EXTERNAL;

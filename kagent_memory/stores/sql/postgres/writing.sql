@@ -12,20 +12,11 @@ SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_
 -- Takes the scope's lock, if nothing was erased since the index was read.
 SELECT scope_id FROM scope WHERE scope_id = %(scope_id)s AND salt = %(salt)s AND erased = %(erased)s FOR NO KEY UPDATE
 
--- name: index_parts
--- But for those of another format, which give way to any of this one.
-SELECT first_id, version, octet_length(packed) = 0 AS is_empty
-FROM scope_index
-WHERE scope_id = %(scope_id)s
-    AND (octet_length(packed) = 0 OR substr(packed, 1, octet_length(%(format)s::bytea)) = %(format)s::bytea)
-
--- name: drop_index_parts
--- All but these.
-DELETE FROM scope_index WHERE scope_id = %(scope_id)s AND NOT first_id = ANY(%(kept)s::uuid[])
-
--- name: put_index_part
-INSERT INTO scope_index (scope_id, first_id, last_id, version, erased, packed)
-VALUES (%(scope_id)s, %(first_id)s, %(last_id)s, %(version)s, %(erased)s, %(packed)s)
+-- name: put_index
+-- Unless a newer one is there.
+INSERT INTO scope_index (scope_id, version, packed) VALUES (%(scope_id)s, %(version)s, %(packed)s)
+ON CONFLICT (scope_id) DO UPDATE SET version = excluded.version, packed = excluded.packed
+WHERE scope_index.version <= excluded.version
 
 -- name: add_costs
 UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE scope_id = %(scope_id)s
