@@ -21,6 +21,7 @@ from ..errors import ConfigurationError
 from ..memories.tool_answers import report
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, live_events, user_turns
 from .injected import Key, PerService, session_key
+from .off_record import mode_of, recorded
 from .service import KagentMemoryService
 from .validation import checked_policy
 
@@ -39,6 +40,7 @@ class AutoSave:
         session_end: when the session ends: its live connection closes, or nobody spoke for `inactivity_minutes`.
         inactivity_minutes: of silence, after which a session has ended; the timer is kept in the queue, so that it
             survives a restart. None: no timer.
+        enabled: False saves nothing, and keeps the rest of the policy for when it is True.
         compaction: when ADK has compacted the session's events; its summaries are used, a model gets only the rest.
 
     Raises:
@@ -50,12 +52,15 @@ class AutoSave:
     session_end: bool = True
     inactivity_minutes: float | None = 15
     compaction: bool = False
+    enabled: bool = True
 
     def __post_init__(self) -> None:
         for name in ("every_turns", "every_tool_calls"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int) and value >= 1):
                 raise ConfigurationError(f"AutoSave({name}=…) must be a whole number from 1 on, or None for never.")
+        if not isinstance(self.enabled, bool):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+            raise ConfigurationError("AutoSave(enabled=…) must be True or False.")
         if self.inactivity_minutes is not None and self.inactivity_minutes <= 0:
             raise ConfigurationError("AutoSave(inactivity_minutes=…) must be more than 0, or None for no timer.")
 
@@ -171,10 +176,10 @@ _courses = PerService(Courses)
 
 async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
     """After an invocation: saves what is due and arms the session's timer. It raises nothing and takes no longer
-    than some seconds; what was begun is finished in the background.
+    than some seconds; what was begun is finished in the background. A run off the record is not saved.
     """
     service = context.memory_service
-    if service is None:
+    if service is None or not policy.enabled or mode_of(context) != "on":
         return
     try:
         await asyncio.wait_for(_save(context, service, policy), SAVE_SECONDS)
@@ -186,7 +191,7 @@ async def save_if_due(context: InvocationContext, policy: AutoSave) -> None:
 
 async def _save(context: InvocationContext, service: BaseMemoryService, policy: AutoSave) -> None:
     session = context.session
-    events = list(session.events)  # the live list: later turns append to it
+    events = recorded(session.events, session.state)  # a copy: later turns append to the live list
     before, now = _courses.of(service).step(session_key(session), policy, context.invocation_id, events)
     save = due(policy, before, now)
     snapshot = session.model_copy(update={"events": events})

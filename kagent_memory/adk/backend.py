@@ -25,6 +25,8 @@ from .service import KagentMemoryService
 
 log = logging.getLogger("kagent_memory")
 NO_SERVICE = {"error": "Memory service is not available."}
+OFF_RECORD = {"error": "This conversation is off the record: memory is not used, and nothing was changed."}
+READ_ONLY = {"error": "This conversation is off the record: nothing was changed. Memory may only be read."}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from ..retrieval.query import WordGate
 from . import backend
 from .event_converter import is_user_turn, text_of
 from .injected import Key, PerService, session_key
+from .off_record import mode_of
 from .service import KagentMemoryService
 from .validation import checked_policy, checked_whole
 
@@ -79,6 +80,8 @@ class Prefetch:
     async def insert(self, context: Context, request: LlmRequest, service: BaseMemoryService | None) -> None:
         """Puts the block of this invocation into a request; nothing when there is nothing, or no answer in time."""
         if service is None or context.user_content is None:
+            return
+        if mode_of(context.get_invocation_context()) == "off":
             return
         block = await _blocks.of(service).get(self, context, service)
         texts = (part.text or "" for content in request.contents for part in content.parts or [])

@@ -30,6 +30,7 @@ from .entry_converter import to_entry, to_fact
 from .event_converter import messages
 from .injected import Injected
 from .loop_thread import LoopThread
+from .off_record import recorded
 from .sync_memories import SyncMemories
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class KagentMemoryService(BaseMemoryService):
             StoreError: they could not be queued.
         """
         session = session_id or str((custom_metadata or {}).get("session_id") or "")
-        scope, given = self.scope(app_name, user_id), list(events)
+        scope, given = self.scope(app_name, user_id), recorded(events)
 
         async def queue(memories: MemoryApi) -> None:
             await memories.remember(scope, await asyncio.to_thread(messages, given), session)
@@ -360,7 +361,9 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: it could not be queued.
         """
-        events, injected = list(session.events), self.injected.of(session)
+        events, injected = recorded(session.events, session.state), self.injected.of(session)
+        if session.events and not events:
+            return False  # all of it is off the record
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
 

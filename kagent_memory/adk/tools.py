@@ -32,6 +32,7 @@ from ..memories.tool_answers import (
 from ..models.prompts.fence import fenced_answer, memory_line
 from ..records import MEMORY_TYPES, Fact, Filter, Scope
 from . import backend
+from .off_record import mode_of
 from .service import KagentMemoryService
 from .tool_args import asked_filter, holds_all, labels, narrowed
 from .validation import checked_whole
@@ -50,6 +51,8 @@ _TEXTS = {"type": "array", "items": _TEXT}
 
 class _MemoryTool(BaseTool):
     """A tool that a model calls with plain arguments and that answers with a plain dict."""
+
+    changes_memory = True
 
     def __init__(self, name: str, description: str, memory_service: BaseMemoryService | None) -> None:
         super().__init__(name=name, description=description)
@@ -82,6 +85,11 @@ class _MemoryTool(BaseTool):
         service = backend.service_of(tool_context, self.memory_service)
         if service is None:
             return backend.NO_SERVICE
+        mode = mode_of(tool_context.get_invocation_context())
+        if mode == "off":
+            return backend.OFF_RECORD
+        if mode == "read" and self.changes_memory:
+            return backend.READ_ONLY
         return await answered(self.name, self._answer(service, args, tool_context))
 
 
@@ -151,6 +159,8 @@ class LoadMemoryTool(_MemoryTool):
     Raises:
         ConfigurationError: a number does not fit.
     """
+
+    changes_memory = False
 
     def __init__(
         self,

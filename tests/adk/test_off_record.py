@@ -1,0 +1,133 @@
+"""Off the record: what is said in such a run is written nowhere, at once or later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.agents.run_config import RunConfig
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions, EventCompaction
+from google.adk.memory import InMemoryMemoryService
+
+from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, Scope, enable_memory
+from kagent_memory.adk.off_record import recorded
+
+from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted, texts
+from .test_forgetting import disk
+
+SCOPE = Scope("", USER, APP)
+CANARY = "quokkamarmalade"
+EVERY_TURN = AutoSave(every_turns=1)
+
+
+@pytest.fixture(params=["uri", "postgres_uri"])
+def stored_uri(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+def marked(mode: str) -> RunConfig:
+    return RunConfig(custom_metadata={"memory": mode})
+
+
+def chat_of(agent: Any, service: Any, policy: AutoSave = EVERY_TURN) -> Chat:
+    return Chat(enable_memory(agent, auto_save=policy), service, plugins=[MemoryPlugin(auto_save=policy)])
+
+
+@pytest.mark.parametrize("mode", ["off", "read"])
+async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode: str) -> None:
+    """No byte of such a run is stored or queued, by it, by a later turn or by the session's end."""
+    model = scripted("fine", call("save_memory", content=f"The user keeps {CANARY}"), f"A {CANARY}, noted", "ok")
+    async with KagentMemoryService(stored_uri, llm=False) as service:
+        chat = chat_of(assistant(model), service)
+        await chat.say("My parrot is called Grace")
+        await chat.say(f"My secret is {CANARY}", run_config=marked(mode))
+        assert CANARY not in disk(stored_uri)()
+        await chat.say("I live in Oslo")
+        await service.end_session(await chat.session())
+        await service.add_session_to_memory(await chat.session())
+        events = (await chat.session()).events
+        await service.add_events_to_memory(app_name=APP, user_id=USER, events=events, session_id="again")
+        assert await service.drain()
+        stored = {memory.content for memory in (await service.memories.list(SCOPE)).memories}
+    assert {"My parrot is called Grace", "I live in Oslo"} <= stored
+    assert CANARY not in disk(stored_uri)()
+
+
+async def test_off_reads_nothing_and_read_reads(service: KagentMemoryService) -> None:
+    """Off hands nothing to the model; read prefetches and answers searches."""
+    await service.memories.add(SCOPE, ["The user's parrot is called Grace"])
+    for mode, reads in (("off", False), ("read", True)):
+        model = scripted(call("load_memory", query="parrot called"), "ok")
+        await chat_of(assistant(model), service).say("What is my parrot called?", run_config=marked(mode))
+        assert any("Grace" in text for text in texts(model.requests[0])) is reads
+        answer = responses(model.requests[1])[0]
+        assert ("Grace" in str(answer)) is reads
+        assert ("error" in answer) is not reads
+
+
+async def test_the_sessions_state_keeps_it_off_the_record(service: KagentMemoryService, uri: str) -> None:
+    """What is said while the state says "off" stays out, also when the state changes back."""
+    chat = chat_of(assistant(scripted()), service)
+    await chat.say("My parrot is called Grace")
+    await set_state(chat, "off")
+    await chat.say(f"My secret is {CANARY}")
+    await set_state(chat, None)
+    await chat.say("I live in Oslo")
+    assert await service.drain()
+    stored = {memory.content for memory in (await service.memories.list(SCOPE)).memories}
+    assert {"My parrot is called Grace", "I live in Oslo"} <= stored
+    assert CANARY not in disk(uri)()
+
+
+async def set_state(chat: Chat, value: str | None) -> None:
+    event = Event(author="system", invocation_id="state", actions=EventActions(state_delta={"memory": value}))
+    if value is None:
+        event.invocation_id = "state again"
+    await chat.sessions.append_event(await chat.session(), event)
+
+
+def test_a_session_that_began_off_the_record_stays_so() -> None:
+    """A state that stood from the beginning covers all events up to its first change."""
+    first = Event(author="user", invocation_id="i1", content=said("one"))
+    back = Event(author="user", invocation_id="i2", actions=EventActions(state_delta={"memory": "on"}))
+    assert recorded([first], {"memory": "off"}) == []
+    assert recorded([first, back], {"memory": "on"}) == [back]
+    assert recorded([first], {"memory": ["a user's own value"]}) == [first]
+
+
+def test_a_compaction_of_such_a_run_is_left_out() -> None:
+    """A summary that covers an event off the record repeats it, and is not saved."""
+    hidden = Event(author="user", invocation_id="i1", timestamp=5.0, custom_metadata={"memory": "off"})
+    summaries = [
+        Event(
+            author="user",
+            invocation_id=f"c{start}",
+            actions=EventActions(
+                compaction=EventCompaction(
+                    start_timestamp=start, end_timestamp=start + 2, compacted_content=said("summary")
+                )
+            ),
+        )
+        for start in (1.0, 4.0)
+    ]
+    assert recorded([hidden, *summaries]) == summaries[:1]
+
+
+async def test_a_switched_off_policy_saves_nothing(service: KagentMemoryService, uri: str) -> None:
+    """AutoSave(enabled=False) writes and queues nothing, whatever else it says."""
+    policy = AutoSave(every_turns=1, enabled=False)
+    await chat_of(assistant(scripted()), service, policy).say(f"My secret is {CANARY}")
+    assert list(await service.memories.jobs()) == []
+    assert CANARY not in disk(uri)()
+
+
+async def test_services_of_others_get_no_run_off_the_record() -> None:
+    """The session that another service is given holds no event of such a run."""
+    theirs = InMemoryMemoryService()
+    chat = chat_of(assistant(scripted()), theirs)
+    await chat.say(f"My secret is {CANARY}", run_config=marked("off"))
+    await chat.say("I live in Oslo")
+    found = await theirs.search_memory(app_name=APP, user_id=USER, query=f"{CANARY} Oslo")
+    assert "Oslo" in str(found)
+    assert CANARY not in str(found)
