@@ -24,6 +24,7 @@ from ..records import (
     new_id,
     too_deep,
 )
+from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import expiry
 from ..stores.base import checked_key
@@ -74,7 +75,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         importance=float(importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
-        author=fact.author and checked_text(fact.author, "The author"),
+        author=fact.author and mask_secrets(checked_text(fact.author, "The author")),
         category=next(iter(_checked_labels((fact.category,) if fact.category else (), "The category", redact)), None),
         subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
         attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),

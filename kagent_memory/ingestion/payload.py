@@ -15,6 +15,7 @@ from ..errors import InvalidInput
 from ..language.tokenizer import normalised
 from ..records import Message, Scope, checked_text, checked_time, valid_text
 from ..redaction import Redactor
+from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..stores.base import checked_key
 
@@ -70,7 +71,7 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
     message = replace(
         message,
         text=redact(valid_text(message.text)),
-        author=valid_text(message.author),
+        author=mask_secrets(valid_text(message.author)),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
     )
     recalled: list[str] = []

@@ -9,6 +9,7 @@ from typing import TypeVar
 from .. import telemetry
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Scope, checked_text, checked_time
+from ..redaction import redact as mask_secrets
 from ..stores.codec import messages_in
 from ..stores.values import ForgottenTenant
 from .components import Components
@@ -97,7 +98,7 @@ async def forget(parts: Components, scope: Scope, which: Which) -> tuple[str, ..
             if not which.ids:
                 return await _forget_all(parts, scope, which)
             erased = await parts.store.forget(
-                scope, ids=which.ids, dry_run=which.dry_run, who=which.who, now=parts.clock()
+                scope, ids=which.ids, dry_run=which.dry_run, who=mask_secrets(which.who), now=parts.clock()
             )
         finally:  # a part may be gone though another failed
             parts.forget_vectors()
@@ -115,11 +116,13 @@ async def _forget_all(parts: Components, scope: Scope, which: Which) -> tuple[st
     erased: dict[str, None] = {}
     for start in range(0, len(chosen) - (PART if is_whole else 0), PART):
         some = chosen[start : start + PART]
-        erased |= dict.fromkeys(await store.forget(scope, ids=some, dry_run=dry_run, who=which.who, now=parts.clock()))
+        erased |= dict.fromkeys(
+            await store.forget(scope, ids=some, dry_run=dry_run, who=mask_secrets(which.who), now=parts.clock())
+        )
     if is_whole:
         everything, now = which.everything, parts.clock()
         last = await store.forget(
-            scope, session_id=session_id, everything=everything, dry_run=dry_run, who=which.who, now=now
+            scope, session_id=session_id, everything=everything, dry_run=dry_run, who=mask_secrets(which.who), now=now
         )
         return tuple(erased | dict.fromkeys(last))
     if not dry_run and condition == Filter(session_id=session_id, author=condition.author):
@@ -128,13 +131,13 @@ async def _forget_all(parts: Components, scope: Scope, which: Which) -> tuple[st
         queued = [each for job in jobs if session_id in (None, job.session_id) for each in messages_in(job.payload)]
         of_author = (message.get("event_id") for message in queued if message.get("author") == condition.author)
         if events := sorted({event_id for event_id in of_author if event_id}):
-            await store.forget(scope, event_ids=events, who=which.who, now=parts.clock())
+            await store.forget(scope, event_ids=events, who=mask_secrets(which.who), now=parts.clock())
     return tuple(erased)
 
 
 async def forget_tenant(parts: Components, tenant: str, limit: int | None, *, who: str) -> ForgottenTenant:
     """See `MemoryApi.forget_tenant`."""
-    checked_text(who, "who")
+    who = mask_secrets(checked_text(who, "who"))
     name, most = checked_tenant(tenant), TENANT_PART if limit is None else checked_limit(limit)
     with telemetry.operation("delete_memory", store=parts.location, scope_app=""):
         await parts.deliveries.flush()

@@ -239,7 +239,7 @@ class Memories(OpenedMemories):
             items,
             embedding=embedding,
             embedding_space=embedding_space,
-            who=who,
+            who=mask_secrets(who),
             replaces=replaces,
             max_bytes=self.settings.max_content_bytes if max_bytes is None else max_bytes,
         )
@@ -274,11 +274,11 @@ class Memories(OpenedMemories):
             ttl_days=ttl_days,
             happened_at=happened_at,
         )
-        return await edit(self._parts, scope, id, wanted, revision=revision, who=who, why=why)
+        return await edit(self._parts, scope, id, wanted, revision=revision, who=mask_secrets(who), why=why)
 
     @override
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
-        return await edit(self._parts, scope, id, Edit(pinned=pinned), who=who)
+        return await edit(self._parts, scope, id, Edit(pinned=pinned), who=mask_secrets(who))
 
     @override
     async def forget(
@@ -289,7 +289,7 @@ class Memories(OpenedMemories):
 
     @override
     async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
-        return await undo(self._parts, scope, id, who=who)
+        return await undo(self._parts, scope, id, who=mask_secrets(who))
 
     @override
     async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from .. import telemetry
 from ..errors import NotFound
 from ..records import Change, Memory, Scope, checked_text
+from ..redaction import redact as mask_secrets
 from ..retrieval.embedding_spaces import with_vectors
 from ..stores.base import Batch
 from ..stores.codec import renewed
@@ -16,7 +17,7 @@ from .forgetting import Which, forget
 
 async def confirm(parts: Components, scope: Scope, id: str, *, who: str) -> Memory:
     """See `MemoryApi.confirm`."""
-    checked_text(who, "who")
+    who = mask_secrets(checked_text(who, "who"))
     with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
         now, held = parts.clock(), await _held(parts, scope, id)
         let_in = replace(renewed(held, now), state="active", updated_at=now, revision=held.revision + 1)

@@ -19,6 +19,7 @@ _AFTER = 8_192  # beyond them, for what begins in them; the longest secrets but 
 _BEFORE = 512  # and before them, for what names a secret
 _ROUNDS = 8  # a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for ever
 _FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)}  # Japanese and Chinese keyboards write those too
+_ZERO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
 _FEW_ROUNDS = 3  # for a long text
 
 
@@ -90,12 +91,25 @@ class _Secrets:
                     if start <= begin + first < start + _WINDOW:
                         yield begin + first, end + first, kind
 
+    def _hidden(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where secrets stand that invisible characters interrupt."""
+        places: list[int] = []
+        at = 0
+        for match in _ZERO_WIDTH.finditer(text):
+            places += range(at, match.start())
+            at = match.end()
+        places += range(at, len(text))
+        for start, end, kind in self._found(_ZERO_WIDTH.sub("", text)):
+            yield places[start], places[end - 1] + 1, kind
+
     def _united(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where secrets and earlier masks stand, in order; what overlaps is one, of the kind that begins first."""
         masks = [(match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)]
         inside = {place for start, end, _ in masks for place in range(start + 1, end)}
         plain = text if text.isascii() else text.translate(_FULL_WIDTH)
         spans = [span for span in self._found(plain) if span[0] not in inside]
+        if not text.isascii() and _ZERO_WIDTH.search(text):
+            spans += [span for span in self._hidden(plain) if span[0] not in inside]
         united: tuple[int, int, str] | None = None
         for span in sorted((*masks, *spans), key=lambda span: (span[0], -span[1])):
             if united is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from ..errors import ConfigurationError
 
@@ -52,6 +52,8 @@ _INNER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
 class Shape:
     """What a vendor's secrets look like; see vendors.toml."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     kind: str
     starts: tuple[str, ...]
     then: str
@@ -81,6 +83,20 @@ def _rule(start: str, then: str, before: str = _EDGE) -> re.Pattern[str]:
     return re.compile(f"{edge}{re.escape(start)}(?:{then})")
 
 
+def entries_of(text: str, key: str) -> object:
+    """Return the `[[key]]` entries of a TOML table that holds nothing else.
+
+    Raises:
+        ValueError: it has other keys, or no entry.
+    """
+    table = tomllib.loads(text)
+    if unknown := sorted(set(table) - {key}):
+        raise ValueError(f"unknown key {', '.join(map(repr, unknown))}; entries are written [[{key}]]")
+    if not table.get(key):
+        raise ValueError(f"it has no [[{key}]] entry")
+    return table[key]
+
+
 def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
     """The shapes that a table holds, in the form of vendors.toml.
 
@@ -88,7 +104,7 @@ def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
         ConfigurationError: it cannot be read as one.
     """
     try:
-        shapes = TypeAdapter(list[Shape]).validate_python(tomllib.loads(text).get("secret", []))
+        shapes = TypeAdapter(list[Shape]).validate_python(entries_of(text, "secret"))
         for shape in shapes:
             if not _KIND.fullmatch(shape.kind) or not all(map(len, shape.starts)):
                 raise ValueError(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from ..errors import ConfigurationError, InvalidInput
 from . import Redactor, numbers
+from .patterns import entries_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,7 +38,11 @@ _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ \-]?[A-Za-z0-9]){11,30
 _IBAN_SIZES = range(15, 35)
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
 _IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:.]{0,45}:[0-9A-Fa-f:.]{0,45}:)[0-9A-Fa-f:.]{2,45}(?<!\.)(?![\w:])")
-_VERSION = re.compile(r"(?:\b(?:version|release|build|ver\.?|v\.?)|==|>=|<=|~=)[ :=]{0,3}\Z", re.IGNORECASE)
+_VERSION = re.compile(
+    r"(?:\b(?:version|release|build|ver\.?|v\.?"
+    r"|chapter|section|clause|paragraph|figure|table|kapitel|abschnitt)|§|==|>=|<=|~=)[ :=]{0,3}\Z",
+    re.IGNORECASE,
+)
 _PHONE = re.compile(
     r"(?<![\w.+\-/@#$€£])\+?(?:\(\d{1,5}\)|\d)(?:[ ./\-]? ?(?:\(\d{1,5}\)|\d)){4,16}(?![\w@%€$£]|[.\-]\d)"
 )
@@ -123,6 +127,8 @@ class PersonalDataRefused(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class _Own:
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     kind: str
     pattern: re.Pattern[str]
 
@@ -205,7 +211,7 @@ WITHOUT_LIBRARIES = ("email", "card", "ip")
 
 def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:
     try:
-        rows = TypeAdapter(list[_Own]).validate_python(tomllib.loads(Path(file).read_text("utf-8")).get("pii", []))
+        rows = TypeAdapter(list[_Own]).validate_python(entries_of(Path(file).read_text("utf-8"), "pii"))
         own = [(row.kind, row.pattern) for row in rows]
         for kind, pattern in own:
             if kind in KINDS or not _KIND.fullmatch(kind):
@@ -238,7 +244,7 @@ def _addresses(text: str) -> Iterator[Span]:
     for rule in (_IPV4, _IPV6):
         for match in rule.finditer(text):
             start, written = match.start(), match.group().rstrip(":") if rule is _IPV6 else match.group()
-            if _VERSION.search(text, max(0, start - 12), start) or not any(map(str.isdigit, written)):
+            if _VERSION.search(text, max(0, start - 16), start) or not any(map(str.isdigit, written)):
                 continue
             try:
                 address = ipaddress.ip_address(written)

@@ -11,7 +11,7 @@ Span = tuple[int, int, str]
 _NAMES: tuple[tuple[str, str], ...] = (
     ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret[ _]?access[ _]?key"),
     ("client secret", r"(?:client|consumer|app)[_-]?secret"),
-    ("private key", r"priv(?:ate)?[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?key"),
+    ("private key", r"priv(?:ate)?[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?keys?"),
     ("api key", r"(?:api|access)[ _-]?key|(?:app|auth|account|subscription|service|master|admin|license)[_-]?key"),
     (
         "password",

@@ -122,6 +122,7 @@ SHAPES = [
     ("resend key", "re_" + A36[:8] + "_" + A36[:24], A36[:24], "re_match_object"),
     ("apify token", "apify_api_" + A36, A36, "apify_api_client"),
     ("prefect key", "pnu_" + A36, A36, "pnu_short"),
+    ("kagent memory token", "kmem_" + A36, A36, "kmem_short"),
     ("openssh private key", pem("OPENSSH PRIVATE KEY"), "98C3S", "-----BEGIN SSH2 PUBLIC KEY-----"),
     ("pgp private key", pem("PGP PRIVATE KEY BLOCK"), "98C3S", "-----BEGIN PGP MESSAGE-----"),
     ("private key", pem("EC PRIVATE KEY").replace("\n", "\\n"), "7VJ", "BEGIN EC PRIVATE KEY"),

@@ -1,0 +1,82 @@
+"""Masking beyond the text: our own tokens and keys, invisible characters, names, and tables that are misspelt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kagent_memory import ConfigurationError, Fact, Memories, Message, Scope
+from kagent_memory.redaction import redact, redactor
+from kagent_memory.redaction.personal_data import PersonalData
+
+SCOPE = Scope("", "ada", "app")
+GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+OWN_TOKEN = "kmem_" + "Zk3vQ9_x-T7hWb2LrJ5nYc8MdF1sGa4EuP6oVi0KyRt"
+ENTRY = '[[secret]]\nkind = "acme key"\nstarts = ["acme_"]\nthen = "[a-z0-9]{8,}"\n'
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ENTRY.replace("[[secret]]", "[[secrets]]"),
+        ENTRY + '[[other]]\nkind = "x"\n',
+        ENTRY + "thn = 'x'\n",
+        "",
+        "# nothing\n",
+    ],
+)
+def test_a_misspelt_table_of_secrets_is_refused(tmp_path: Path, table: str) -> None:
+    """A secrets_file with an unknown key or no entry would mask nothing, and is refused."""
+    (tmp_path / "ours.toml").write_text(table)
+    with pytest.raises(ConfigurationError, match=r"ours\.toml"):
+        redactor(tmp_path / "ours.toml")
+
+
+@pytest.mark.parametrize(
+    "table", ["[[pi]]\nkind = 'x'\npattern = 'a'\n", "[[pii]]\nkind = 'x'\npattern = 'a'\nregion = 'US'\n", ""]
+)
+def test_a_misspelt_table_of_personal_data_is_refused(tmp_path: Path, table: str) -> None:
+    """A table of own kinds with an unknown key or no entry is refused at open."""
+    (tmp_path / "own.toml").write_text(table)
+    with pytest.raises(ConfigurationError, match=r"own\.toml"):
+        PersonalData(("email",), table=tmp_path / "own.toml")
+
+
+def test_our_own_tokens_and_keys_are_masked() -> None:
+    """A token of our server and the setting that holds encryption keys are secrets too."""
+    assert redact(f"use {OWN_TOKEN} for it") == "use [secret: kagent memory token] for it"
+    key = "bWFkZS11cC1rZXktZm9yLXRoaXMtdGVzdC0wMTIzNDU="
+    assert key not in redact(f"KAGENT_MEMORY_ENCRYPTION_KEYS=k1:{key}")
+    assert redact("kmem_tables is a name") == "kmem_tables is a name"
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u200d"])
+def test_an_invisible_character_hides_no_key(hidden: str) -> None:
+    """A zero-width character inside a key does not keep it from being masked."""
+    broken = GITHUB[:2] + hidden + GITHUB[2:12] + hidden + GITHUB[12:]
+    assert redact(f"caf\u00e9 {broken} end") == redact(f"caf\u00e9 {GITHUB} end")
+    assert redact(f"a{hidden}b c{hidden}d") == f"a{hidden}b c{hidden}d"
+
+
+@pytest.mark.parametrize(
+    "text", ["see chapter 7.1.2.3", "Section 10.2.3.4 says so", "\u00a7 1.2.3.4", "Kapitel 7.1.2.3"]
+)
+def test_the_number_of_a_chapter_is_no_address(text: str) -> None:
+    """What is named as a chapter or section is no IP address; others stay addresses."""
+    assert PersonalData(("ip",)).mask(text) == text
+    assert PersonalData(("ip",)).mask("it runs on 7.1.2.3") == "it runs on [pii: ip]"
+
+
+async def test_author_and_who_are_masked(uri: str) -> None:
+    """A secret in a name is masked as one in a text, in memories and in their history."""
+    async with await Memories.open(uri, llm=False, worker=False) as memories:
+        (id,) = await memories.add(SCOPE, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}")
+        await memories.remember(SCOPE, [Message(text="I live in Oslo", author=GITHUB)], "s1")
+        history = str(await memories.history(SCOPE, id))
+        assert GITHUB not in str(await memories.get(SCOPE, id)) + history + str(await memories.jobs())
+        await memories.edit(SCOPE, id, content="Tea at six", who=GITHUB)
+        await memories.undo(SCOPE, id, who=GITHUB)
+        await memories.edit(SCOPE, id, content="Tea at seven", who=f"cli {GITHUB}")
+        assert GITHUB not in (history := str(await memories.history(SCOPE, id)))
+        assert "cli [secret: github" in history
