@@ -41,7 +41,7 @@ from kagent_memory.stores.postings import packed
 from kagent_memory.stores.text_index import Entry, ScopeIndex
 from kagent_memory.stores.values import RankFeatures
 
-SIGNS = ("match", "window", "session", "answer", "opening", "month", "day", "when", "author", "length", "question")
+SIGNS = ("match", "window", "session", "answer", "time", "author", "substance")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DEFAULTS = RankSettings()
 UNITS = replace(DEFAULTS, **dict.fromkeys(SIGNS, 1.0))

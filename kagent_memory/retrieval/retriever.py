@@ -41,6 +41,7 @@ from .ranking import (
     Selection,
     bare_dates,
     dense_text,
+    identifiers,
     in_one_scale,
     join,
     keeps_what_is_asked,
@@ -269,6 +270,7 @@ class Retriever:
             nearest_to_all,
             added=nearest_to_added,
             added_terms=search.added_terms,
+            wanted=await run_in_thread(len(search.text), identifiers, search.text),
             settings=search.settings,
         )
         wanted = list(dict.fromkeys((*shortlist(candidates, search.settings), *search.dated)))

@@ -7,9 +7,7 @@ from kagent_memory.retrieval.ranking import RankSettings, dense_text
 
 from .small_scope import NOW, SmallScope
 
-PLAIN = RankSettings(
-    match=1, window=0, session=0, answer=0, month=0, day=0, when=0, author=0, length=0, question=0, opening=0
-)
+PLAIN = RankSettings(match=1, window=0, session=0, answer=0, time=0, author=0, substance=0)
 
 
 def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[str]]:
@@ -70,11 +68,11 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
 
 def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
     scope, (bare, timed) = _notes("Ann moved to Porto", "Ann moved to Porto last May")
-    settings = replace(PLAIN, when=0.3, b=0)
+    settings = replace(PLAIN, time=0.3)
     assert scope.ids("When did Ann move to Porto?", settings=settings) == [timed, bare]
     assert scope.ids("Where did Ann move to, Porto?", settings=settings) == [bare, timed]
     signs = scope.rank("When did Ann move to Porto?", settings=settings).explain(timed)["scores"]
-    assert signs["when"] == pytest.approx(0.3 / 1.3)
+    assert signs["time"] > 0
 
 
 def test_neighbours_are_by_session_and_position_never_by_session_alone() -> None:
@@ -108,13 +106,6 @@ def test_a_session_that_holds_all_of_the_words_lifts_its_turns_over_one_that_hol
     assert scope.ids("who sailed a kayak from the harbour?", settings=PLAIN).index("m0000") > 0
 
 
-def test_a_session_begins_with_what_is_new() -> None:
-    scope = SmallScope()
-    opening, _, later = (scope.add(content, session="s") for content in ("a red kayak", "well", "a red kayak"))
-    scores = {hit.id: hit.score for hit in scope.rank("kayak", settings=replace(PLAIN, opening=0.5)).ranked}
-    assert scores[opening] > scores[later]
-
-
 def test_the_named_month_day_and_author_lift() -> None:
     scope = SmallScope()
     for day in (datetime(2024, 5, 2, tzinfo=UTC), datetime(2024, 5, 20, tzinfo=UTC), datetime(2023, 8, 1, tzinfo=UTC)):
@@ -129,7 +120,33 @@ def test_questions_yield_to_statements_and_one_word_turns_to_whole_ones() -> Non
     scope, (asks, tells) = _notes("Do you like kayak trips so much?", "I do like kayak trips very much")
     assert scope.ids("kayak") == [tells, asks]
     scope, (short, long) = _notes("Kayak!", "Kayak trips are what I look forward to all winter long")
-    assert scope.ids("kayak", {short: 0.5, long: 0.5}, settings=replace(PLAIN, length=0.5)) == [long, short]
+    assert scope.ids("kayak", {short: 0.5, long: 0.5}, settings=replace(PLAIN, substance=0.5)) == [long, short]
+
+
+def test_long_answers_of_an_agent_yield_to_the_words_of_the_user_that_they_repeat() -> None:
+    scope = SmallScope()
+    padding = " ".join(f"clause{number}" for number in range(150))
+    said = scope.add(f"My kayak is stored in the harbour shed, {padding}", author="user", session="s")
+    answer = scope.add(f"A kayak in the harbour shed, your kayak, {padding}", author="helper", session="s")
+    assert scope.ids("kayak harbour shed") == [said, answer]
+    alone = SmallScope()
+    for author in ("Ann", "helper"):
+        alone.add(f"A kayak in the harbour shed, {padding}", author=author, session="s")
+    ranked = alone.rank("kayak harbour shed").ranked
+    assert ranked[0].score == ranked[1].score
+
+
+def test_what_surrounds_a_long_text_counts_less_than_what_surrounds_a_short_one() -> None:
+    def share(words: int) -> float:
+        scope = SmallScope()
+        padding = " ".join(f"clause{number}" for number in range(words))
+        for content in ("kayak", "first"):
+            scope.add(f"{content} {padding}", session="s")
+        cosines = {place.id: 0.3 for place in scope.features}
+        signs = scope.rank("kayak", cosines).explain("m0001")["scores"]
+        return signs.get("window", 0.0) / signs["match"]
+
+    assert share(3) > share(60) > share(300) >= 0
 
 
 @pytest.mark.parametrize(("setting", "winner"), [({}, 0), ({"recency": 0.5}, 1), ({"importance": 0.9}, 2)])
@@ -163,7 +180,7 @@ def test_the_explanation_names_legs_ranks_and_signs() -> None:
     why = ranking.explain(one)
     assert why["legs"] == ["text", "vector"]
     assert (why["text_rank"], why["vector_rank"], why["cosine"]) == (1, 1, 0.6)
-    assert {"match", "month", "author", "length"} <= set(why["scores"])
+    assert {"match", "time", "author", "substance"} <= set(why["scores"])
     assert ranking.explain(two)["vector_rank"] == 2
 
 

@@ -3,6 +3,7 @@
 from ...language.dates import bare_dates, named_spans, windows
 from ...language.tokenizer import estimated_tokens
 from .candidates import Candidates, Nearest, dense_text, in_one_scale, join, keeps_what_is_asked, shortlist
+from .exact import identifiers
 from .rank import Ranked, Ranking, rank
 from .rank_settings import RankSettings
 from .selection import Selection, select
@@ -17,6 +18,7 @@ __all__ = [
     "bare_dates",
     "dense_text",
     "estimated_tokens",
+    "identifiers",
     "in_one_scale",
     "join",
     "keeps_what_is_asked",

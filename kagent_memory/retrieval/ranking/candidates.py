@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -12,11 +13,16 @@ import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
 from ...stores.base import TermMatrix, TextMatches
+from .exact import rare_terms
 from .rank_settings import RankSettings
 
 Nearest: TypeAlias = Sequence[tuple[str, float]]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.intp]
+_K1 = (0.6, 1.2)  # of short texts, and of long ones
+_B = (0.2, 0.8)
+_MIDDLE = 55.0  # index terms a memory; chat has 10 to 20, what is said to an agent 160 to 300
+_STEEPNESS = 3
 _KEPT = 0.75  # of what a query asks stays in a rewrite of it
 _TELLING = 5  # pairs of cosines from which on they tell how much wider one embedder's lie than another's
 
@@ -35,6 +41,7 @@ class Candidates:
         dense: the best of the query vectors' cosines, each stretched to 0..1 over its list; 0 where in none.
         cosines: of the full query; NaN where the vector leg did not see the memory.
         has_vectors: whether the vector leg answered at all.
+        exact: whether the memory holds a rare identifier or name of the query.
     """
 
     rows: dict[str, int]
@@ -46,6 +53,7 @@ class Candidates:
     dense: Numbers
     cosines: Numbers
     has_vectors: bool
+    exact: npt.NDArray[np.bool_]
 
     @cached_property
     def ids(self) -> list[str]:
@@ -83,6 +91,7 @@ def join(
     *,
     added: Sequence[Nearest] = (),
     added_terms: Collection[str] = (),
+    wanted: Sequence[frozenset[str]] = (),
     settings: RankSettings = RankSettings(),
 ) -> Candidates:
     """Both legs' candidates side by side.
@@ -94,6 +103,7 @@ def join(
         full: the lists of the full query's vectors; None: the same as `nearest`.
         added: one list for every vector of what a model made of the query.
         added_terms: those of the terms that only such a text holds.
+        wanted: the terms of each identifier and name of the query.
         settings: what those weigh.
     """
     full = nearest if full is None else full
@@ -124,9 +134,10 @@ def join(
         lengths[:seen] = text.matches.lengths
     else:
         lengths[:seen] = [length for length, _ in text.matches.values()]
+    counts = _counts(used, text, size)
     return Candidates(
         rows=rows,
-        counts=_counts(used, text, size),
+        counts=counts,
         lengths=lengths,
         idf=idf,
         missing=len(unknown) * float(_idf(text.documents, np.zeros(1))[0]) if unknown else 0.0,
@@ -134,10 +145,13 @@ def join(
         dense=dense,
         cosines=cosines,
         has_vectors=any(nearest),
+        exact=_exact(rare_terms(wanted, text.frequencies, text.documents), used, counts),
     )
 
 
-def keeps_what_is_asked(asked: Set[str], rewritten: Set[str], text: TextMatches, *, completed: bool = False) -> bool:
+def keeps_what_is_asked(
+    asked: AbstractSet[str], rewritten: AbstractSet[str], text: TextMatches, *, completed: bool = False
+) -> bool:
     """Whether a rewrite still holds the query's words: three quarters of them, each by its rarity.
 
     Words that no memory holds count as well: a name alone, when it is all that is known of a question, is in many
@@ -187,9 +201,10 @@ def in_one_scale(new: Nearest, former: Nearest) -> Nearest:
 
 def shortlist(candidates: Candidates, settings: RankSettings = RankSettings()) -> list[str]:
     """The ids of the best candidates by their own scores, best first: those whose features are worth reading."""
-    own = fused(
-        candidates, bm25(candidates, candidates.counts, candidates.lengths, settings), candidates.dense, settings
-    )[:-1]
+    own = (
+        fused(candidates, bm25(candidates, candidates.counts, candidates.lengths), candidates.dense, settings)[:-1]
+        + candidates.exact[:-1]
+    )
     if len(own) > settings.shortlist:
         best = (-own).argpartition(settings.shortlist)[: settings.shortlist]
         best = best[(-own[best]).argsort(kind="stable")]
@@ -198,10 +213,20 @@ def shortlist(candidates: Candidates, settings: RankSettings = RankSettings()) -
     return [*map(candidates.ids.__getitem__, best.tolist())]
 
 
-def bm25(candidates: Candidates, counts: Numbers, lengths: Numbers, settings: RankSettings) -> Numbers:
-    """BM25 of every row (Robertson, Zaragoza 2009), as a share of the best."""
-    norm = settings.k1 * (1 - settings.b + settings.b * lengths / candidates.average_length)
-    return share_of_best((counts * (settings.k1 + 1) / (counts + norm[:, None])) @ candidates.idf)
+def wordiness(average_length: float) -> float:
+    """Return how much like messages to an agent a scope's texts are: near 0 for chat, near 1 for pages."""
+    return 1 / (1 + (_MIDDLE / average_length) ** _STEEPNESS)
+
+
+def bm25(candidates: Candidates, counts: Numbers, lengths: Numbers) -> Numbers:
+    """Return BM25 of every row (Robertson, Zaragoza 2009), as a share of the best.
+
+    The longer a scope's texts are, the more a repeated word and a text's own length tell.
+    """
+    long = wordiness(candidates.average_length)
+    k1, b = _between(_K1, long), _between(_B, long)
+    norm = k1 * (1 - b + b * lengths / candidates.average_length)
+    return share_of_best((counts * (k1 + 1) / (counts + norm[:, None])) @ candidates.idf)
 
 
 def share_of_best(scores: Numbers) -> Numbers:
@@ -222,6 +247,19 @@ def fused(candidates: Candidates, lexical: Numbers, dense: Numbers, settings: Ra
 def _idf(documents: int, frequency: Numbers) -> Numbers:
     """The rarity of terms that so many of the documents hold: BM25's inverse document frequency, never negative."""
     return np.log1p((documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _between(ends: tuple[float, float], long: float) -> float:
+    return ends[0] + (ends[1] - ends[0]) * long
+
+
+def _exact(wanted: Sequence[AbstractSet[str]], used: Sequence[str], counts: Numbers) -> npt.NDArray[np.bool_]:
+    columns = {term: column for column, term in enumerate(used)}
+    held = np.zeros(len(counts), np.bool_)
+    for terms in wanted:
+        if terms <= columns.keys():
+            held |= (counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
+    return held
 
 
 def _counts(used: Sequence[str], text: TextMatches, size: int) -> Numbers:

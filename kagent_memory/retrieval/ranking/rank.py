@@ -19,11 +19,13 @@ from ...language.tokenizer import tokens
 from ...records import LeftOut
 from ...stores.base import RankFeatures
 from ...stores.columns import NONE, Places
-from .candidates import Candidates, Numbers, bm25, fused, share_of_best
+from .candidates import Candidates, Numbers, bm25, fused, share_of_best, wordiness
 from .rank_settings import RankSettings
 
 _LONG = np.log1p(300.0)
-_OPENING_TURNS = 2
+_NEAR_DAY = 1.5  # times what the month is worth
+_ASKS = 0.3  # of what a long turn is worth is taken off one that asks
+_USER = "user"  # who ADK says wrote what a person typed
 _FIRST_HITS = 5
 # Logistic regression over the first five hits of two data sets (bench/relevance.py); the vector's is the cosine.
 _SCORE, _OWN, _WINDOW, _BIAS = 9.2, 0.9, 1.7, -8.2
@@ -85,8 +87,14 @@ def rank(
     features = features if isinstance(features, Places) else Places.of(features)
     table = _Table(candidates, features, dated)
     matches = _matches(candidates, table, settings, date_only=date_only)
-    signs = _signs(query, matches, table, settings, now=now, spans=spans)
-    whole = sum(signs.values(), np.zeros(len(features))) / (most := _most(settings))
+    long = wordiness(candidates.average_length)
+    signs = _signs(query, matches, table, settings, long=long, now=now, spans=spans)
+    most = _most(settings)
+    exact = candidates.exact[table.rows]
+    if exact.any():  # a place of its own above all that the other signs can reach
+        signs["exact"] = most * exact
+        most *= 2
+    whole = sum(signs.values(), np.zeros(len(features))) / most
     scores = np.minimum(np.maximum(whole, 0.0), 1.0)
 
     cosines = candidates.cosines[table.rows]
@@ -174,9 +182,9 @@ def _matches(candidates: Candidates, table: _Table, settings: RankSettings, *, d
     np.add.at(whole, table.sessions, counts)
     np.maximum.at(nearest, table.sessions, dense)
     # a session has no length here: of its turns only those that match and their neighbours are at hand
-    by_session = bm25(candidates, whole, np.full(size, candidates.average_length), settings)
-    own_words = bm25(candidates, counts, lengths, settings)
-    with_words = bm25(candidates, window, lengths, settings) if table.has_neighbours else own_words
+    by_session = bm25(candidates, whole, np.full(size, candidates.average_length))
+    own_words = bm25(candidates, counts, lengths)
+    with_words = bm25(candidates, window, lengths) if table.has_neighbours else own_words
     levels = [
         fused(candidates, words, share_of_best(vectors), settings)
         for words, vectors in (
@@ -230,45 +238,68 @@ def _relevance(
 
 
 def _most(settings: RankSettings) -> float:
-    """The highest score there could be."""
+    """Return the highest score there could be."""
     matches = settings.match + settings.window + settings.session + settings.answer
-    dates = settings.month + settings.day + settings.when
-    others = settings.author + settings.length + settings.opening + settings.recency + settings.importance
-    return matches + dates + others or 1.0
+    others = settings.author + settings.substance + settings.recency + settings.importance
+    return matches + (2 + _NEAR_DAY) * settings.time + others or 1.0
 
 
 def _signs(
-    query: str, matches: _Matches, table: _Table, settings: RankSettings, *, now: datetime, spans: Sequence[Span]
+    query: str,
+    matches: _Matches,
+    table: _Table,
+    settings: RankSettings,
+    *,
+    long: float,
+    now: datetime,
+    spans: Sequence[Span],
 ) -> dict[str, Numbers]:
-    """What each sign adds to the scores, by its name."""
-    features = table.features
+    """Return what each sign adds to the scores, by its name.
+
+    A `long` text speaks for itself, so that the weight of what surrounds it goes to its own match.
+    """
+    features, chat = table.features, 1 - long
     asked = np.zeros(len(features) + 1)  # the last stands for no turn
     asked[:-1] = matches.around * table.asks
-    opens: npt.NDArray[np.bool_] = (table.positions >= 0) & (table.positions < _OPENING_TURNS)
     signs: dict[str, Numbers] = {
-        "match": settings.match * matches.own,
-        "window": settings.window * matches.window,
-        "session": settings.session * matches.session,
-        "answer": settings.answer * asked[matches.previous],
-        "opening": settings.opening * opens.astype(np.float64),
+        "match": (settings.match + long * (settings.window + settings.session)) * matches.own,
+        "window": chat * settings.window * matches.window,
+        "session": chat * settings.session * matches.session,
+        "answer": chat * settings.answer * asked[matches.previous],
+        "substance": settings.substance * _substance(table, long),
     }
-    if spans:
-        near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
-        signs |= {"month": settings.month * near[:, 0], "day": settings.day * near[:, 1]}
-    if asks_when(query):
-        signs["when"] = settings.when * features.names_a_time.astype(np.float64)
+    if spans or asks_when(query):
+        signs["time"] = settings.time * _time(query, features, spans)
     words, said_by = set(tokens(query)), list[int](features.authors.tolist())
     authors = (number for number in set(said_by) if number >= 0)
     if named := {number for number in authors if not words.isdisjoint(tokens(features.names[number]))}:
         signs["author"] = settings.author * np.array([one in named for one in said_by], dtype=np.float64)
-    signs["length"] = settings.length * np.minimum(1.0, np.log1p(features.chars.astype(np.float64)) / _LONG)
-    signs["question"] = -settings.question * table.asks
     if settings.recency:
         ages = np.array([(now - (one.happened_at or one.created_at)).total_seconds() for one in features])
         signs["recency"] = settings.recency * 0.5 ** (np.maximum(ages, 0.0) / 86_400 / settings.half_life_days)
     if settings.importance:
         signs["importance"] = settings.importance * np.array([one.importance for one in features])
     return signs
+
+
+def _substance(table: _Table, long: float) -> Numbers:
+    """Return how much each turn tells by itself: in chat, short turns and questions little; among long
+    texts, what answers the user less than what the user said, which it repeats.
+    """
+    features = table.features
+    chars = np.minimum(1.0, np.log1p(features.chars.astype(np.float64)) / _LONG)
+    of_user = np.array([number >= 0 and features.names[number] == _USER for number in features.authors.tolist()])
+    answers = (features.authors >= 0) & ~of_user if of_user.any() else np.zeros(len(features))
+    return (1 - long) * (chars - _ASKS * table.asks) - long * answers
+
+
+def _time(query: str, features: Places, spans: Sequence[Span]) -> Numbers:
+    """Return how well each memory's time, or one that it names, is what the query asks for."""
+    times = features.names_a_time.astype(np.float64) if asks_when(query) else np.zeros(len(features))
+    if spans:
+        near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
+        times = times + near[:, 0] + _NEAR_DAY * near[:, 1]
+    return times
 
 
 def _why(

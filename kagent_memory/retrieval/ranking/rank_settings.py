@@ -17,18 +17,16 @@ class RankSettings:
             better a rare word's match is.
         added: weight of what a model made of the query (`rewrite`) beside the query's own 1. Small: a model
             that answers nonsense must not make the answer worse.
-        k1, b: BM25's saturation and length normalisation. Memories are short: a word said twice is hardly better
-            than once, and length says little.
         match: what the memory says itself.
         window: what it says with the turns around it, up to `reach` on either side; each step away counts half.
         session: what its whole session says: all of its words, and its nearest vector.
-        answer: the window's match by words of the previous turn, when that turn asks a question.
-        month, day: a month (or year) the query names is the memory's; the day, falling off by e every 5 days.
-        when: the query asks when something was, and the memory names a time.
+        answer: the window's match by words of the previous turn, when that turn asks a question. The longer
+            the scope's texts are, the less this and the two before count: their weight goes to `match`.
+        time: the memory's month or year is one the query names (a near day counts half as much again,
+            falling off by e every 5 days), or it names a time and the query asks for one.
         author: the query names who said it. Small: a question may name the wrong person.
-        length: for a memory of 300 characters or more; shorter ones gain less. Short turns rarely say anything.
-        question: taken off memories that end with a question mark: they ask, they do not tell.
-        opening: the first two turns of a session, where people say what is new.
+        substance: how much it tells by itself. In chat, a short turn or a question tells little; among long
+            texts, an agent's answer tells less than the user's words, which it repeats.
         common: a word that more than this share of the scope's memories holds leaves the dense query.
         common_from: scopes smaller than this keep all words.
         text_limit, vector_limit: candidates asked of each leg.
@@ -49,19 +47,13 @@ class RankSettings:
 
     text: float = 0.75
     added: float = 0.3
-    k1: float = 0.6
-    b: float = 0.2
     match: float = 0.3
     window: float = 0.4
     session: float = 0.33
     answer: float = 0.15
-    month: float = 0.3
-    day: float = 0.45
-    when: float = 0.3
+    time: float = 0.3
     author: float = 0.2
-    length: float = 0.3
-    question: float = 0.09
-    opening: float = 0.05
+    substance: float = 0.35
     common: float = 0.4
     common_from: int = 20
     text_limit: int = 200
