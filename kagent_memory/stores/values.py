@@ -201,7 +201,6 @@ class TextMatches:
         frequencies: term → in how many of them; terms that none holds are left out.
         matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms first.
         version: the scope's version at which it stood so; None: the store does not say.
-        passing: the ids of the memories that pass the filter; None: there was none, or the store does not say.
     """
 
     documents: int
@@ -209,7 +208,6 @@ class TextMatches:
     frequencies: Mapping[str, int]
     matches: Mapping[str, tuple[int, Mapping[str, int]]]
     version: int | None = None
-    passing: Sequence[str] | None = None
 
 
 class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):

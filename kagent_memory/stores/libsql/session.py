@@ -151,9 +151,6 @@ class LibSQLSession:
         text = sql(query, space_number)
         return self.connection.run(text, bound(text, await self._sent(query, values)))
 
-    async def pause(self) -> None:
-        """Nothing: the driver thread holds up no event loop."""
-
     async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work` returns, here: the driver thread holds up no event loop."""
         return work(*args, **kwargs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ class ScopeView:
             superseded=bool(self._filter.superseded),
             among=self._passing,
         )
-        return replace(await run_in_thread(index.size // SEARCHED_BYTES, find), passing=self._passing)
+        return await run_in_thread(index.size // SEARCHED_BYTES, find)
 
     async def nearest(self, space_number: int, vectors: Sequence[Vector], *, limit: int) -> list[Nearest]:
         """See `View`."""

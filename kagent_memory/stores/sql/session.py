@@ -40,10 +40,6 @@ class Session(Protocol):
         """Runs the named statement and gives how many rows it changed."""
         ...
 
-    async def pause(self) -> None:
-        """Lets others have their turn in the middle of long work, where a script would hold them up."""
-        ...
-
     async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work` returns, worked out where it holds up nobody; it takes as long as to read so many characters."""
         ...
