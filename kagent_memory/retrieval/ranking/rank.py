@@ -92,7 +92,7 @@ def rank(
     most = _most(settings)
     exact = candidates.exact[table.rows]
     if exact.any():  # a place of its own above all that the other signs can reach
-        signs["exact"] = most * exact
+        signs["exact"] = (most * exact).astype(np.float64)
         most *= 2
     whole = sum(signs.values(), np.zeros(len(features))) / most
     scores = np.minimum(np.maximum(whole, 0.0), 1.0)
