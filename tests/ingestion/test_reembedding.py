@@ -209,8 +209,7 @@ async def test_a_process_that_is_ahead_goes_by_words_meanwhile_and_is_told_so(st
     async with await Memories.open(store_uri, embedding=Senses(NEW, {}), worker=False) as memories:
         await memories.add(ADA, ["Said since"])
         assert await lacking(memories, ADA, NEW) == 2
-        [first, *_] = (await memories.recall(ADA, "quaxel")).hits
-        assert first.memory.content == "Quaxel mimtor"
+        assert "Quaxel mimtor" in [hit.memory.content for hit in await memories.recall(ADA, "quaxel")]
     async with await Memories.open(store_uri, embedding=Senses(OLD, meanings), worker=False) as memories:
         [first, *_] = (await memories.recall(ADA, "Where is the boat?")).hits
         assert first.memory.content == "Quaxel mimtor"

@@ -126,7 +126,6 @@ NO_TEXTS = (
         "server.serving",
         "settings",
         "stores._adapter",
-        "stores.libsql.driver",
         "stores.libsql.libsql_driver",
         "stores.libsql.sqlite3_driver",
         "stores.libsql.location",

@@ -225,7 +225,8 @@ async def test_a_session_keeps_the_newest_50(monkeypatch):
 async def test_what_changes_what_is_known_is_long_term_and_what_a_session_says_of_itself_is_not():
     async with await opened() as memories:
         home = {"subject": "Ada", "attribute": "home"}
-        await memories.add(SCOPE, [Fact("Ada lives in Paris", **home)])
+        await heard(memories, "s0", {"text": "Ada lives in Paris", "importance": 0.9, **home})
+        memories._parts.clock.now += timedelta(minutes=1)
         await heard(memories, "s1", {"text": "Ada lives in Rome", **home})
         assert await texts(memories) == {"Ada lives in Rome"}
         mood = {"subject": "Ada", "attribute": "mood"}

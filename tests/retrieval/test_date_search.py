@@ -69,7 +69,7 @@ async def test_what_a_date_finds_passes_the_filter_and_the_caller_s_own_times(me
 async def test_the_explanation_says_that_the_date_found_it_and_the_floor_spares_it(memories: Memories):
     found = await memories.recall(SCOPE, "What happened on 3 May 2024?", limit=2, min_score=0.99, explain=True)
     assert texts(found) == {KAYAK, PASTA}
-    assert all("date" in hit.why["legs"] and hit.why["scores"]["day"] > 0 for hit in found)
+    assert all("date" in hit.why["legs"] and hit.why["scores"]["time"] > 0 for hit in found)
 
 
 async def test_a_date_finds_no_other_day_s_memories_by_itself(store_uri: str):

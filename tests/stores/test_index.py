@@ -538,7 +538,7 @@ def test_what_another_release_packed_is_left_alone():
     index = ScopeIndex()
     index.load([entry(new_id(), "a")])
     held = index.packed()
-    for other in (b"", b"?", held.replace(b" index 1", b" index 2", 1), held[1:]):
+    for other in (b"", b"?", held.replace(b" index 2", b" index 1", 1), held[1:]):
         assert ScopeIndex.unpacked(other, erased=0, version=1) is None
 
 

@@ -108,10 +108,7 @@ async def test_what_fails_and_who_is_cancelled_leaves_no_transaction_behind(pool
         assert await (await connection.execute(idle)).fetchall() == [{"n": 0}]
 
 
-async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(
-    postgres_uri: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("kagent_memory.stores.postgres.store.MAX_WAIT_SECONDS", 1)
+async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(postgres_uri: str):
     async with pool_of(postgres_uri, min_size=1, max_size=1) as pool:
         await pool.wait(60)
         pool.timeout = 1.0
