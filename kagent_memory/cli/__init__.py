@@ -97,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code; a user's mistake is one line, never a stack trace."""
     words = sys.argv[1:] if argv is None else argv
     prepare_streams()
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # our own errors say why it cannot connect
     say = Output(as_json="--json" in words)
     try:
         try:

@@ -220,7 +220,7 @@ async def test_a_store_is_searched_by_meaning_with_it(tmp_path: Path) -> None:
 
 
 def reranker(folder: Path) -> Reranker:
-    found = open_reranker(f"local/{folder}", MemorySettings(rerank_timeout_seconds=60))
+    found = open_reranker(f"local/{folder}", MemorySettings(search_timeout_seconds=60))
     assert found is not None
     return found
 
