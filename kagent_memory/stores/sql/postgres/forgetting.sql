@@ -66,16 +66,17 @@ UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 
 -- name: unlink_memories
 -- Take these memories out of the links of others, which links are symmetric to.
+WITH partners AS MATERIALIZED (
+    SELECT DISTINCT unnest(gone.links)::uuid AS id FROM memory AS gone
+    WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[]) AND gone.links <> '{}'
+)
 UPDATE memory AS t
 SET links = ARRAY(SELECT l FROM unnest(t.links) AS l WHERE l::uuid <> ALL(%(ids)s::uuid[]))
 FROM (
-    SELECT id FROM memory
-    WHERE scope_id = %(scope_id)s AND id IN (
-        SELECT unnest(gone.links)::uuid FROM memory AS gone
-        WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[])
-    )
-    ORDER BY id
-    FOR UPDATE
+    SELECT m.id FROM partners AS p
+    JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = p.id
+    ORDER BY m.id
+    FOR UPDATE OF m
 ) AS linked
 WHERE t.scope_id = %(scope_id)s AND t.id = linked.id
 
