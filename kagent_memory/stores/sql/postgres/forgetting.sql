@@ -68,7 +68,7 @@ UPDATE scope SET erased = version WHERE scope_id = %(scope_id)s
 -- Take these memories out of the links of others, which links are symmetric to.
 WITH partners AS MATERIALIZED (
     SELECT DISTINCT unnest(gone.links)::uuid AS id FROM memory AS gone
-    WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[]) AND gone.links <> '{}'
+    WHERE gone.scope_id = %(scope_id)s AND gone.id = ANY(%(ids)s::uuid[]) AND cardinality(gone.links) > 0
 )
 UPDATE memory AS t
 SET links = ARRAY(SELECT l FROM unnest(t.links) AS l WHERE l::uuid <> ALL(%(ids)s::uuid[]))
