@@ -17,7 +17,6 @@ from typing_extensions import override
 from ...errors import ConfigurationError, StoreError
 from .connection import CONNECT_SECONDS, AnyConnection, Target, Traits, connect, set_up, within
 
-MAX_WAIT_SECONDS = 60.0  # of a call, while all connections are at work
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
 WAIT_SECONDS = 60.0

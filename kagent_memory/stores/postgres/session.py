@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import uuid
@@ -232,10 +231,6 @@ class PostgresSession:
         await self._flush(Statement(statement(query, space_number, dimensions), ()))
 
     # -- others ---------------------------------------------------------------------------------
-
-    async def pause(self) -> None:
-        """Let other tasks of the event loop have their turn."""
-        await asyncio.sleep(0)
 
     async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `work` returns, in a thread where it may take long."""
